@@ -1,0 +1,28 @@
+# Everything a newcomer needs: make run, make test. `make setup` is the environment alone.
+PYTHON ?= python3.11
+VENV := .venv
+STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
+
+.PHONY: setup run test test-slow lint
+
+setup: $(STAMP)
+
+$(STAMP):
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	rm -f $(VENV)/.installed-*
+	touch $@
+
+run: setup
+	$(VENV)/bin/rnnlm run
+
+test: setup
+	$(VENV)/bin/python -m pytest -m "not slow"
+
+test-slow: setup
+	$(VENV)/bin/python -m pytest -m slow
+
+lint: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy

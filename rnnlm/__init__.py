@@ -1,0 +1,1 @@
+"""The library: text in, a trained, measured and registered recurrent language model out. Knows nothing of Prefect."""

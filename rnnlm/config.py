@@ -1,0 +1,125 @@
+"""Every tunable, in one frozen tree: one section a stage. The flows' only parameter."""
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
+
+Share = Annotated[float, Field(ge=0.0, lt=0.5)]
+Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+
+
+class CorpusConfig(Section):
+    source: str = Field("python-docs", min_length=1)  # catalogue name, file, folder or http(s) URL
+    name: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")  # None: derived from the source
+    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")  # what a download must hash to
+    encoding: str = "utf-8"  # of the source's files
+    valid_share: Share = 0.05  # of the documents, where the source gives no splits
+    test_share: Share = 0.05
+
+
+class TokenizerConfig(Section):
+    kind: Literal["word", "bpe"] = "word"
+    vocabulary_size: int = Field(10_000, ge=16, le=1_000_000)  # ids at most, special tokens included
+    minimum_count: PositiveInt = 2  # a rarer word (or merge) of the training split gets no id
+    unknown_literal: str | None = "<unk>"  # how the corpus itself spells an unknown word
+
+    @model_validator(mode="after")
+    def bytes_fit(self) -> "TokenizerConfig":
+        if self.kind == "bpe" and self.vocabulary_size < 260:
+            raise ValueError("byte-level bpe needs a vocabulary_size of at least 260 (256 bytes, 4 special tokens)")
+        return self
+
+
+class SequencesConfig(Section):
+    mode: Literal["sentence", "stream"] = "sentence"
+    context_length: int = Field(64, ge=1, le=65_536)  # predicted tokens a row at most, sentence mode
+    block_length: int = Field(4_096, ge=2, le=1_048_576)  # predicted tokens a stored row, stream mode
+
+
+class ModelConfig(Section):
+    hidden_size: int = Field(256, ge=1, le=16_384)
+    embedding_size: int | None = Field(None, ge=1, le=16_384)  # None: hidden_size
+    layers: int = Field(1, ge=1, le=64)
+    nonlinearity: Literal["tanh", "relu"] = "tanh"
+    recurrent_initialization: Literal["xavier", "orthogonal", "identity"] = "orthogonal"  # of U
+    tie_embeddings: bool = False  # the head's matrix is the embedding's
+    head_bias: Literal["zero", "unigram"] = "unigram"  # unigram: log training frequencies
+    backend: Literal["fused", "loop"] = "fused"  # the same function: kernel, or readable Python
+
+    @model_validator(mode="after")
+    def tied_sizes_agree(self) -> "ModelConfig":
+        if self.tie_embeddings and self.embedding_size not in (None, self.hidden_size):
+            raise ValueError("tie_embeddings needs embedding_size equal to hidden_size")
+        return self
+
+
+class TrainingConfig(Section):
+    epochs: PositiveInt = 2
+    maximum_tokens: PositiveInt | None = None  # stop after so many predicted tokens; None: all epochs
+    batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream)
+    window_length: PositiveInt = 35  # predicted tokens between two detachments of the state, stream mode
+    learning_rate: PositiveFloat = 2e-3  # peak
+    weight_decay: NonNegativeFloat = 0.01
+    clip_norm: PositiveFloat = 1.0  # global L2 norm of the gradients
+    warmup_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.05  # of all steps, linear from 0
+    schedule: Literal["constant", "linear", "cosine"] = "linear"  # after warm-up, down to 0
+    evaluations: PositiveInt = 4  # on the validation split, evenly spaced, the last one at the end
+    seed: NonNegativeInt = 0
+    deterministic: bool = False  # refuse algorithms whose results vary from call to call
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+
+
+class EvaluationConfig(Section):
+    splits: tuple[Literal["train", "valid", "test"], ...] = ("valid", "test")
+    batch_size: PositiveInt = 64  # sequences at once, sentence mode; changes no result
+
+    @model_validator(mode="after")
+    def valid_and_test_are_scored(self) -> "EvaluationConfig":
+        if not {"valid", "test"} <= set(self.splits):
+            raise ValueError("splits must hold valid (promotion compares it) and test (the figure reported)")
+        return self
+
+
+class GenerationConfig(Section):
+    prompts: tuple[str, ...] | None = None  # None: the empty prompt and openings of validation sequences
+    maximum_tokens: int = Field(40, ge=1, le=100_000)  # a sample at most
+    temperature: NonNegativeFloat = 0.8  # 0: greedy
+    top_k: NonNegativeInt = 0  # 0: off
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 0.95  # 1: off
+    seed: NonNegativeInt = 0
+
+
+class TrackingConfig(Section):
+    experiment: str = Field("rnnlm", min_length=1)
+    log_every_seconds: PositiveFloat = 10.0  # between log lines and flushes of metrics
+
+
+class RegistryConfig(Section):
+    model_name: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")  # None: rnnlm-<corpus name>
+
+
+class PipelineConfig(Section):
+    corpus: CorpusConfig = CorpusConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    sequences: SequencesConfig = SequencesConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    generation: GenerationConfig = GenerationConfig()
+    tracking: TrackingConfig = TrackingConfig()
+    registry: RegistryConfig = RegistryConfig()
+    force: tuple[Stage, ...] = ()  # stages to run again although their verified output exists

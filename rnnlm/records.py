@@ -1,0 +1,134 @@
+"""Frozen references that stages hand to each other: paths, digests and counts, never tensors or connections."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class StageRecord(Record):
+    """What every stage says of itself."""
+
+    skipped: bool = False  # its verified output was there already
+    seconds: float = 0.0  # wall time of the stage, skipped or not
+
+
+class CorpusRecord(StageRecord):
+    """Raw text under `folder`: `text.txt`, or one `<split>.txt` for each given split."""
+
+    name: str
+    digest: str  # sha256 of the text's bytes, hexadecimal
+    folder: Path
+    files: dict[str, str]  # "text" or a split's name → file name inside the folder
+    corpus_bytes: int
+    source: str
+    licence: str = ""
+
+
+class TokenizerRecord(StageRecord):
+    digest: str
+    folder: Path  # loadable by transformers.AutoTokenizer
+    kind: str
+    vocabulary_size: int
+
+
+class DatasetRecord(StageRecord):
+    """One DuckDB file with its tokenizer beside it."""
+
+    dataset_id: str
+    folder: Path
+    corpus_name: str
+    corpus_digest: str
+    mode: Literal["sentence", "stream"]
+    vocabulary_size: int
+    predicted_tokens: dict[Split, int]
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "sequences.duckdb"
+
+    @property
+    def tokenizer_folder(self) -> Path:
+        return self.folder / "tokenizer"
+
+
+class RunRecord(StageRecord):
+    """A finished training run: `folder/model` holds safetensors, configuration and tokenizer."""
+
+    run_id: str
+    folder: Path
+    dataset_id: str
+    mlflow_run_id: str | None  # None: MLflow could not be reached when training began
+    trained_tokens: int
+    best_validation_perplexity: float
+
+    @property
+    def model_folder(self) -> Path:
+        return self.folder / "model"
+
+
+class SplitScore(Record):
+    """How well a model predicts one whole split, beside two baselines on the same tokens."""
+
+    split: str
+    tokens: int  # predicted tokens
+    nll_nats_per_token: float
+    perplexity: float
+    bits_per_byte: float
+    unknown_rate: float  # share of predicted tokens that stand for a word the model cannot spell
+    uniform_perplexity: float
+    unigram_perplexity: float
+
+
+class EvaluationRecord(StageRecord):
+    scores: dict[str, SplitScore]  # by split
+
+
+class Sample(Record):
+    prompt: str
+    text: str  # the continuation alone
+    tokens: int  # generated tokens, <eos> included
+
+
+class SamplesRecord(StageRecord):
+    samples: tuple[Sample, ...]
+
+
+class RegisteredVersion(StageRecord):
+    name: str
+    version: int
+    alias: Literal["champion", "challenger"]
+    reason: str
+    uri: str  # models:/NAME@ALIAS
+
+
+class PipelineRecord(Record):
+    """What a pipeline run leaves behind: enough to find everything else."""
+
+    corpus: CorpusRecord
+    tokenizer: TokenizerRecord
+    dataset: DatasetRecord
+    run: RunRecord
+    evaluation: EvaluationRecord
+    samples: SamplesRecord
+    registered: RegisteredVersion
+
+    @property
+    def stages(self) -> dict[str, StageRecord]:
+        """Stage name → its record, in the order of the pipeline."""
+        return {
+            "corpus": self.corpus,
+            "tokenizer": self.tokenizer,
+            "sequences": self.dataset,
+            "training": self.run,
+            "evaluation": self.evaluation,
+            "samples": self.samples,
+            "registration": self.registered,
+        }

@@ -17,6 +17,10 @@ class FetchError(CorpusError):
     """A download that failed although the request was right: the one corpus error worth a retry."""
 
 
+class DatasetError(RnnlmError):
+    """A dataset that breaks a check in sql/checks, or does not fit the model."""
+
+
 class HomeError(RnnlmError):
     """RNNLM_HOME cannot be written to."""
 

@@ -104,6 +104,14 @@ def write_json(path: Path, value: Any) -> None:
         partial.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def read_json(path: Path) -> Any:
+    """The file's JSON, or None where it is missing or no JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
 @contextmanager
 def atomic_file(final: Path) -> Iterator[Path]:
     """A temporary path beside `final`, synced and renamed onto it when the block succeeds."""

@@ -109,6 +109,41 @@ class RegisteredVersion(StageRecord):
     uri: str  # models:/NAME@ALIAS
 
 
+class ModelVersion(Record):
+    """A registered version as `rnnlm models` lists it."""
+
+    name: str
+    version: int
+    aliases: tuple[str, ...]
+    validation_perplexity: float | None
+    dataset_id: str
+    created: str  # ISO 8601, UTC
+
+
+class LoggedRecord(Record):
+    """Where the tracking system shows a run; None where it could not be reached."""
+
+    run_url: str | None
+    loss_curve: Path | None
+
+
+class PreparedRecord(Record):
+    """What the stages before training leave behind."""
+
+    corpus: CorpusRecord
+    tokenizer: TokenizerRecord
+    dataset: DatasetRecord
+
+
+class TrainedRecord(Record):
+    """What training and the stages after it leave behind."""
+
+    run: RunRecord
+    evaluation: EvaluationRecord
+    samples: SamplesRecord
+    registered: RegisteredVersion
+
+
 class PipelineRecord(Record):
     """What a pipeline run leaves behind: enough to find everything else."""
 

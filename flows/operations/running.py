@@ -1,0 +1,31 @@
+"""Running a flow from the command line: on the configured server, or on a temporary one in the home."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from flows.operations.console import quiet_user_errors
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+
+R = TypeVar("R")
+
+
+def run_flow(home: Home, flow: Callable[[PipelineConfig], R], config: PipelineConfig) -> R:
+    """The flow's result. Errors leave it as they were raised; the console shows no traceback of ours."""
+    if "PREFECT_API_URL" not in os.environ:
+        migrate_database(home)
+    quiet_user_errors()
+    return flow(config)
+
+
+def migrate_database(home: Home) -> None:
+    """Create Prefect's SQLite file once, under a lock: two temporary servers migrating it together fail."""
+    made = home.prefect / "prefect.db"
+    with home.lock("prefect"):
+        if made.exists():
+            return
+        from prefect.server.database import provide_database_interface
+
+        asyncio.run(provide_database_interface().create_db())

@@ -1,0 +1,33 @@
+"""Corpus → tokenizer → sequences: everything before training."""
+
+from prefect import flow
+
+from rnnlm import reports
+from rnnlm.config import PipelineConfig
+from rnnlm.records import PreparedRecord
+from tasks.check_sequences import check_sequences
+from tasks.download_corpus import download_corpus
+from tasks.publish_markdown import publish_markdown
+from tasks.store_sequences import store_sequences
+from tasks.train_tokenizer import train_tokenizer
+
+
+@flow(name="prepare", flow_run_name="prepare {config.corpus.source}")
+def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
+    """A checked dataset: one DuckDB file of shifted sequences with its tokenizer beside it."""
+    corpus = download_corpus(config.corpus, force="corpus" in config.force)
+    publish_markdown("corpus", reports.corpus_report(corpus))
+
+    tokenizer = train_tokenizer(corpus, config.corpus, config.tokenizer, force="tokenizer" in config.force)
+    publish_markdown("tokenizer", reports.tokenizer_report(tokenizer))
+
+    dataset = store_sequences(
+        corpus, config.corpus, tokenizer, config.sequences, force="sequences" in config.force
+    )
+    checks = check_sequences(dataset)
+    publish_markdown("sequences", reports.sequences_report(dataset, checks))
+    return PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset)
+
+
+if __name__ == "__main__":
+    prepare_flow()

@@ -1,0 +1,46 @@
+"""Sequences → trained, evaluated, sampled, registered model."""
+
+from prefect import flow
+
+from flows.prepare_flow import prepare_flow
+from flows.sample_flow import sample_flow
+from rnnlm import reports
+from rnnlm.config import PipelineConfig
+from rnnlm.records import DatasetRecord, TrainedRecord
+from tasks.evaluate_perplexity import evaluate_perplexity
+from tasks.log_results import log_results
+from tasks.publish_link import publish_link
+from tasks.publish_markdown import publish_markdown
+from tasks.publish_table import publish_table
+from tasks.register_model import register_model
+from tasks.train_model import train_model
+
+
+@flow(name="train", flow_run_name="train on {config.corpus.source}")
+def train_flow(
+    config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None
+) -> TrainedRecord:
+    """A new version in the registry. Without a dataset the configured one is prepared first."""
+    dataset = dataset or prepare_flow(config).dataset
+    run = train_model(config, dataset, force="training" in config.force)
+    publish_markdown("training", reports.training_report(run, config.model, config.training))
+
+    evaluation = evaluate_perplexity(dataset, run, config.evaluation, force="evaluation" in config.force)
+    publish_table("perplexity", reports.score_rows(evaluation), "Perplexity beside the baselines")
+
+    samples = sample_flow(config, dataset, run)
+    logged = log_results(run, evaluation, samples)
+    if logged.loss_curve:
+        publish_markdown("loss-curve", reports.picture_report("Loss curve", logged.loss_curve))
+    if logged.run_url:
+        publish_link("mlflow-run", logged.run_url, "The run in MLflow")
+
+    registered = register_model(
+        config, dataset, run, evaluation, samples, force="registration" in config.force
+    )
+    publish_markdown("registration", reports.registration_report(registered, evaluation))
+    return TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered)
+
+
+if __name__ == "__main__":
+    train_flow()

@@ -1,0 +1,20 @@
+"""Samples from the champion of the model that a corpus is registered under."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.config import CorpusConfig, GenerationConfig, RegistryConfig
+from rnnlm.corpora.sources import corpus_name
+from rnnlm.generation.continuing import sample_model
+from rnnlm.home import find_home
+from rnnlm.records import SamplesRecord
+from rnnlm.registry.lookup import model_folder
+from rnnlm.registry.naming import registered_name
+
+
+@task(task_run_name="sample-champion-of-{corpus.source}", cache_policy=NO_CACHE)
+def sample_champion(
+    corpus: CorpusConfig, registry: RegistryConfig, generation: GenerationConfig
+) -> SamplesRecord:
+    reference = f"models:/{registered_name(registry, corpus_name(corpus))}@champion"
+    return sample_model(model_folder(find_home(), reference), generation)

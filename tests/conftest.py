@@ -1,0 +1,170 @@
+"""A toy corpus and the chain of stages over it, made once a session and copied for each test."""
+
+import random
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import (
+    CorpusRecord,
+    DatasetRecord,
+    EvaluationRecord,
+    RunRecord,
+    SamplesRecord,
+    StageRecord,
+    TokenizerRecord,
+)
+
+FOREIGN_SETTINGS = (
+    "MLFLOW_TRACKING_URI",
+    "MLFLOW_REGISTRY_URI",
+    "PREFECT_API_URL",
+    "PREFECT_HOME",
+    "PREFECT_PROFILE",
+)
+Chain = dict[str, StageRecord]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A fresh home of the test's own; nothing of the user's environment leaks in."""
+    for name in FOREIGN_SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RNNLM_HOME", str(tmp_path / "home"))
+    return Home(tmp_path / "home")
+
+
+def write_toy_corpus(folder: Path) -> Path:
+    """Sentences from a tiny grammar: predictable enough to be learnt, the same on every machine."""
+    draw = random.Random(0)
+    animals, verbs, places = ["cat", "dog", "bird", "fox"], ["sees", "likes", "follows"], ["house", "tree", "river"]
+    folder.mkdir(parents=True)
+    for split, count in (("train", 300), ("valid", 40), ("test", 40)):
+        lines = [
+            f"the {draw.choice(animals)} {draw.choice(verbs)} the {draw.choice(animals)} near the {draw.choice(places)} ."
+            for _ in range(count)
+        ]
+        (folder / f"{split}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def toy_pipeline_config(folder: Path) -> PipelineConfig:
+    return PipelineConfig.model_validate(
+        {
+            "corpus": {"source": str(folder)},
+            "tokenizer": {"vocabulary_size": 200, "minimum_count": 1},
+            "model": {"hidden_size": 16},
+            "training": {"epochs": 1, "device": "cpu"},
+            "generation": {"prompts": ["the cat"], "maximum_tokens": 8},
+        }
+    )
+
+
+@pytest.fixture
+def toy_folder(tmp_path: Path) -> Path:
+    return write_toy_corpus(tmp_path / "toy")
+
+
+@pytest.fixture
+def toy_config(toy_folder: Path) -> PipelineConfig:
+    return toy_pipeline_config(toy_folder)
+
+
+class UntrackedRun:
+    """A tracker that listens to nothing: what training sees when MLflow is away."""
+
+    mlflow_run_id: str | None = None
+
+    def __call__(self, event: object) -> None: ...
+
+
+@contextmanager
+def untracked(run_id: str) -> Iterator[UntrackedRun]:
+    yield UntrackedRun()
+
+
+@pytest.fixture(scope="session")
+def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chain]:
+    """Every stage but registration, run once."""
+    from rnnlm.corpora.sources import obtain_corpus
+    from rnnlm.evaluation.scoring import evaluate_run
+    from rnnlm.generation.continuing import generate_samples
+    from rnnlm.sequences.storing import store_sequences
+    from rnnlm.tokenizers.training import train_tokenizer
+    from rnnlm.training.running import run_training
+
+    root = tmp_path_factory.mktemp("chain")
+    home = Home(root / "home")
+    config = toy_pipeline_config(write_toy_corpus(root / "toy"))
+    corpus = obtain_corpus(home, config.corpus)
+    tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
+    dataset = store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
+    run = run_training(home, config, dataset, untracked)
+    chain: Chain = {
+        "corpus": corpus,
+        "tokenizer": tokenizer,
+        "dataset": dataset,
+        "run": run,
+        "evaluation": evaluate_run(home, dataset, run, config.evaluation),
+        "samples": generate_samples(home, dataset, run, config.generation),
+    }
+    return home, chain
+
+
+@pytest.fixture
+def toy_chain(home: Home, chain_template: tuple[Home, Chain]) -> Chain:
+    """The session's chain, copied into this test's home."""
+    template, chain = chain_template
+    shutil.copytree(template.root, home.root, dirs_exist_ok=True)
+
+    def moved(record: StageRecord) -> StageRecord:
+        folder = getattr(record, "folder", None)
+        if folder is None:
+            return record
+        return record.model_copy(update={"folder": home.root / folder.relative_to(template.root)})
+
+    return {name: moved(record) for name, record in chain.items()}
+
+
+@pytest.fixture
+def toy_corpus(toy_chain: Chain) -> CorpusRecord:
+    return CorpusRecord.model_validate(toy_chain["corpus"])
+
+
+@pytest.fixture
+def toy_tokenizer(toy_chain: Chain) -> TokenizerRecord:
+    return TokenizerRecord.model_validate(toy_chain["tokenizer"])
+
+
+@pytest.fixture
+def toy_dataset(toy_chain: Chain) -> DatasetRecord:
+    return DatasetRecord.model_validate(toy_chain["dataset"])
+
+
+@pytest.fixture
+def toy_run(toy_chain: Chain) -> RunRecord:
+    return RunRecord.model_validate(toy_chain["run"])
+
+
+@pytest.fixture
+def toy_evaluation(toy_chain: Chain) -> EvaluationRecord:
+    return EvaluationRecord.model_validate(toy_chain["evaluation"])
+
+
+@pytest.fixture
+def toy_samples(toy_chain: Chain) -> SamplesRecord:
+    return SamplesRecord.model_validate(toy_chain["samples"])
+
+
+@pytest.fixture(scope="session")
+def prefect_server() -> Iterator[None]:
+    """One temporary Prefect server for the few tests that run a flow or publish an artifact."""
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=120):
+        yield

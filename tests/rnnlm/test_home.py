@@ -1,0 +1,133 @@
+"""Everything on disk is whole or absent."""
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from rnnlm.errors import HomeError
+from rnnlm.home import COMPLETE, Home, digest_of, find_home, is_complete, write_json, write_once
+
+
+def greet(partial: Path) -> None:
+    (partial / "greeting.txt").write_text("hello")
+
+
+def test_named_home_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RNNLM_HOME", str(tmp_path / "there"))
+    assert find_home().root == tmp_path / "there"
+
+
+def test_unnamed_home_is_the_nearest_one_upwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("RNNLM_HOME", raising=False)
+    (tmp_path / ".rnnlm").mkdir()
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    assert find_home().root == tmp_path / ".rnnlm"
+
+
+def test_unnamed_home_without_one_upwards_is_here_and_is_not_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("RNNLM_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert find_home().root == tmp_path / ".rnnlm"
+    assert not (tmp_path / ".rnnlm").exists()
+
+
+def test_unwritable_home_names_the_folder_and_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(HomeError, match=r"file/home.*\n.*RNNLM_HOME") as caught:
+        Home(tmp_path / "file" / "home").make(tmp_path / "file" / "home")
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_digest_does_not_depend_on_the_order_of_keys() -> None:
+    assert digest_of({"a": 1, "b": [2]}) == digest_of({"b": [2], "a": 1})
+    assert digest_of({"a": 1}) != digest_of({"a": 2})
+
+
+def test_second_write_is_skipped(home: Home) -> None:
+    final = home.corpora / "one"
+    assert write_once(home, final, greet) is False
+    assert write_once(home, final, lambda partial: pytest.fail("built twice")) is True
+    assert (final / "greeting.txt").read_text() == "hello"
+
+
+def test_force_builds_again(home: Home) -> None:
+    final = home.corpora / "one"
+    write_once(home, final, greet)
+    assert write_once(home, final, lambda p: (p / "greeting.txt").write_text("again") and None, force=True) is False
+    assert (final / "greeting.txt").read_text() == "again"
+    assert [path.name for path in home.corpora.iterdir()] == ["one"]
+
+
+def test_damaged_output_is_built_again(home: Home) -> None:
+    final = home.corpora / "one"
+    write_once(home, final, greet)
+    (final / "greeting.txt").write_text("hellO")
+    assert not is_complete(final)
+    assert write_once(home, final, greet) is False
+    assert (final / "greeting.txt").read_text() == "hello"
+
+
+def test_failed_build_leaves_what_was_there_and_nothing_else(home: Home) -> None:
+    final = home.corpora / "one"
+    write_once(home, final, greet)
+
+    def fail(partial: Path) -> None:
+        (partial / "half").write_text("…")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_once(home, final, fail, force=True)
+    assert [path.name for path in home.corpora.iterdir()] == ["one"]
+    assert is_complete(final)
+
+
+def test_leftovers_of_a_killed_build_are_cleared(home: Home) -> None:
+    script = (
+        "import os, signal; from pathlib import Path; from rnnlm.home import Home, write_once\n"
+        f"home = Home(Path({str(home.root)!r}))\n"
+        "write_once(home, home.corpora / 'one', lambda p: os.kill(os.getpid(), signal.SIGKILL))"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == -9
+    assert not (home.corpora / "one").exists()
+    write_once(home, home.corpora / "one", greet)
+    assert [path.name for path in home.corpora.iterdir()] == ["one"]
+
+
+def test_two_builders_of_one_folder_build_it_once(home: Home) -> None:
+    built: list[int] = []
+    inside = threading.Event()
+
+    def build(partial: Path) -> None:
+        built.append(1)
+        inside.wait(timeout=5)
+        greet(partial)
+
+    threads = [threading.Thread(target=write_once, args=(home, home.corpora / "one", build)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    inside.set()
+    for thread in threads:
+        thread.join()
+    assert built == [1]
+
+
+def test_marker_names_every_file_with_its_digest(home: Home) -> None:
+    write_once(home, home.corpora / "one", greet)
+    marker = json.loads((home.corpora / "one" / COMPLETE).read_text())
+    assert marker == {"greeting.txt": "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}
+
+
+def test_json_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "value.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]

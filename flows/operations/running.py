@@ -1,7 +1,6 @@
 """Running a flow from the command line: on the configured server, or on a temporary one in the home."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -14,7 +13,9 @@ R = TypeVar("R")
 
 def run_flow(home: Home, flow: Callable[[PipelineConfig], R], config: PipelineConfig) -> R:
     """The flow's result. Errors leave it as they were raised; the console shows no traceback of ours."""
-    if "PREFECT_API_URL" not in os.environ:
+    from prefect.settings import get_current_settings
+
+    if get_current_settings().api.url is None:  # neither the environment nor a profile names a server
         migrate_database(home)
     quiet_user_errors()
     return flow(config)

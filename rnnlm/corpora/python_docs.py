@@ -1,0 +1,83 @@
+"""The embedded corpus: the English documentation that every installation already carries.
+
+`pydoc_data.topics` and the docstrings of the standard library and of named libraries, read with `ast`,
+never imported. One sentence a line, words and punctuation apart, a blank line after each docstring.
+"""
+
+import ast
+import importlib.util
+import logging
+import platform
+import sysconfig
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rnnlm.corpora.prose import sentences
+
+logger = logging.getLogger(__name__)
+LIBRARIES = {  # import name → distribution, all pinned in constraints.txt
+    "matplotlib": "matplotlib",
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "sklearn": "scikit-learn",
+}
+SKIPPED_FOLDERS = {"test", "tests", "idle_test", "lib2to3", "site-packages", "dist-packages", "_vendor"}
+
+
+def versions() -> dict[str, str]:
+    """All that the text depends on."""
+    return {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES.values()}
+
+
+def write_corpus(target: Path) -> dict[str, Any]:
+    """Write the corpus; the same bytes for the same `versions()`. Returns counts."""
+    seen: set[str] = set()
+    words = 0
+    with target.open("w", encoding="utf-8", newline="\n") as stream:
+        for name, files in python_sources():
+            before = words
+            for path in files:
+                for docstring in docstrings(path):
+                    fresh = [line for line in sentences(docstring) if line not in seen]
+                    fresh = list(dict.fromkeys(fresh))
+                    seen.update(fresh)
+                    words += sum(len(line.split()) for line in fresh)
+                    if fresh:
+                        stream.write("\n".join(fresh) + "\n\n")
+            logger.info("python-docs: %s gave %s words", name, f"{words - before:,}")
+    return {"words": words, "versions": versions()}
+
+
+def python_sources() -> Iterator[tuple[str, list[Path]]]:
+    """(library, its source files in order of path), the standard library first."""
+    yield "the standard library", source_files(Path(sysconfig.get_paths()["stdlib"]))
+    for name in LIBRARIES:
+        found = importlib.util.find_spec(name)
+        assert found is not None and found.origin is not None, name  # a dependency of ours
+        yield name, source_files(Path(found.origin).parent)
+
+
+def source_files(folder: Path) -> list[Path]:
+    """Its .py files, without tests; a folder is judged by its name below `folder` only."""
+    files = (path for path in folder.rglob("*.py") if not SKIPPED_FOLDERS & set(path.relative_to(folder).parts[:-1]))
+    return sorted(path for path in files if not path.name.startswith(("test_", "conftest")))
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    """The docstrings of a file in order; of `pydoc_data/topics.py` the topics themselves."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):  # a template, or a file in another encoding: it has no docstrings for us
+        return
+    if path.parts[-2:] == ("pydoc_data", "topics.py"):
+        yield from (
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield text

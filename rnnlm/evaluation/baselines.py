@@ -1,0 +1,49 @@
+"""What a model is measured against, computed in SQL on the very tokens that it predicts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rnnlm.records import DatasetRecord, Split
+from rnnlm.sequences.reading import connect, training_counts
+from rnnlm.sequences.statements import statement
+from rnnlm.tokenizers.face import BOS, PAD
+
+
+@dataclass(frozen=True)
+class Baselines:
+    uniform_perplexity: float  # the number of predictable tokens
+    unigram_perplexity: float
+
+
+@dataclass(frozen=True)
+class SplitFacts:
+    byte_count: int  # utf-8 bytes of the raw split, line ends included
+    predicted_tokens: int
+    unknown_tokens: int  # words that the vocabulary cannot spell
+    unknown_bytes: int  # and their bytes
+
+
+def baselines(dataset: DatasetRecord, split: Split) -> Baselines:
+    """Perplexity of a whole split under the uniform and the unigram distribution."""
+    with connect(dataset) as connection:
+        row = connection.execute(statement("queries/measure_baselines"), {"split": split}).fetchone()
+    return Baselines(*row)
+
+
+def split_facts(dataset: DatasetRecord, split: Split) -> SplitFacts:
+    with connect(dataset) as connection:
+        row = connection.execute(statement("queries/measure_split"), {"split": split}).fetchone()
+    return SplitFacts(*row)
+
+
+def unigram_log_probabilities(dataset: DatasetRecord) -> np.ndarray:
+    """(vocabulary,) float32: natural logarithms; 0 for `<pad>` and `<bos>`, which are never predicted.
+
+    The distribution of the unigram baseline: a token never seen in training counts as seen once.
+    """
+    weights = np.maximum(training_counts(dataset), 1).astype(np.float64)
+    weights[[PAD, BOS]] = 0.0
+    logarithms = np.log(np.maximum(weights, 1.0) / weights.sum())
+    logarithms[[PAD, BOS]] = 0.0
+    return logarithms.astype(np.float32)

@@ -1,0 +1,21 @@
+"""What must be true of every dataset file: sql/checks, each of which must return no row."""
+
+from rnnlm.errors import DatasetError
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.reading import connect
+from rnnlm.sequences.statements import names, statement
+
+
+def check_dataset(dataset: DatasetRecord) -> list[str]:
+    """Names of the checks passed. DatasetError names the first that returned a row, and the row."""
+    passed = []
+    with connect(dataset) as connection:
+        for name in names("checks"):
+            row = connection.execute(statement(name)).fetchone()
+            if row is not None:
+                raise DatasetError(
+                    f"{dataset.database}: sql/{name}.sql returned {row}, expected no row;\n"
+                    "run again with --force sequences, and report it if it comes back"
+                )
+            passed.append(name.removeprefix("checks/"))
+    return passed

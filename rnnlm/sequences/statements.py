@@ -1,0 +1,17 @@
+"""SQL lives in sql/, one statement a file; Python reads it by name."""
+
+from functools import cache
+from pathlib import Path
+
+SQL = Path(__file__).resolve().parent.parent.parent / "sql"
+
+
+@cache
+def statement(name: str) -> str:
+    """The text of sql/<name>.sql, such as statement("queries/read_split")."""
+    return (SQL / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def names(room: str) -> list[str]:
+    """All statements of a room of sql/, such as "checks/bos_is_never_predicted", in order of name."""
+    return [f"{room}/{path.stem}" for path in sorted((SQL / room).glob("*.sql"))]

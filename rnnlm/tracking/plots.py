@@ -1,0 +1,75 @@
+"""The loss curve of a run: one picture that says whether training went well."""
+
+import json
+import math
+from pathlib import Path
+
+Series = tuple[list[float], list[float]]  # trained tokens, values
+
+INK, TRAIN, VALID = "#333333", "#9db7d5", "#c0392b"
+
+
+def read_series(history: Path, name: str) -> Series:
+    """Every finite value of one metric against the tokens trained so far; the step where tokens are not given."""
+    xs: list[float] = []
+    ys: list[float] = []
+    trained = 0.0
+    for line in history.read_text(encoding="utf-8").splitlines():
+        measured = json.loads(line)
+        metrics = measured["metrics"]
+        trained = metrics.get("trained_tokens", max(trained, measured["step"]))
+        if name in metrics and metrics[name] is not None and math.isfinite(metrics[name]):
+            xs.append(float(trained))
+            ys.append(float(metrics[name]))
+    return xs, ys
+
+
+def smoothed(values: list[float], weight: float = 0.9) -> list[float]:
+    """Exponential moving average, corrected for its start: the first value is the first value."""
+    average, total, result = 0.0, 0.0, []
+    for value in values:
+        average = weight * average + (1 - weight) * value
+        total = weight * total + (1 - weight)
+        result.append(average / total)
+    return result
+
+
+def plot_loss_curve(history: Path, picture: Path) -> None:
+    """Write a PNG: training loss and validation loss (nats per token) above, learning rate and gradient below."""
+    # The object-oriented interface: no global figure, no window, safe in threads.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
+
+    figure = Figure(figsize=(8, 5), dpi=130, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    loss, rate = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+
+    xs, ys = read_series(history, "train_loss_nats")
+    loss.plot(xs, ys, color=TRAIN, linewidth=0.8, alpha=0.7)
+    loss.plot(xs, smoothed(ys), color="#2c5f8a", linewidth=1.8, label="training, smoothed")
+    xs, ys = read_series(history, "validation_nll_nats_per_token")
+    loss.plot(xs, ys, color=VALID, marker="o", markersize=4, linewidth=1.6, label="validation")
+    if ys:
+        best = min(range(len(ys)), key=ys.__getitem__)
+        loss.annotate(
+            f"perplexity {math.exp(min(ys[best], 700)):.1f}",
+            (xs[best], ys[best]),
+            xytext=(-6, 10),
+            textcoords="offset points",
+            ha="right",
+            color=VALID,
+        )
+    loss.set_ylabel("loss, nats per token")
+    loss.set_title("Loss", loc="left", color=INK, fontweight="bold")
+    loss.legend(frameon=False)
+
+    rate.plot(*read_series(history, "learning_rate"), color=INK, linewidth=1.2)
+    rate.set_ylabel("learning rate")
+    rate.set_ylim(bottom=0)
+    rate.set_xlabel("trained tokens")
+    rate.xaxis.set_major_formatter(EngFormatter(sep=""))
+    for axes in (loss, rate):
+        axes.grid(axis="y", color="#e6e6e6")
+        axes.spines[["top", "right"]].set_visible(False)
+    canvas.print_png(str(picture))

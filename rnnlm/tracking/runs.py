@@ -1,0 +1,168 @@
+"""An MLflow run for each training run: configuration, dataset, metrics, scores, samples, loss curve.
+
+All of it is best effort: what MLflow does not take is warned about, and the run's folder has it anyway.
+"""
+
+import json
+import logging
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import TrackingError
+from rnnlm.home import Home, atomic_file
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.tracking.plots import plot_loss_curve
+from rnnlm.tracking.store import experiment_id, reaching_mlflow, tracking_uri
+from rnnlm.tracking.tracker import RunTracker, samples_page
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import DatasetInput
+
+logger = logging.getLogger(__name__)
+LOCAL_UI = "http://127.0.0.1:5000"  # where `mlflow ui` shows a SQLite store
+DIGEST_CHARACTERS = 36  # MLflow takes no longer dataset digest
+LOSS_CURVE = "loss_curve.png"
+
+
+@contextmanager
+def open_tracker(
+    home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str
+) -> Iterator[RunTracker]:
+    """A new MLflow run that ends FINISHED, FAILED on an exception, KILLED on an interruption.
+
+    With MLflow away the tracker's mlflow_run_id is None and it listens to nothing.
+    """
+    mlflow_run_id: str | None = None
+    try:
+        with reaching_mlflow(home) as client:
+            mlflow_run_id = create_run(client, home, config, dataset, run_id)
+    except TrackingError as error:
+        logger.warning("training goes on untracked: %s", error)
+    tracker = RunTracker(home, mlflow_run_id, config.tracking.log_every_seconds)
+    try:
+        yield tracker
+    except Exception:
+        tracker.close("FAILED")
+        raise
+    except BaseException:  # Ctrl-C, or Prefect cancelling the flow run
+        tracker.close("KILLED")
+        raise
+    tracker.close("FINISHED")
+
+
+def create_run(
+    client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str
+) -> str:
+    """A RUNNING MLflow run with the whole configuration and the dataset's reference; its id."""
+    from mlflow.entities import Param
+
+    tags = {
+        "rnnlm.run_id": run_id,
+        "rnnlm.dataset_id": dataset.dataset_id,
+        "rnnlm.corpus_digest": dataset.corpus_digest,
+    }
+    experiment = experiment_id(client, home, config.tracking.experiment)
+    run = client.create_run(experiment, tags=tags, run_name=f"{dataset.corpus_name} {run_id[:8]}")
+    mlflow_run_id = str(run.info.run_id)
+    params = [Param(name, value) for name, value in parameters(config).items()]
+    client.log_batch(mlflow_run_id, params=params)
+    client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset)])
+    return mlflow_run_id
+
+
+def parameters(config: PipelineConfig) -> dict[str, str]:
+    """`section.field` → its value as JSON writes it; strings without quotes."""
+    flat: dict[str, Any] = {}
+    for section, value in config.model_dump(mode="json").items():
+        fields = {f"{section}.{name}": field for name, field in value.items()} if isinstance(value, dict) else {}
+        flat |= fields or {section: value}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in flat.items()}
+
+
+def dataset_input(dataset: DatasetRecord) -> "DatasetInput":
+    """MLflow's reference to the DuckDB file: name, digest and place, no data."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    reference = Dataset(
+        name=dataset.corpus_name,
+        digest=dataset.dataset_id[:DIGEST_CHARACTERS],
+        source_type="local",
+        source=json.dumps({"uri": dataset.database.as_uri()}),
+        profile=json.dumps({f"{split}_tokens": count for split, count in dataset.predicted_tokens.items()}),
+    )
+    return DatasetInput(reference, tags=[InputTag("mlflow.data.context", "training")])
+
+
+def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None:
+    """`<split>_<score>` as metrics of the run, each value once however often it is called."""
+    if run.mlflow_run_id is None:
+        return
+    scores = {
+        f"{split}_{name}": float(value)
+        for split, score in evaluation.scores.items()
+        for name, value in score.model_dump(exclude={"split"}).items()
+        if math.isfinite(value)
+    }
+    with best_effort("the scores"), reaching_mlflow(home) as client:
+        from mlflow.entities import Metric
+
+        known = client.get_run(run.mlflow_run_id).data.metrics
+        now = round(time.time() * 1000)  # milliseconds
+        new = [Metric(name, value, now, 0) for name, value in scores.items() if known.get(name) != value]
+        if new:
+            client.log_batch(run.mlflow_run_id, metrics=new)
+
+
+def log_samples(home: Home, run: RunRecord, samples: SamplesRecord) -> None:
+    """samples.md to read and samples.json to compute with, as artifacts of the run."""
+    if run.mlflow_run_id is None:
+        return
+    with best_effort("the samples"), reaching_mlflow(home) as client:
+        client.log_text(run.mlflow_run_id, samples_page(samples.samples), "samples.md")
+        client.log_dict(
+            run.mlflow_run_id, {"samples": [sample.model_dump() for sample in samples.samples]}, "samples.json"
+        )
+
+
+def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
+    """The picture in the run's folder, drawn where it is missing, and an artifact of the run. None: no history."""
+    history, picture = run.folder / "history.jsonl", run.folder / LOSS_CURVE
+    if not history.exists():
+        return None
+    if not picture.exists():
+        with atomic_file(picture) as partial:
+            plot_loss_curve(history, partial)
+        picture.chmod(0o644)
+    if run.mlflow_run_id is not None:
+        with best_effort("the loss curve"), reaching_mlflow(home) as client:
+            logged = {artifact.path for artifact in client.list_artifacts(run.mlflow_run_id)}
+            if LOSS_CURVE not in logged:
+                client.log_artifact(run.mlflow_run_id, str(picture))
+    return picture
+
+
+def run_url(home: Home, run: RunRecord) -> str | None:
+    """Where a browser sees the run: the tracking server, or `mlflow ui` over the home's SQLite file."""
+    if run.mlflow_run_id is None:
+        return None
+    uri = tracking_uri(home)
+    with best_effort("the run's address"), reaching_mlflow(home) as client:
+        experiment = client.get_run(run.mlflow_run_id).info.experiment_id
+        server = uri.rstrip("/") if uri.startswith(("http://", "https://")) else LOCAL_UI
+        return f"{server}/#/experiments/{experiment}/runs/{run.mlflow_run_id}"
+    return None
+
+
+@contextmanager
+def best_effort(what: str) -> Iterator[None]:
+    """MLflow's failures become a warning."""
+    try:
+        yield
+    except TrackingError as error:
+        logger.warning("%s did not reach MLflow: %s", what, error)

@@ -1,0 +1,5 @@
+-- A row holds context and at least one target. Returns the rows that do not.
+select split, sequence_id
+from shifted_sequences
+where coalesce(len(target_ids), 0) < 1
+order by split, sequence_id;

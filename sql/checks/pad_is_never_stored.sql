@@ -1,0 +1,5 @@
+-- Padding (0) exists in batches, not in files. Returns the sequences that hold it.
+select split, sequence_id
+from shifted_sequences
+where list_contains(token_ids, 0)
+order by split, sequence_id;

@@ -1,0 +1,9 @@
+-- Adds the one row of provenance. Parameters: one for each column.
+insert into dataset (
+    dataset_id, corpus_digest, tokenizer_digest, mode, context_length, block_length,
+    vocabulary_size, splits_given, provenance
+)
+values (
+    $dataset_id, $corpus_digest, $tokenizer_digest, $mode, $context_length, $block_length,
+    $vocabulary_size, $splits_given, $provenance
+);

@@ -1,0 +1,7 @@
+-- Adds rows of the Arrow table `incoming`, whose columns are those of documents.
+insert into documents by name
+select
+    document_id, split, source_file, byte_offset, byte_count, line_count, sha256,
+    predicted_tokens, unknown_tokens, unknown_bytes
+from incoming
+order by document_id;

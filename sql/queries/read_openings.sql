@@ -1,0 +1,16 @@
+-- Grain: one row an opening: the first two words of $count sequences spread evenly over the validation split.
+-- Only sequences that begin a text (<bos> is 2) and spell those words (<unk> is 1, <eos> is 3).
+with candidates as (
+    select
+        sequence_id,
+        token_ids[2:3] as opening,
+        row_number() over (order by sequence_id) - 1 as position,
+        count(*) over () as candidate_count
+    from shifted_sequences
+    where split = 'valid' and token_ids[1] = 2 and len(token_ids) >= 4 and token_ids[2] > 3 and token_ids[3] > 3
+)
+select opening
+from candidates
+where position % greatest(candidate_count // $count, 1) = 0
+order by sequence_id
+limit $count;

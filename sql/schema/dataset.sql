@@ -1,0 +1,12 @@
+-- Grain: exactly one row: what this file was made from and how.
+create table dataset (
+    dataset_id varchar not null,
+    corpus_digest varchar not null,
+    tokenizer_digest varchar not null,
+    mode varchar not null,
+    context_length bigint not null,
+    block_length bigint not null,
+    vocabulary_size bigint not null,
+    splits_given boolean not null, -- false: decided by each document's digest
+    provenance json not null -- all that enters dataset_id: settings, versions, stage
+);

@@ -1,0 +1,16 @@
+"""Scores, samples and loss curve of a run, shown in MLflow; with MLflow away the pipeline goes on."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.home import find_home
+from rnnlm.records import EvaluationRecord, LoggedRecord, RunRecord, SamplesRecord
+from rnnlm.tracking.runs import log_loss_curve, log_samples, log_scores, run_url
+
+
+@task(task_run_name="log-results-of-{run.run_id}", cache_policy=NO_CACHE)
+def log_results(run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord) -> LoggedRecord:
+    home = find_home()
+    log_scores(home, run, evaluation)
+    log_samples(home, run, samples)
+    return LoggedRecord(loss_curve=log_loss_curve(home, run), run_url=run_url(home, run))

@@ -1,0 +1,20 @@
+"""Corpus and tokenizer → one DuckDB file of shifted sequences."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.home import find_home
+from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
+from rnnlm.sequences import storing
+
+
+@task(task_run_name="store-{config.mode}-sequences-of-{corpus.name}", cache_policy=NO_CACHE)
+def store_sequences(
+    corpus: CorpusRecord,
+    corpus_config: CorpusConfig,
+    tokenizer: TokenizerRecord,
+    config: SequencesConfig,
+    force: bool = False,
+) -> DatasetRecord:
+    return storing.store_sequences(find_home(), corpus, corpus_config, tokenizer, config, force=force)

@@ -1,0 +1,145 @@
+"""The `rnnlm` command as another program calls it: exit code, standard output, at most three lines of error."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.command_line import main
+from rnnlm.home import Home
+
+
+@pytest.fixture(autouse=True)
+def environment_of_its_own(home: Home) -> Iterator[None]:
+    """`main` fills in os.environ; put it back for the next test."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names: str) -> None:
+    """The command ends with code 2, nothing on standard output, and at most three lines naming `names`."""
+    capsys.readouterr()
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    told = err[err.index("rnnlm: ") :].strip().splitlines()
+    assert out == ""
+    assert len(told) <= 3, err
+    assert "Traceback" not in err
+    for name in names:
+        assert name in " ".join(told), err
+
+
+def write(path: Path, data: bytes) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["run", "--preset", "nope"], ["nope", "smoke"]),
+        (["run", "--set", "modl.layers=1"], ["modl", "model"]),
+        (["run", "--set", "model.layer=1"], ["model.layer", "layers"]),
+        (["run", "--set", "model.layers=two"], ["model.layers", "two"]),
+        (["run", "--set", "model.layers=0"], ["model.layers", "0"]),
+        (["run", "--corpus", "/no/such/corpus.txt"], ["/no/such/corpus.txt"]),
+        (["run", "--corpus", "ftp://example.org/corpus.txt"], ["ftp", "http"]),
+        (["generate", "models:/nobody@champion"], ["nobody"]),
+        (["evaluate", "/no/such/run", "--corpus", "python-docs"], ["/no/such/run"]),
+        (["generate", "models:/nobody@champion", "--temperature", "-1"], ["temperature", "-1"]),
+    ],
+    ids=lambda value: " ".join(value)[:40],
+)
+def test_a_wrong_call_is_told_in_three_lines(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], names: list[str]
+) -> None:
+    fails_with(capsys, arguments, *names)
+
+
+def test_an_unknown_stage_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "--force", "everything"])
+    assert caught.value.code == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_a_corpus_that_is_no_text_is_told_in_three_lines(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, prefect_server: None
+) -> None:
+    (tmp_path / "empty-folder").mkdir()
+    fails_with(capsys, ["run", "--corpus", write(tmp_path / "empty.txt", b"")], "empty.txt")
+    fails_with(capsys, ["run", "--corpus", str(tmp_path / "empty-folder")], "empty-folder")
+    fails_with(capsys, ["run", "--corpus", write(tmp_path / "binary.txt", b"a\x00b\n" * 99)], "binary.txt")
+    fails_with(capsys, ["run", "--corpus", write(tmp_path / "latin.txt", b"caf\xe9 au lait\n" * 99)], "latin.txt", "3")
+
+
+def test_a_split_without_a_predicted_token_is_named(
+    capsys: pytest.CaptureFixture[str], toy_folder: Path, prefect_server: None
+) -> None:
+    (toy_folder / "valid.txt").write_text("\n \n")
+    fails_with(capsys, ["run", "--corpus", str(toy_folder)], "valid")
+
+
+def test_an_unwritable_home_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RNNLM_HOME", write(tmp_path / "file", b"in the way") + "/home")
+    fails_with(capsys, ["models"], "file/home", "RNNLM_HOME")
+    assert (tmp_path / "file").read_bytes() == b"in the way"
+
+
+def test_a_named_device_that_is_absent_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], toy_folder: Path, prefect_server: None
+) -> None:
+    import torch
+
+    absent = "mps" if torch.cuda.is_available() else "cuda"
+    fails_with(capsys, ["run", "--corpus", str(toy_folder), "--set", f"training.device={absent}"], absent)
+
+
+def test_the_commands_work_together(
+    capsys: pytest.CaptureFixture[str], toy_folder: Path, prefect_server: None
+) -> None:
+    small = ["--set", "model.hidden_size=16", "--set", "tokenizer.minimum_count=1", "--set", "training.epochs=1"]
+
+    def answer(*arguments: str) -> object:
+        capsys.readouterr()
+        assert main([*arguments, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    ran = answer("run", "--corpus", str(toy_folder), *small)
+    assert isinstance(ran, dict)
+    listed = answer("models")
+    assert isinstance(listed, list)
+    assert [(row["name"], row["version"], row["aliases"]) for row in listed] == [("rnnlm-toy", 1, ["champion"])]
+    assert listed[0]["validation_perplexity"] == pytest.approx(ran["validation_perplexity"])
+    assert listed[0]["dataset_id"] == ran["dataset_id"]
+    assert listed[0]["created"]
+
+    for model in ("models:/rnnlm-toy@champion", "models:/rnnlm-toy/1", ran["run_folder"]):
+        score = answer("evaluate", model, "--corpus", str(toy_folder))
+        assert isinstance(score, dict)
+        assert score["perplexity"] == pytest.approx(ran["test_perplexity"], rel=1e-5)
+        assert score["bits_per_byte"] == pytest.approx(ran["bits_per_byte"], rel=1e-5)
+        assert score["tokens"] == 40 * 10
+
+    other = write(toy_folder.parent / "other.txt", b"the cat sees the dog near the tree .\n" * 3)
+    score = answer("evaluate", "models:/rnnlm-toy@champion", "--corpus", other)
+    assert isinstance(score, dict)
+    assert (score["split"], score["tokens"]) == ("all", 30)
+
+    first = answer("generate", "models:/rnnlm-toy@champion", "--prompt", "the cat", "--seed", "3")
+    again = answer("generate", "models:/rnnlm-toy@champion", "--prompt", "the cat", "--seed", "3")
+    assert isinstance(first, dict)
+    assert first == again
+    assert 1 <= first["tokens"] <= 40
+
+    main(["generate", "models:/rnnlm-toy@champion", "--prompt", "zebra crossing"])
+    out, err = capsys.readouterr()
+    assert out.strip()
+    assert "zebra" in err

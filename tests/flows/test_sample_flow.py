@@ -1,0 +1,21 @@
+import pytest
+
+from flows.operations.running import run_flow
+from flows.sample_flow import sample_flow
+from flows.train_flow import train_flow
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import ModelError
+from rnnlm.home import Home
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+
+def test_the_champion_writes_samples_on_its_own(home: Home, toy_config: PipelineConfig) -> None:
+    trained = run_flow(home, train_flow, toy_config)
+    samples = run_flow(home, sample_flow, toy_config)
+    assert samples.samples == trained.samples.samples  # the same model, prompts and seed
+
+
+def test_without_a_champion_the_error_names_the_model(home: Home, toy_config: PipelineConfig) -> None:
+    with pytest.raises(ModelError, match="rnnlm-toy"):
+        run_flow(home, sample_flow, toy_config)

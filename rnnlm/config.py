@@ -33,8 +33,9 @@ class CorpusConfig(Section):
 
 class TokenizerConfig(Section):
     kind: Literal["word", "bpe"] = "word"
-    vocabulary_size: int = Field(10_000, ge=16, le=1_000_000)  # ids at most, special tokens included
-    minimum_count: PositiveInt = 2  # a rarer word (or merge) of the training split gets no id
+    # 10,003 holds the 10,000 words of the Penn Treebank, <unk> among them, and <pad>, <bos>, <eos>.
+    vocabulary_size: int = Field(10_003, ge=16, le=1_000_000)  # ids at most, special tokens included
+    minimum_count: PositiveInt = 1  # a rarer word (or merge) of the training split gets no id
     unknown_literal: str | None = "<unk>"  # how the corpus itself spells an unknown word
 
     @model_validator(mode="after")

@@ -40,7 +40,7 @@ def connect(dataset: DatasetRecord) -> Iterator[duckdb.DuckDBPyConnection]:
 def load_split(dataset: DatasetRecord, split: Split) -> SplitTokens:
     """A whole split in memory, rows in stored order."""
     with connect(dataset) as connection:
-        table = connection.execute(statement("queries/read_split"), {"split": split}).to_arrow_table()
+        table = connection.sql(statement("queries/read_split"), params={"split": split}).to_arrow_table()
     rows = table.column("token_ids").combine_chunks()
     lengths = rows.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)])

@@ -1,0 +1,55 @@
+"""A trained model as an MLflow model: models-from-code, safetensors, exact requirements, no pickle."""
+
+import importlib.metadata
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rnnlm.home import file_digest, write_json
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+LIBRARY = Path(__file__).resolve().parent.parent
+SERVED_CODE = (LIBRARY / "models" / "elman.py", LIBRARY / "generation" / "sampling.py")  # torch alone
+REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
+
+
+def model_digest(folder: Path) -> str:
+    """sha256 of the weights: what makes two versions the same model."""
+    return file_digest(folder / "model.safetensors")
+
+
+def requirements() -> list[str]:
+    """Exact versions; a local build's suffix (`+cpu`) is dropped, for no index knows it."""
+    return [f"{name}=={importlib.metadata.version(name).partition('+')[0]}" for name in REQUIREMENTS]
+
+
+def log_bundle(client: "MlflowClient", experiment: str, mlflow_run_id: str, name: str, folder: Path) -> tuple[str, str]:
+    """Log the model folder as a model of the MLflow run. Returns its id and where its artifacts lie."""
+    import mlflow.pyfunc
+    from mlflow.entities import LoggedModelOutput
+    from mlflow.models import Model
+
+    logged = client.create_logged_model(experiment, name=name, source_run_id=mlflow_run_id, model_type="language model")
+    with tempfile.TemporaryDirectory(prefix="rnnlm-bundle-") as temporary:
+        code = Path(temporary) / "code"
+        code.mkdir()
+        for module in SERVED_CODE:
+            shutil.copy(module, code)
+        saved = Path(temporary) / "model"
+        mlflow.pyfunc.save_model(
+            saved,
+            python_model=str(LIBRARY / "registry" / "served_model.py"),
+            artifacts={"bundle": str(folder), "code": str(code)},
+            pip_requirements=requirements(),  # inferring them would run the model for 10 s
+            mlflow_model=Model(
+                artifact_path=logged.artifact_location, run_id=mlflow_run_id, model_id=logged.model_id
+            ),
+        )
+        client.log_model_artifacts(logged.model_id, str(saved))
+    client.finalize_logged_model(logged.model_id, "READY")
+    client.log_outputs(mlflow_run_id, [LoggedModelOutput(logged.model_id, step=0)])
+    return str(logged.model_id), str(logged.artifact_location)

@@ -1,0 +1,157 @@
+"""What is registered, and from any way of naming a model to its folder on this machine."""
+
+import re
+import shutil
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rnnlm.errors import ModelError
+from rnnlm.home import Home, digest_of, write_once
+from rnnlm.records import ModelVersion
+from rnnlm.tracking.store import is_empty, reaching_mlflow, tracking_uri
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion as MlflowVersion
+
+REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
+BUNDLE = "artifacts/bundle"  # inside a registered model: see bundling.py
+NAMES_SHOWN = 8
+
+
+def list_models(home: Home) -> list[ModelVersion]:
+    """Every version of every registered model, newest first."""
+    if is_empty(home):
+        return []
+    with reaching_mlflow(home) as client:
+        # A search for versions returns no aliases: they come from the registered models.
+        aliases = {model.name: dict(model.aliases) for model in all_pages(client.search_registered_models)}
+        versions = sorted(
+            all_pages(client.search_model_versions),
+            key=lambda version: (version.creation_timestamp, int(version.version)),
+            reverse=True,
+        )
+    return [listed(version, aliases.get(version.name, {})) for version in versions]
+
+
+def all_pages(search: Callable[..., Any]) -> Iterator[Any]:
+    """Every item of one of MLflow's paged searches."""
+    token = None
+    while True:
+        page = search(max_results=100, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:
+    perplexity = version.tags.get("validation_perplexity")
+    return ModelVersion(
+        name=version.name,
+        version=int(version.version),
+        aliases=tuple(sorted(alias for alias, holder in aliases.items() if int(holder) == int(version.version))),
+        validation_perplexity=float(perplexity) if perplexity else None,
+        dataset_id=version.tags.get("dataset_id", ""),
+        created=datetime.fromtimestamp(version.creation_timestamp / 1000, UTC).isoformat(timespec="seconds"),
+    )
+
+
+def model_folder(home: Home, reference: str) -> Path:
+    """The folder with configuration, safetensors and tokenizer that a reference names.
+
+    A run's folder, its model folder, a run id, models:/NAME@ALIAS or models:/NAME/VERSION. ModelError otherwise.
+    """
+    if reference.startswith("models:"):
+        return registered_folder(home, reference)
+    named = Path(reference).expanduser()
+    places = [named / "model", named]
+    if re.fullmatch(r"[0-9a-f]{16}", reference):
+        places.append(home.runs / reference / "model")
+    for place in places:
+        if is_model(place):
+            return place
+    if named.exists():
+        raise ModelError(
+            f"{reference}: exists, but holds no model (config.json, model.safetensors).\n"
+            "Give the folder of a finished run, or models:/NAME@champion."
+        )
+    raise ModelError(
+        f"{reference}: no such run folder.\nGive the folder of a finished run, or models:/NAME@champion;\n"
+        f"{known_models(home)}"
+    )
+
+
+def is_model(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in ("config.json", "model.safetensors"))
+
+
+def registered_folder(home: Home, reference: str) -> Path:
+    """The local folder of a registered version: where its artifacts lie, or a copy in the home."""
+    match = REFERENCE.fullmatch(reference)
+    if match is None:
+        raise ModelError(f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}")
+    version = None if is_empty(home) else find_version(home, match["name"], match["alias"], match["version"])
+    if version is None:
+        raise ModelError(f"{reference}: there is no such version in the registry;\n{known_models(home)}")
+    url = urllib.parse.urlparse(version.source)
+    if url.scheme in ("", "file"):
+        folder = Path(urllib.request.url2pathname(url.path)) / BUNDLE
+    else:
+        folder = fetched(home, version)
+    if not is_model(folder):
+        raise ModelError(
+            f"{reference}: {folder} holds no model of ours (config.json, model.safetensors).\n"
+            "Its artifacts were moved or deleted, or another program registered it; register a run again."
+        )
+    return folder
+
+
+def find_version(home: Home, name: str, alias: str | None, number: str | None) -> "MlflowVersion | None":
+    from mlflow.exceptions import MlflowException
+
+    with reaching_mlflow(home) as client:
+        try:
+            if alias is not None:
+                return client.get_model_version_by_alias(name, alias)
+            return client.get_model_version(name, str(number))
+        except MlflowException as error:
+            if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                return None
+            raise
+
+
+def fetched(home: Home, version: "MlflowVersion") -> Path:
+    """The version's bundle, downloaded once from a remote artifact store."""
+    identity = [tracking_uri(home), version.name, version.version, version.creation_timestamp]
+    final = home.root / "fetched" / digest_of(identity)[:16]
+
+    def download(partial: Path) -> None:
+        with reaching_mlflow(home) as client:
+            copy_bundle(client, home, version, partial)
+
+    write_once(home, final, download)
+    return final
+
+
+def copy_bundle(client: "MlflowClient", home: Home, version: "MlflowVersion", folder: Path) -> None:
+    import mlflow.artifacts
+
+    uri = client.get_model_version_download_uri(version.name, version.version)
+    local = mlflow.artifacts.download_artifacts(
+        artifact_uri=f"{uri.rstrip('/')}/{BUNDLE}", tracking_uri=tracking_uri(home)
+    )
+    shutil.copytree(local, folder, dirs_exist_ok=True)
+
+
+def known_models(home: Home) -> str:
+    """One line for an error message: the names there are."""
+    names = sorted({version.name for version in list_models(home)})
+    if not names:
+        return "no model is registered yet: `rnnlm run` makes one."
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return f"registered: {', '.join(names[:NAMES_SHOWN])}{more} (`rnnlm models` lists the versions)."

@@ -1,4 +1,4 @@
-"""A run's model in the registry, as champion or challenger; a registry that cannot be reached is asked again."""
+"""A run's model in the registry, as champion or challenger; MLflow out of reach is asked again."""
 
 from typing import Any
 
@@ -14,15 +14,9 @@ from rnnlm.records import DatasetRecord, EvaluationRecord, RegisteredVersion, Ru
 from rnnlm.registry import registering
 
 
-async def the_world_failed(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
+def the_world_failed(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
     """A user's mistake does not mend itself; MLflow may come back."""
-    try:
-        await state.aresult()
-    except TrackingError:
-        return True
-    except Exception:
-        return False
-    return False
+    return isinstance(state.data, TrackingError)
 
 
 @task(

@@ -34,7 +34,7 @@ def score_corpus(
     tokenizer = TokenizerRecord(
         digest=file_digest(folder / "tokenizer.json"),
         folder=folder,
-        kind=str(facts["tokenizer_kind"]),
+        kind=face.kind,
         vocabulary_size=face.vocabulary_size,
     )
     cut = SequencesConfig(**{name: facts[name] for name in ("mode", "context_length", "block_length")})

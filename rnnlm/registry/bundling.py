@@ -3,11 +3,10 @@
 import importlib.metadata
 import shutil
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rnnlm.home import file_digest, write_json
+from rnnlm.home import file_digest
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -27,13 +26,17 @@ def requirements() -> list[str]:
     return [f"{name}=={importlib.metadata.version(name).partition('+')[0]}" for name in REQUIREMENTS]
 
 
-def log_bundle(client: "MlflowClient", experiment: str, mlflow_run_id: str, name: str, folder: Path) -> tuple[str, str]:
+def log_bundle(
+    client: "MlflowClient", experiment: str, mlflow_run_id: str, name: str, folder: Path
+) -> tuple[str, str]:
     """Log the model folder as a model of the MLflow run. Returns its id and where its artifacts lie."""
     import mlflow.pyfunc
     from mlflow.entities import LoggedModelOutput
     from mlflow.models import Model
 
-    logged = client.create_logged_model(experiment, name=name, source_run_id=mlflow_run_id, model_type="language model")
+    logged = client.create_logged_model(
+        experiment, name=name, source_run_id=mlflow_run_id, model_type="language model"
+    )
     with tempfile.TemporaryDirectory(prefix="rnnlm-bundle-") as temporary:
         code = Path(temporary) / "code"
         code.mkdir()

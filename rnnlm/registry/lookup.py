@@ -51,10 +51,11 @@ def all_pages(search: Callable[..., Any]) -> Iterator[Any]:
 
 def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:
     perplexity = version.tags.get("validation_perplexity")
+    held = sorted(alias for alias, holder in aliases.items() if int(holder) == int(version.version))
     return ModelVersion(
         name=version.name,
         version=int(version.version),
-        aliases=tuple(sorted(alias for alias, holder in aliases.items() if int(holder) == int(version.version))),
+        aliases=tuple(held),
         validation_perplexity=float(perplexity) if perplexity else None,
         dataset_id=version.tags.get("dataset_id", ""),
         created=datetime.fromtimestamp(version.creation_timestamp / 1000, UTC).isoformat(timespec="seconds"),
@@ -64,7 +65,7 @@ def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:
 def model_folder(home: Home, reference: str) -> Path:
     """The folder with configuration, safetensors and tokenizer that a reference names.
 
-    A run's folder, its model folder, a run id, models:/NAME@ALIAS or models:/NAME/VERSION. ModelError otherwise.
+    A run's folder, its model folder, a run id, models:/NAME@ALIAS, models:/NAME/VERSION; else ModelError.
     """
     if reference.startswith("models:"):
         return registered_folder(home, reference)
@@ -94,7 +95,9 @@ def registered_folder(home: Home, reference: str) -> Path:
     """The local folder of a registered version: where its artifacts lie, or a copy in the home."""
     match = REFERENCE.fullmatch(reference)
     if match is None:
-        raise ModelError(f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}")
+        raise ModelError(
+            f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}"
+        )
     version = None if is_empty(home) else find_version(home, match["name"], match["alias"], match["version"])
     if version is None:
         raise ModelError(f"{reference}: there is no such version in the registry;\n{known_models(home)}")

@@ -21,7 +21,7 @@ class Decision:
 
 
 def decide(candidate: Standing, champion: Standing | None) -> Decision:
-    """Champion where there is none, or where it is beaten strictly on the very same dataset; else challenger."""
+    """Champion where there is none or where it is beaten strictly on the same dataset; else challenger."""
     if champion is None:
         return Decision("champion", "there was no champion before it")
     holder = f"champion version {champion.version}"

@@ -1,7 +1,6 @@
 """A run becomes a version of its corpus' model, and champion where it is the best on its dataset."""
 
 import importlib.metadata
-import math
 from typing import TYPE_CHECKING
 
 from rnnlm.config import PipelineConfig
@@ -105,7 +104,12 @@ def add_version(
     experiment = client.get_run(mlflow_run_id).info.experiment_id
     model_id, source = log_bundle(client, experiment, mlflow_run_id, name, run.model_folder)
     return client.create_model_version(
-        name, source, run_id=mlflow_run_id, model_id=model_id, tags=tags, description=samples_page(samples.samples)
+        name,
+        source,
+        run_id=mlflow_run_id,
+        model_id=model_id,
+        tags=tags,
+        description=samples_page(samples.samples),
     )
 
 
@@ -156,20 +160,20 @@ def champion_of(client: "MlflowClient", name: str) -> "ModelVersion | None":
 
 
 def standing(version: "ModelVersion") -> Standing:
+    """What the tags say of a version. Another program may have registered it: then they say little."""
     try:
-        perplexity = float(version.tags["validation_perplexity"])
+        perplexity: float | None = float(version.tags["validation_perplexity"])
     except (KeyError, ValueError):
-        perplexity = math.nan
-    return Standing(
-        int(version.version), version.tags.get("dataset_id", "unknown"), None if math.isnan(perplexity) else perplexity
-    )
+        perplexity = None
+    return Standing(int(version.version), version.tags.get("dataset_id", "unknown"), perplexity)
 
 
 def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVersion:
     """What the registry says of the version now: somebody may have moved an alias since it was registered."""
     version = client.get_model_version(name, str(number))
     champion = champion_of(client, name)
-    held = {alias for alias, holder in client.get_registered_model(name).aliases.items() if int(holder) == int(number)}
+    aliases = client.get_registered_model(name).aliases
+    held = {alias for alias, holder in aliases.items() if int(holder) == int(number)}
     alias: Alias = "champion" if "champion" in held else "challenger"
     reason = version.tags.get("reason", "")
     if alias != version.tags.get("alias"):

@@ -1,7 +1,7 @@
 """The registered model's own program: it loads and answers where this repository is not installed.
 
-MLflow runs this file ("models from code") beside a bundle (safetensors, configuration, tokenizer) and copies of the
-torch-only modules elman.py and sampling.py. So it imports nothing of ours, and no pickle is involved.
+MLflow runs this file ("models from code") beside a bundle (safetensors, configuration, tokenizer) and copies
+of the torch-only modules elman.py and sampling.py. So it imports nothing of ours, and no pickle is involved.
 """
 
 import hashlib
@@ -36,18 +36,22 @@ class Request(BaseModel):
         """In a data frame a missing cell is NaN, and it turns the column's integers into floats."""
         if not isinstance(row, dict):
             return row
-        row = {name: value for name, value in row.items() if not (isinstance(value, float) and math.isnan(value))}
+        row = {name: value for name, value in row.items() if not is_missing(value)}
         for name in ("maximum_tokens", "top_k", "seed"):
             if isinstance(row.get(name), float) and row[name].is_integer():
                 row[name] = int(row[name])
         return row
 
 
+def is_missing(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
 DEFAULTS = {"maximum_tokens": 40, "temperature": 0.8, "top_k": 0, "top_p": 0.95, "seed": 0}
 
 
 class ServedModel(PythonModel):
-    """`predict([{"prompt": …}, …])`, or a data frame with such columns → a list of `{"text": …}`, one a row."""
+    """`predict([{"prompt": …}, …])`, or a data frame of such columns → a list of `{"text": …}`, one each."""
 
     def load_context(self, context: PythonModelContext) -> None:
         from safetensors.torch import load_file
@@ -58,7 +62,10 @@ class ServedModel(PythonModel):
         elman = load_module(code / "elman.py")
         config = json.loads((bundle / "config.json").read_text(encoding="utf-8"))
         self.model = elman.ElmanLanguageModel(
-            **{name: config[name] for name in json.loads((code / "arguments.json").read_text(encoding="utf-8"))}
+            **{
+                name: config[name]
+                for name in json.loads((code / "arguments.json").read_text(encoding="utf-8"))
+            }
         )
         prefix = "language_model."  # of the Hugging Face face, which holds this module
         weights = load_file(bundle / "model.safetensors")
@@ -69,18 +76,21 @@ class ServedModel(PythonModel):
         self.tokenizer.encode_special_tokens = True  # special tokens never come from text
         self.kind = json.loads((bundle / "rnnlm_tokenizer.json").read_text(encoding="utf-8"))["kind"]
 
-    def predict(self, context: PythonModelContext, model_input: list[Request]) -> list[dict[str, str]]:
+    def predict(  # type: ignore[override]  # MLflow reads the signature off these types
+        self, context: PythonModelContext, model_input: list[Request], params: dict[str, Any] | None = None
+    ) -> list[dict[str, str]]:
         return [{"text": self.answer(request)} for request in model_input]
 
     def answer(self, request: Request) -> str:
         """The continuation alone, without the prompt."""
         pad, bos, eos = (self.tokenizer.token_to_id(token) for token in ("<pad>", "<bos>", "<eos>"))
         prompt_ids = [bos, *self.tokenizer.encode(request.prompt, add_special_tokens=False).ids]
-        sampling = self.sampling.Sampling(**DEFAULTS | request.model_dump(exclude={"prompt"}, exclude_none=True))
+        given = request.model_dump(exclude={"prompt"}, exclude_none=True)
+        sampling = self.sampling.Sampling(**DEFAULTS | given)
         ids = self.sampling.continue_ids(self.model, prompt_ids, sampling, eos)
         kept = [token_id for token_id in ids if token_id not in (pad, bos, eos)]
         if self.kind == "word":
-            return " ".join(self.tokenizer.id_to_token(token_id) for token_id in kept)
+            return " ".join(str(self.tokenizer.id_to_token(token_id)) for token_id in kept)
         return str(self.tokenizer.decode(kept, skip_special_tokens=False))
 
 

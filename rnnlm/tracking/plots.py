@@ -10,7 +10,7 @@ INK, TRAIN, VALID = "#333333", "#9db7d5", "#c0392b"
 
 
 def read_series(history: Path, name: str) -> Series:
-    """Every finite value of one metric against the tokens trained so far; the step where tokens are not given."""
+    """Every finite value of one metric against the tokens trained so far, or the step without them."""
     xs: list[float] = []
     ys: list[float] = []
     trained = 0.0
@@ -35,7 +35,7 @@ def smoothed(values: list[float], weight: float = 0.9) -> list[float]:
 
 
 def plot_loss_curve(history: Path, picture: Path) -> None:
-    """Write a PNG: training loss and validation loss (nats per token) above, learning rate and gradient below."""
+    """Write a PNG: training loss and validation loss (nats per token), learning rate below."""
     # The object-oriented interface: no global figure, no window, safe in threads.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -80,8 +80,10 @@ def parameters(config: PipelineConfig) -> dict[str, str]:
     """`section.field` → its value as JSON writes it; strings without quotes."""
     flat: dict[str, Any] = {}
     for section, value in config.model_dump(mode="json").items():
-        fields = {f"{section}.{name}": field for name, field in value.items()} if isinstance(value, dict) else {}
-        flat |= fields or {section: value}
+        if isinstance(value, dict):
+            flat |= {f"{section}.{name}": field for name, field in value.items()}
+        else:
+            flat[section] = value
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in flat.items()}
 
 
@@ -125,13 +127,12 @@ def log_samples(home: Home, run: RunRecord, samples: SamplesRecord) -> None:
         return
     with best_effort("the samples"), reaching_mlflow(home) as client:
         client.log_text(run.mlflow_run_id, samples_page(samples.samples), "samples.md")
-        client.log_dict(
-            run.mlflow_run_id, {"samples": [sample.model_dump() for sample in samples.samples]}, "samples.json"
-        )
+        listed = [sample.model_dump() for sample in samples.samples]
+        client.log_dict(run.mlflow_run_id, {"samples": listed}, "samples.json")
 
 
 def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
-    """The picture in the run's folder, drawn where it is missing, and an artifact of the run. None: no history."""
+    """The picture in the run's folder, drawn where it is missing, and in MLflow. None: no history."""
     history, picture = run.folder / "history.jsonl", run.folder / LOSS_CURVE
     if not history.exists():
         return None

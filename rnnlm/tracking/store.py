@@ -80,7 +80,7 @@ def make_database(home: Home) -> None:
 
 @contextmanager
 def reaching_mlflow(home: Home) -> Iterator["MlflowClient"]:
-    """A client for the block. Whatever goes wrong with MLflow or its disk inside comes out as TrackingError."""
+    """A client for the block. What goes wrong with MLflow or its disk inside comes out as TrackingError."""
     settle_mlflow()
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException

@@ -36,32 +36,35 @@ class RunTracker:
         if self.mlflow_run_id is None:
             return
         if isinstance(event, TrainingSamples):
-            page, name = samples_page(event.samples), f"samples/step-{event.step:08d}.md"
-            self.attempt(lambda client: client.log_text(self.mlflow_run_id, page, name))
+            run_id, page = self.mlflow_run_id, samples_page(event.samples)
+            self.attempt(lambda client: client.log_text(run_id, page, f"samples/step-{event.step:08d}.md"))
             return
         self.buffer += metrics_of(event)
         if time.monotonic() >= self.next_flush:
-            self.flush()
+            self.flush(self.mlflow_run_id)
 
-    def flush(self) -> None:
+    def flush(self, run_id: str) -> None:
         """Send what is buffered. What cannot be sent stays buffered for the next time."""
-        sent = self.attempt(self.send)
-        wait = self.every_seconds * (1 if sent else PATIENCE)
-        self.next_flush = time.monotonic() + wait
 
-    def send(self, client: "MlflowClient") -> None:
-        while self.buffer:
-            client.log_batch(self.mlflow_run_id, metrics=self.buffer[:METRICS_PER_CALL])
-            del self.buffer[:METRICS_PER_CALL]
+        def send(client: "MlflowClient") -> None:
+            while self.buffer:
+                client.log_batch(run_id, metrics=self.buffer[:METRICS_PER_CALL])
+                del self.buffer[:METRICS_PER_CALL]
+
+        sent = self.attempt(send)
+        self.next_flush = time.monotonic() + self.every_seconds * (1 if sent else PATIENCE)
 
     def close(self, status: str) -> None:
         """Send the rest and end the run as FINISHED, FAILED or KILLED."""
         if self.mlflow_run_id is None:
             return
-        self.flush()
-        self.attempt(lambda client: client.set_terminated(self.mlflow_run_id, status=status))
+        run_id = self.mlflow_run_id
+        self.flush(run_id)
+        self.attempt(lambda client: client.set_terminated(run_id, status=status))
         if self.buffer:
-            logger.warning("MLflow: %d metrics were not sent; the run's history.jsonl has them", len(self.buffer))
+            logger.warning(
+                "%d metrics did not reach MLflow; history.jsonl of the run has them", len(self.buffer)
+            )
 
     def attempt(self, action: Callable[["MlflowClient"], None]) -> bool:
         """Do it and say whether it worked; the first failure is a warning, training goes on."""

@@ -1,0 +1,72 @@
+"""How well a model predicts a whole split: exact, with the full softmax, whatever trained it."""
+
+import math
+
+import torch
+
+from rnnlm.config import EvaluationConfig
+from rnnlm.errors import DatasetError
+from rnnlm.evaluation.baselines import baselines, split_facts
+from rnnlm.home import Home, digest_of
+from rnnlm.models.building import load_model
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
+from rnnlm.sequences.batching import Mode, evaluation_batches
+from rnnlm.sequences.reading import SplitTokens, load_split
+from rnnlm.stages import once_in_run, stage
+from rnnlm.training.losses import summed_nll
+
+STAGE_VERSION = 1
+BITS_OF_AN_UNSPELLABLE_BYTE = 8  # what a byte costs that is written out without any model
+
+
+@stage("evaluation")
+def evaluate_run(
+    home: Home, dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, *, force: bool = False
+) -> EvaluationRecord:
+    """The run's model on each configured split, kept in the run's folder."""
+
+    def build() -> dict[str, object]:
+        model = load_model(run.model_folder)
+        return {
+            split: score_split(model, dataset, split, config.batch_size).model_dump() for split in config.splits
+        }
+
+    facts = {"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, "splits": config.splits}
+    value, skipped = once_in_run(home, run.folder / "evaluation.json", digest_of(facts), build, force=force)
+    scores = {split: SplitScore(**score) for split, score in value.items()}
+    return EvaluationRecord(scores=scores, skipped=skipped)
+
+
+def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, batch_size: int) -> SplitScore:
+    """Perplexity, bits per byte and unknown rate of a whole split, beside the baselines. DatasetError without tokens."""
+    facts = split_facts(dataset, split)
+    if not facts.predicted_tokens:
+        raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")
+    nats = nll_per_token(model.language_model, load_split(dataset, split), dataset.mode, batch_size)
+    bits = nats * facts.predicted_tokens / math.log(2) + BITS_OF_AN_UNSPELLABLE_BYTE * facts.unknown_bytes
+    reference = baselines(dataset, split)
+    return SplitScore(
+        split=split,
+        tokens=facts.predicted_tokens,
+        nll_nats_per_token=nats,
+        perplexity=math.exp(nats),
+        bits_per_byte=bits / facts.byte_count,
+        unknown_rate=facts.unknown_tokens / facts.predicted_tokens,
+        uniform_perplexity=reference.uniform_perplexity,
+        unigram_perplexity=reference.unigram_perplexity,
+    )
+
+
+@torch.inference_mode()
+def nll_per_token(model: ElmanLanguageModel, tokens: SplitTokens, mode: Mode, batch_size: int) -> float:
+    """Mean negative log-likelihood in nats over all predicted tokens: summed, then divided once."""
+    device = model.embedding.weight.device
+    total, count, state = 0.0, 0, None
+    for batch in evaluation_batches(tokens, mode, batch_size):
+        before = state if batch.carries_state else None
+        hidden, state = model.hidden(batch.input_ids.to(device), before)
+        total += summed_nll(model, hidden, batch.target_ids.to(device))
+        count += batch.predicted_tokens
+    return total / count

@@ -1,0 +1,47 @@
+"""A model from its configuration, or from a folder."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rnnlm.config import ModelConfig
+from rnnlm.errors import ModelError
+from rnnlm.models.hugging_face import ElmanConfig, ElmanForCausalLM
+from rnnlm.models.initialization import initialize
+
+
+def build_model(
+    config: ModelConfig, vocabulary_size: int, seed: int, log_unigram: np.ndarray | None = None
+) -> ElmanForCausalLM:
+    """A fresh model on the CPU. log_unigram: (V,) natural logarithms, used where head_bias is `unigram`."""
+    model = ElmanForCausalLM(
+        ElmanConfig(
+            vocab_size=vocabulary_size,
+            hidden_size=config.hidden_size,
+            embedding_size=config.embedding_size,
+            num_hidden_layers=config.layers,
+            nonlinearity=config.nonlinearity,
+            backend=config.backend,
+            tie_word_embeddings=config.tie_embeddings,
+        )
+    )
+    bias = torch.from_numpy(log_unigram) if config.head_bias == "unigram" and log_unigram is not None else None
+    initialize(
+        model.language_model, config.recurrent_initialization, torch.Generator().manual_seed(seed), bias
+    )
+    return model
+
+
+def load_model(folder: Path, device: str = "cpu") -> ElmanForCausalLM:
+    """The model saved in `folder`, ready to predict. ModelError where it is missing or incomplete."""
+    if not (folder / "config.json").exists() or not (folder / "model.safetensors").exists():
+        raise ModelError(f"{folder}: no model here (config.json and model.safetensors); give a run folder or models:/NAME@champion")
+    try:
+        model, report = ElmanForCausalLM.from_pretrained(folder, use_safetensors=True, output_loading_info=True)
+    except Exception as error:  # whatever a damaged file makes of transformers and safetensors
+        raise ModelError(f"{folder}: the model cannot be loaded ({type(error).__name__}); train it again") from error
+    wrong = sorted([*report["missing_keys"], *report["unexpected_keys"]])
+    if wrong:
+        raise ModelError(f"{folder}: weights do not fit the model: {', '.join(wrong[:3])}; train it again")
+    return model.to(device).eval()

@@ -1,0 +1,138 @@
+"""The Elman language model, there to be read. Needs torch alone: it travels with every registered model.
+
+Shapes: batch b, time t, layers L, hidden size H, embedding size E, vocabulary V.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+Nonlinearity = Literal["tanh", "relu"]
+Backend = Literal["fused", "loop"]
+
+
+class ElmanCell(nn.Module):
+    """Elman (1990) cell: h' = tanh(x W + h U + b)."""
+
+    def __init__(self, input_size: int, hidden_size: int, nonlinearity: Nonlinearity = "tanh") -> None:
+        super().__init__()
+        self.W = nn.Parameter(torch.empty(input_size, hidden_size))
+        self.U = nn.Parameter(torch.empty(hidden_size, hidden_size))
+        self.b = nn.Parameter(torch.zeros(hidden_size))
+        self.nonlinearity = nonlinearity
+
+    def forward(self, x: Tensor, h: Tensor) -> Tensor:
+        """x: (b, input), h: (b, H) → h': (b, H)"""
+        return getattr(torch, self.nonlinearity)(x @ self.W + h @ self.U + self.b)
+
+
+class ElmanStack(nn.Module):
+    """Cells on top of each other: layer l at time t reads layer l - 1 at the same time.
+
+    Two backends compute the same function: `loop` is the definition, `fused` one kernel for all steps.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        layers: int,
+        nonlinearity: Nonlinearity = "tanh",
+        backend: Backend = "fused",
+    ) -> None:
+        super().__init__()
+        sizes = [input_size] + [hidden_size] * (layers - 1)
+        self.cells = nn.ModuleList(ElmanCell(size, hidden_size, nonlinearity) for size in sizes)
+        self.hidden_size = hidden_size
+        self.nonlinearity = nonlinearity
+        self.backend = backend
+
+    def forward(self, x: Tensor, state: Tensor | None = None, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """x: (b, t, input), state: (b, L, H) or None for zeros → outputs (b, t, H) of the top layer, last state.
+
+        mask: (b, t), 0 where there is no token: the state is held there, as if the step had not been.
+        """
+        if state is None:
+            state = x.new_zeros(x.shape[0], len(self.cells), self.hidden_size)
+        if mask is not None and not bool(mask.all()):
+            return self.loop(x, state, mask)  # the kernel cannot hold a state
+        return self.loop(x, state, None) if self.backend == "loop" else self.fused(x, state)
+
+    def loop(self, x: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The definition, step by step and layer by layer."""
+        hidden = list(state.unbind(dim=1))  # L × (b, H)
+        outputs = []
+        for time in range(x.shape[1]):
+            below = x[:, time]
+            for layer, cell in enumerate(self.cells):
+                new = cell(below, hidden[layer])
+                if mask is not None:
+                    new = torch.where(mask[:, time, None].bool(), new, hidden[layer])
+                below = hidden[layer] = new
+            outputs.append(below)
+        return torch.stack(outputs, dim=1), torch.stack(hidden, dim=1)
+
+    def fused(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """torch's kernel. It multiplies by transposed weights and has two biases; the second is held at zero."""
+        weights: list[Tensor] = []
+        for cell in self.cells:
+            weights += [cell.W.t(), cell.U.t(), cell.b, torch.zeros_like(cell.b)]
+        kernel = getattr(torch, f"rnn_{self.nonlinearity}")
+        # arguments: biases, layers, dropout, training, bidirectional, batch first; state is (L, b, H) there
+        outputs, last = kernel(
+            x, state.transpose(0, 1).contiguous(), weights, True, len(self.cells), 0.0, False, False, True
+        )
+        return outputs, last.transpose(0, 1).contiguous()
+
+
+class ElmanLanguageModel(nn.Module):
+    """Embedding → stack → linear head. Softmax only inside the loss and at sampling.
+
+    The row of `<pad>` in the embedding is zero and stays so. `<pad>` and `<bos>` are never predicted:
+    their logits are -inf, so that they have no probability and their rows in the head no gradient.
+    """
+
+    never_predicted: Tensor
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        hidden_size: int,
+        embedding_size: int | None = None,
+        layers: int = 1,
+        nonlinearity: Nonlinearity = "tanh",
+        tie_embeddings: bool = False,
+        backend: Backend = "fused",
+        pad_id: int = 0,
+        bos_id: int = 2,
+    ) -> None:
+        super().__init__()
+        embedding_size = embedding_size or hidden_size
+        self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=pad_id)
+        self.stack = ElmanStack(embedding_size, hidden_size, layers, nonlinearity, backend)
+        self.head = nn.Linear(hidden_size, vocabulary_size)
+        if tie_embeddings:
+            self.head.weight = self.embedding.weight
+        never = torch.zeros(vocabulary_size, dtype=torch.bool)
+        never[[pad_id, bos_id]] = True
+        self.register_buffer("never_predicted", never, persistent=False)
+
+    def forward(
+        self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """token_ids: (b, t) int64 → logits (b, t, V), state after the last token (b, L, H)."""
+        hidden, state = self.hidden(token_ids, state, mask)
+        return self.logits(hidden), state
+
+    def hidden(
+        self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """token_ids: (b, t) int64 → top layer (b, t, H), state after the last token (b, L, H)."""
+        outputs, last = self.stack(self.embedding(token_ids), state, mask)
+        return outputs, last
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden: (…, H) → logits (…, V)."""
+        bias = self.head.bias.masked_fill(self.never_predicted, float("-inf"))
+        return nn.functional.linear(hidden, self.head.weight, bias)

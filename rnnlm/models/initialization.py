@@ -1,0 +1,40 @@
+"""How weights begin: Xavier-uniform matrices, and three ways for the recurrent one."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from rnnlm.models.elman import ElmanLanguageModel
+
+Recurrent = Literal["xavier", "orthogonal", "identity"]
+EMBEDDING_STD = 0.1  # small beside the recurrent input, so that tanh starts in its linear part
+
+
+@torch.no_grad()
+def initialize(
+    model: ElmanLanguageModel,
+    recurrent: Recurrent,
+    generator: torch.Generator,
+    log_unigram: Tensor | None = None,
+) -> None:
+    """Fill all parameters in place; the same generator seed gives the same weights.
+
+    recurrent: of U; identity after Le, Jaitly, Hinton (2015), orthogonal after Saxe et al. (2014).
+    log_unigram: (V,) what the head's bias starts at, so that the first prediction is the unigram's.
+    """
+    embedding = model.embedding.weight
+    embedding.copy_(torch.randn(embedding.shape, generator=generator) * EMBEDDING_STD)
+    embedding[model.embedding.padding_idx] = 0.0
+    for cell in model.stack.cells:
+        nn.init.xavier_uniform_(cell.W, generator=generator)
+        if recurrent == "xavier":
+            nn.init.xavier_uniform_(cell.U, generator=generator)
+        elif recurrent == "orthogonal":
+            nn.init.orthogonal_(cell.U, generator=generator)
+        else:
+            nn.init.eye_(cell.U)
+        nn.init.zeros_(cell.b)
+    if model.head.weight is not embedding:
+        nn.init.xavier_uniform_(model.head.weight, generator=generator)
+    model.head.bias.copy_(torch.zeros_like(model.head.bias) if log_unigram is None else log_unigram)

@@ -1,0 +1,138 @@
+"""The training loop. Loss, data feed and device are arguments; what it has to say goes to a callback."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from rnnlm.errors import TrainingError
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.sequences.batching import Batch
+from rnnlm.training.events import Event, Measurement
+from rnnlm.training.losses import Loss
+from rnnlm.training.optimization import layer_norms
+from rnnlm.training.progress import Progress
+
+logger = logging.getLogger(__name__)
+MEASUREMENTS = 200  # a run at most: each waits for the device
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long the loop goes on, and what it does on the way."""
+
+    total_steps: int
+    maximum_tokens: int | None
+    clip_norm: float
+    evaluation_steps: frozenset[int]  # after these steps; the end is always evaluated
+    log_every_seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    trained_tokens: int
+    best_perplexity: float
+    best_weights: dict[str, Tensor]
+
+
+def train(
+    model: ElmanLanguageModel,
+    feed: Iterable[Batch],
+    loss: Loss,
+    optimizer: Optimizer,
+    schedule: LRScheduler,
+    device: torch.device,
+    plan: Plan,
+    evaluate: Callable[[int], float],
+    report: Callable[[Event], None],
+) -> Outcome:
+    """Teacher forcing over the feed; returns the weights that were best on the validation split.
+
+    evaluate(step) → validation perplexity; it touches no random state of training. TrainingError where
+    the loss is no longer a number.
+    """
+    model.to(device).train()
+    measure_every = max(1, plan.total_steps // MEASUREMENTS)
+    step = tokens = interval_tokens = 0
+    state: Tensor | None = None
+    best, weights = math.inf, copy_of(model)
+    interval_start = time.perf_counter()
+
+    def assess() -> None:
+        nonlocal best, weights
+        model.eval()
+        perplexity = evaluate(step)
+        model.train()
+        metrics = {"validation_perplexity": perplexity, "validation_nll_nats_per_token": math.log(perplexity)}
+        report(Measurement(step, metrics | {"trained_tokens": float(tokens)}))
+        logger.info("training: step %d of %d, validation perplexity %.2f", step, plan.total_steps, perplexity)
+        if perplexity < best:
+            best, weights = perplexity, copy_of(model)
+
+    with Progress(plan.total_steps, plan.log_every_seconds) as progress:
+        for batch in feed:
+            # Truncated back-propagation through time: the state goes on, its gradient does not.
+            state = state.detach() if batch.carries_state and state is not None else None
+            optimizer.zero_grad(set_to_none=True)
+            hidden, state = model.hidden(batch.input_ids.to(device), state)
+            batch_loss = loss(model, hidden, batch.target_ids.to(device))
+            batch_loss.backward()
+            measured = step % measure_every == 0
+            norms = layer_norms(model) if measured else {}  # before clipping
+            norm = nn.utils.clip_grad_norm_(model.parameters(), plan.clip_norm)
+            if measured:
+                check_finite(step, float(batch_loss), float(norm))
+            rate = optimizer.param_groups[0]["lr"]
+            optimizer.step()
+            schedule.step()
+            step += 1
+            tokens += batch.predicted_tokens
+            interval_tokens += batch.predicted_tokens
+            progress.update()
+            if measured:
+                now = time.perf_counter()
+                speed = interval_tokens / (now - interval_start)
+                metrics = {
+                    "train_loss_nats": float(batch_loss),
+                    "gradient_norm": float(norm),
+                    "learning_rate": rate,
+                    "tokens_per_second": speed,
+                    "trained_tokens": float(tokens),
+                } | {name: float(value) for name, value in norms.items()}
+                report(Measurement(step, metrics))
+                progress.facts(f"loss {float(batch_loss):.3f}, {speed:,.0f} tokens/s")
+                interval_tokens, interval_start = 0, now
+            ended = step >= plan.total_steps or (plan.maximum_tokens and tokens >= plan.maximum_tokens)
+            if ended:
+                break
+            if step in plan.evaluation_steps:
+                paused = time.perf_counter()
+                assess()
+                interval_start += time.perf_counter() - paused
+    assess()
+    if not math.isfinite(best):
+        raise TrainingError(diverged(step, best, math.nan))
+    return Outcome(tokens, best, weights)
+
+
+def check_finite(step: int, loss: float, norm: float) -> None:
+    if not (math.isfinite(loss) and math.isfinite(norm)):
+        raise TrainingError(diverged(step, loss, norm))
+
+
+def diverged(step: int, loss: float, norm: float) -> str:
+    return (
+        f"training diverged at step {step}: loss {loss}, gradient norm {norm};\n"
+        "lower training.learning_rate or training.clip_norm, or use model.nonlinearity=tanh"
+    )
+
+
+def copy_of(model: nn.Module) -> dict[str, Tensor]:
+    """The weights on the CPU, not shared with the model."""
+    return {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}

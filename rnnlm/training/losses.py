@@ -1,0 +1,36 @@
+"""What training makes small. A loss is an argument of the loop: (model, hidden, targets) → scalar."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rnnlm.models.elman import ElmanLanguageModel
+
+# hidden: (b, t, H), target_ids: (b, t) with pad_id where there is nothing to predict
+Loss = Callable[[ElmanLanguageModel, Tensor, Tensor], Tensor]
+
+
+def exact_cross_entropy(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
+    """Mean negative log-likelihood in nats over the predicted tokens, by the full softmax."""
+    predicted, targets = predicted_only(model, hidden, target_ids)
+    return functional.cross_entropy(model.logits(predicted), targets)
+
+
+def predicted_only(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """(n, H) and (n,) of the positions that predict: padding never reaches the costly projection."""
+    predicted = target_ids != model.embedding.padding_idx
+    if bool(predicted.all()):
+        return hidden.flatten(0, 1), target_ids.flatten()
+    return hidden[predicted], target_ids[predicted]
+
+
+def summed_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> float:
+    """Sum, not mean, in nats: batches differ in their number of tokens. Added up in float64."""
+    predicted, targets = predicted_only(model, hidden, target_ids)
+    total = 0.0
+    for rows, ids in zip(predicted.split(1024), targets.split(1024), strict=True):  # logits of 1024 rows at once
+        losses = functional.cross_entropy(model.logits(rows).float(), ids, reduction="none")
+        total += float(losses.to("cpu", torch.float64).sum())
+    return total

@@ -1,0 +1,16 @@
+"""Run → continuations of the configured prompts."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.config import GenerationConfig
+from rnnlm.generation import continuing
+from rnnlm.home import find_home
+from rnnlm.records import DatasetRecord, RunRecord, SamplesRecord
+
+
+@task(task_run_name="sample-{run.run_id}", cache_policy=NO_CACHE)
+def generate_samples(
+    dataset: DatasetRecord, run: RunRecord, config: GenerationConfig, force: bool = False
+) -> SamplesRecord:
+    return continuing.generate_samples(find_home(), dataset, run, config, force=force)

@@ -1,0 +1,19 @@
+"""Dataset → a run's folder with the best weights, listened to by MLflow."""
+
+from functools import partial
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import find_home
+from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.tracking.runs import open_tracker
+from rnnlm.training.running import run_training
+
+
+@task(task_run_name="train-{config.model.layers}x{config.model.hidden_size}-on-{dataset.corpus_name}", cache_policy=NO_CACHE)
+def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = False) -> RunRecord:
+    """Takes the whole configuration because it is logged whole with the run."""
+    home = find_home()
+    return run_training(home, config, dataset, partial(open_tracker, home, config, dataset), force=force)

@@ -1,0 +1,98 @@
+"""Every way of naming a model leads to a folder, and a wrong name to the names there are."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import ModelError, TrackingError
+from rnnlm.home import Home
+from rnnlm.models.building import load_model
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.registry.lookup import list_models, model_folder
+from rnnlm.registry.registering import register_model
+
+
+@pytest.fixture
+def registered_home(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+) -> Home:
+    """Versions 1 (champion) and 2 (challenger) of rnnlm-toy."""
+    for force in (False, True):
+        register_model(
+            tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples, force=force
+        )
+    return tracked_home
+
+
+def test_versions_are_listed_newest_first_with_their_aliases(
+    registered_home: Home, toy_evaluation: EvaluationRecord, toy_dataset: DatasetRecord
+) -> None:
+    second, first = list_models(registered_home)
+    assert (first.name, first.version, first.aliases) == ("rnnlm-toy", 1, ("champion",))
+    assert (second.version, second.aliases) == (2, ("challenger",))
+    assert first.validation_perplexity == toy_evaluation.scores["valid"].perplexity
+    assert first.dataset_id == toy_dataset.dataset_id
+    assert first.created.endswith("+00:00")
+
+
+def test_a_registered_version_is_found_by_alias_and_by_number(
+    registered_home: Home, toy_run: RunRecord
+) -> None:
+    champion = model_folder(registered_home, "models:/rnnlm-toy@champion")
+    assert champion == model_folder(registered_home, "models:/rnnlm-toy/1")
+    assert champion != model_folder(registered_home, "models:/rnnlm-toy/2")
+    weights = (toy_run.model_folder / "model.safetensors").read_bytes()
+    assert (champion / "model.safetensors").read_bytes() == weights
+    assert (champion / "rnnlm.json").exists()
+    load_model(champion)
+
+
+def test_a_run_is_found_by_folder_model_folder_and_id(toy_run: RunRecord, home: Home) -> None:
+    for reference in (str(toy_run.folder), str(toy_run.model_folder), toy_run.run_id):
+        assert model_folder(home, reference) == toy_run.model_folder
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["models:/rnnlm-tyo@champion", "models:/rnnlm-toy@winner", "models:/rnnlm-toy/7", "models:/rnnlm-toy"],
+)
+def test_a_wrong_name_gets_the_right_names(registered_home: Home, reference: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        model_folder(registered_home, reference)
+    assert reference in str(caught.value)
+    assert "registered: rnnlm-toy" in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_a_folder_without_a_model_is_refused(home: Home, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="holds no model"):
+        model_folder(home, str(tmp_path))
+    with pytest.raises(ModelError, match="no such run folder"):
+        model_folder(home, str(tmp_path / "missing"))
+
+
+def test_deleted_artifacts_are_named(registered_home: Home) -> None:
+    shutil.rmtree(registered_home.artifacts)
+    with pytest.raises(ModelError, match="moved or deleted"):
+        model_folder(registered_home, "models:/rnnlm-toy@champion")
+
+
+def test_a_fresh_home_has_no_models_and_asking_makes_no_store(home: Home) -> None:
+    assert list_models(home) == []
+    with pytest.raises(ModelError, match="no model is registered yet"):
+        model_folder(home, "models:/rnnlm-toy@champion")
+    assert not home.mlflow_database.exists()
+
+
+def test_a_registry_that_is_away_is_a_tracking_error(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(TrackingError):
+        list_models(home)

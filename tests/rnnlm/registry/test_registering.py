@@ -1,0 +1,212 @@
+"""A run is registered once, promoted by the rule, and answers where rnnlm is not installed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import GenerationConfig, PipelineConfig
+from rnnlm.errors import TrackingError
+from rnnlm.generation.continuing import continue_prompt
+from rnnlm.home import Home
+from rnnlm.models.building import load_model
+from rnnlm.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
+from rnnlm.registry.registering import register_model
+from rnnlm.tokenizers.face import load_tokenizer
+from rnnlm.tracking.store import reaching_mlflow, tracking_uri
+
+NAME = "rnnlm-toy"
+STRANGER = """
+import importlib.abc, json, sys
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("rnnlm", "flows", "tasks", "transformers"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Refuse())
+import mlflow
+mlflow.set_tracking_uri(sys.argv[1])
+model = mlflow.pyfunc.load_model(sys.argv[2])
+print(json.dumps(model.predict(json.loads(sys.argv[3]))))
+"""
+
+
+class Registrar:
+    """Registers the toy run, with any validation perplexity one likes."""
+
+    def __init__(
+        self,
+        home: Home,
+        config: PipelineConfig,
+        dataset: DatasetRecord,
+        run: RunRecord,
+        evaluation: EvaluationRecord,
+        samples: SamplesRecord,
+    ) -> None:
+        self.home, self.config, self.dataset, self.run = home, config, dataset, run
+        self.evaluation, self.samples = evaluation, samples
+
+    def __call__(
+        self, perplexity: float | None = None, dataset_id: str | None = None, force: bool = False
+    ) -> RegisteredVersion:
+        evaluation, dataset = self.evaluation, self.dataset
+        if perplexity is not None:
+            valid = evaluation.scores["valid"].model_copy(update={"perplexity": perplexity})
+            evaluation = EvaluationRecord(scores=evaluation.scores | {"valid": valid})
+        if dataset_id is not None:
+            dataset = dataset.model_copy(update={"dataset_id": dataset_id})
+        return register_model(
+            self.home, self.config, dataset, self.run, evaluation, self.samples, force=force
+        )
+
+
+@pytest.fixture
+def register(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+) -> Registrar:
+    return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
+
+
+def ask_as_a_stranger(
+    home: Home, uri: str, requests: list[dict[str, object]], folder: Path
+) -> list[dict[str, str]]:
+    """What a program elsewhere gets that cannot import anything of ours, nor transformers."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", STRANGER, tracking_uri(home), uri, json.dumps(requests)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    answers: list[dict[str, str]] = json.loads(done.stdout)
+    return answers
+
+
+def test_the_first_version_is_champion_and_says_what_it_is(register: Registrar) -> None:
+    registered = register()
+    assert (registered.name, registered.version, registered.alias) == (NAME, 1, "champion")
+    assert registered.uri == f"models:/{NAME}@champion"
+    with reaching_mlflow(register.home) as client:
+        version = client.get_model_version_by_alias(NAME, "champion")
+        run = client.get_run(version.run_id)
+    assert version.tags["dataset_id"] == register.dataset.dataset_id
+    assert version.tags["corpus_digest"] == register.dataset.corpus_digest
+    assert version.tags["run_id"] == register.run.run_id
+    assert float(version.tags["test_perplexity"]) == register.evaluation.scores["test"].perplexity
+    assert run.info.status == "FINISHED"  # MLflow was away in training: this run was made for the version
+    assert run.data.tags["rnnlm.run_id"] == register.run.run_id
+
+
+def test_registering_again_makes_no_second_version(register: Registrar) -> None:
+    first, again = register(), register()
+    assert not first.skipped
+    assert again == first.model_copy(update={"skipped": True, "seconds": again.seconds})
+    assert register(force=True).version == 2
+
+
+def test_a_version_that_was_deleted_is_made_again(register: Registrar) -> None:
+    register()
+    with reaching_mlflow(register.home) as client:
+        client.delete_model_version(NAME, "1")
+    assert not register().skipped
+
+
+def test_a_call_killed_before_the_decision_is_taken_up(register: Registrar) -> None:
+    register()
+    with reaching_mlflow(register.home) as client:  # as if killed between the version and its alias
+        client.delete_registered_model_alias(NAME, "champion")
+        client.delete_model_version_tag(NAME, "1", "alias")
+    registered = register()
+    assert (registered.version, registered.alias, registered.skipped) == (1, "champion", False)
+
+
+def test_better_takes_over_worse_challenges_other_data_does_not_compare(register: Registrar) -> None:
+    assert register(50.0).alias == "champion"
+    worse = register(60.0)
+    assert (worse.version, worse.alias) == (2, "challenger")
+    assert "60.0000 against 50.0000" in worse.reason
+    other = register(2.0, dataset_id="another")
+    assert (other.version, other.alias) == (3, "challenger")
+    assert "not comparable" in other.reason
+    better = register(40.0)
+    assert (better.version, better.alias) == (4, "champion")
+
+    with reaching_mlflow(register.home) as client:
+        assert {alias: int(held) for alias, held in client.get_registered_model(NAME).aliases.items()} == {
+            "champion": 4,
+            "challenger": 3,
+        }
+        assert client.get_model_version(NAME, "1").tags["replaced_by"] == "4"
+    displaced = register(60.0)  # its alias went to version 3: only the number finds it
+    assert displaced.skipped
+    assert displaced.uri == f"models:/{NAME}/2"
+    dethroned = register(50.0)
+    assert (dethroned.alias, dethroned.skipped) == ("challenger", True)
+    assert "the champion is version 4" in dethroned.reason
+
+
+def test_the_model_answers_where_rnnlm_is_not_installed(register: Registrar, tmp_path: Path) -> None:
+    uri = register().uri
+    shutil.rmtree(register.run.folder)  # nothing of ours is needed any more
+    requests: list[dict[str, object]] = [
+        {"prompt": "the cat"},
+        {"prompt": "the cat", "temperature": 1, "seed": 3, "maximum_tokens": 5},
+        {"prompt": "", "temperature": 0, "maximum_tokens": 1},
+    ]
+    answers = ask_as_a_stranger(register.home, uri, requests, tmp_path)
+    assert [sorted(answer) for answer in answers] == [["text"]] * 3
+    assert len(answers[1]["text"].split()) <= 5
+    assert answers == ask_as_a_stranger(register.home, uri, requests, tmp_path)
+
+
+def test_the_served_model_says_what_the_library_says(
+    register: Registrar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    register()
+    model = mlflow.pyfunc.load_model(served_source(register.home))
+    run_model, tokenizer = load_model(register.run.model_folder), load_tokenizer(register.run.model_folder)
+    for settings in ({"temperature": 0.0}, {"temperature": 1.0, "top_k": 5, "seed": 2}, {"top_p": 0.5}):
+        config = GenerationConfig.model_validate(settings | {"maximum_tokens": 9})
+        for prompt in ("the cat", "", "a zebra sees"):
+            mine = continue_prompt(run_model, tokenizer, prompt, config).text
+            [served] = model.predict([{"prompt": prompt, "maximum_tokens": 9} | settings])
+            assert served["text"] == mine
+
+
+def served_source(home: Home) -> str:
+    with reaching_mlflow(home) as client:
+        return str(client.get_model_version(NAME, "1").source)
+
+
+def test_the_bundle_holds_safetensors_and_no_pickle(register: Registrar) -> None:
+    register()
+    folder = Path(served_source(register.home).removeprefix("file://"))
+    suffixes = {path.suffix for path in folder.rglob("*") if path.is_file()}
+    assert ".safetensors" in suffixes
+    assert not suffixes & {".pkl", ".pt", ".pth", ".bin"}
+    pinned = (folder / "requirements.txt").read_text(encoding="utf-8").split()
+    assert all("==" in line for line in pinned)
+
+
+def test_mlflow_away_is_a_tracking_error(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(TrackingError, match="127.0.0.1:9"):
+        register()

@@ -1,0 +1,188 @@
+"""An MLflow run says what was trained on what, how it went, and how it ended; MLflow away stops nothing."""
+
+import json
+import logging
+import math
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord, SplitScore
+from rnnlm.tracking.runs import log_loss_curve, log_samples, log_scores, open_tracker, parameters, run_url
+from rnnlm.tracking.store import embedded_uri, reaching_mlflow
+from rnnlm.training.events import Measurement, TrainingSamples
+
+CONFIG = PipelineConfig.model_validate({"model": {"hidden_size": 16}, "generation": {"prompts": ["a", "b"]}})
+RUN_ID = "0123456789abcdef"
+
+
+def dataset_of(home: Home) -> DatasetRecord:
+    return DatasetRecord(
+        dataset_id="d" * 64,
+        folder=home.datasets / "d",
+        corpus_name="toy",
+        corpus_digest="c" * 64,
+        mode="sentence",
+        vocabulary_size=20,
+        predicted_tokens={"train": 100, "valid": 10, "test": 10},
+    )
+
+
+def run_of(home: Home, mlflow_run_id: str | None) -> RunRecord:
+    folder = home.runs / RUN_ID
+    folder.mkdir(parents=True)
+    lines = [
+        {"step": step, "metrics": {"train_loss_nats": 5 - step, "trained_tokens": step * 10}}
+        for step in (1, 2)
+    ]
+    lines.append(
+        {"step": 2, "metrics": {"validation_nll_nats_per_token": 3.5, "validation_perplexity": 33.1}}
+    )
+    (folder / "history.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
+    return RunRecord(
+        run_id=RUN_ID,
+        folder=folder,
+        dataset_id="d" * 64,
+        mlflow_run_id=mlflow_run_id,
+        trained_tokens=20,
+        best_validation_perplexity=33.1,
+    )
+
+
+def evaluation_of(perplexity: float) -> EvaluationRecord:
+    score = SplitScore(
+        split="test",
+        tokens=10,
+        nll_nats_per_token=math.log(perplexity),
+        perplexity=perplexity,
+        bits_per_byte=1.5,
+        unknown_rate=0.0,
+        uniform_perplexity=20.0,
+        unigram_perplexity=12.0,
+    )
+    return EvaluationRecord(scores={"test": score})
+
+
+def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> None:
+    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker:
+        tracker(Measurement(1, {"train_loss_nats": 4.0}))
+        tracker(Measurement(2, {"train_loss_nats": 3.0, "gradient_norm": math.inf}))
+    with reaching_mlflow(tracked_home) as client:
+        run = client.get_run(tracker.mlflow_run_id)
+        history = client.get_metric_history(tracker.mlflow_run_id, "train_loss_nats")
+    assert run.info.status == "FINISHED"
+    assert run.info.run_name == "toy 01234567"
+    assert run.data.params["model.hidden_size"] == "16"
+    assert run.data.params["generation.prompts"] == '["a", "b"]'
+    assert run.data.tags["rnnlm.run_id"] == RUN_ID
+    assert [(metric.step, metric.value) for metric in history] == [(1, 4.0), (2, 3.0)]
+    assert "gradient_norm" not in run.data.metrics  # infinity is no measurement
+    [used] = run.inputs.dataset_inputs
+    assert (used.dataset.name, used.dataset.digest) == ("toy", "d" * 36)
+
+
+def test_every_field_of_the_configuration_is_a_parameter() -> None:
+    flat = parameters(PipelineConfig())
+    sections = PipelineConfig().model_dump(mode="json")
+    assert len(flat) == sum(len(value) if isinstance(value, dict) else 1 for value in sections.values())
+    assert flat["corpus.source"] == "python-docs"
+    assert flat["model.tie_embeddings"] == "false"
+    assert flat["training.maximum_tokens"] == "null"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ValueError("the loss is not a number"), "FAILED"), (KeyboardInterrupt(), "KILLED")]
+)
+def test_a_run_ends_as_its_training_ended(tracked_home: Home, error: BaseException, status: str) -> None:
+    with (
+        pytest.raises(type(error)),
+        open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker,
+    ):
+        tracker(Measurement(1, {"train_loss_nats": 4.0}))
+        raise error
+    with reaching_mlflow(tracked_home) as client:
+        run = client.get_run(tracker.mlflow_run_id)
+    assert run.info.status == status
+    assert run.data.metrics == {"train_loss_nats": 4.0}  # what was measured before is kept
+
+
+def test_more_metrics_than_one_call_takes_all_arrive(tracked_home: Home) -> None:
+    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker:
+        for step in range(1_201):
+            tracker(Measurement(step, {"train_loss_nats": float(step)}))
+    with reaching_mlflow(tracked_home) as client:
+        assert len(client.get_metric_history(tracker.mlflow_run_id, "train_loss_nats")) == 1_201
+
+
+def test_samples_written_while_training_are_artifacts(tracked_home: Home) -> None:
+    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker:
+        tracker(TrainingSamples(7, (Sample(prompt="the", text="<unk> cat", tokens=2),)))
+    with reaching_mlflow(tracked_home) as client:
+        artifacts = [artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id, "samples")]
+    assert artifacts == ["samples/step-00000007.md"]
+
+
+def test_training_goes_on_with_mlflow_away(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with (
+        caplog.at_level(logging.WARNING, "rnnlm"),
+        open_tracker(home, CONFIG, dataset_of(home), RUN_ID) as tracker,
+    ):
+        for step in range(3):
+            tracker(Measurement(step, {"train_loss_nats": 1.0}))
+    assert tracker.mlflow_run_id is None
+    assert [record.name for record in caplog.records].count("rnnlm.tracking.runs") == 1  # one warning
+    run = run_of(home, None)
+    log_scores(home, run, evaluation_of(9.0))
+    log_samples(home, run, SamplesRecord(samples=()))
+    assert run_url(home, run) is None
+    assert log_loss_curve(home, run) == run.folder / "loss_curve.png"
+
+
+def test_metrics_wait_for_a_store_that_comes_back(
+    tracked_home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        tracker.next_flush = 0.0
+        tracker(Measurement(1, {"train_loss_nats": 4.0}))
+        assert "training goes on" in caplog.text
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
+        tracker(Measurement(2, {"train_loss_nats": 3.0}))
+    with reaching_mlflow(tracked_home) as client:
+        assert len(client.get_metric_history(tracker.mlflow_run_id, "train_loss_nats")) == 2
+
+
+def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home) -> None:
+    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker:
+        pass
+    run = run_of(tracked_home, tracker.mlflow_run_id)
+    samples = SamplesRecord(samples=(Sample(prompt="a", text="b", tokens=1),))
+    for _ in range(2):
+        log_scores(tracked_home, run, evaluation_of(9.0))
+        log_samples(tracked_home, run, samples)
+        log_loss_curve(tracked_home, run)
+    with reaching_mlflow(tracked_home) as client:
+        history = client.get_metric_history(run.mlflow_run_id, "test_perplexity")
+        names = {artifact.path for artifact in client.list_artifacts(run.mlflow_run_id)}
+        experiment = client.get_run(run.mlflow_run_id).info.experiment_id
+    assert [metric.value for metric in history] == [9.0]
+    assert names == {"samples.md", "samples.json", "loss_curve.png"}
+    assert (
+        run_url(tracked_home, run)
+        == f"http://127.0.0.1:5000/#/experiments/{experiment}/runs/{run.mlflow_run_id}"
+    )
+
+
+def test_a_run_without_history_has_no_loss_curve(home: Home, tmp_path: Path) -> None:
+    run = run_of(home, None)
+    (run.folder / "history.jsonl").unlink()
+    assert log_loss_curve(home, run) is None

@@ -1,0 +1,46 @@
+"""The task puts a run's results into MLflow, and does without MLflow when it must."""
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.tracking.runs import open_tracker
+from rnnlm.tracking.store import reaching_mlflow
+from tasks.log_results import log_results
+
+
+def test_results_are_in_the_run_and_its_address_is_returned(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+) -> None:
+    with open_tracker(tracked_home, toy_config, toy_dataset, toy_run.run_id) as tracker:
+        pass
+    run = toy_run.model_copy(update={"mlflow_run_id": tracker.mlflow_run_id})
+    logged = log_results.fn(run, toy_evaluation, toy_samples)
+    assert logged.loss_curve == toy_run.folder / "loss_curve.png"
+    assert logged.run_url is not None
+    assert logged.run_url.endswith(f"/runs/{tracker.mlflow_run_id}")
+    with reaching_mlflow(tracked_home) as client:
+        metrics = client.get_run(tracker.mlflow_run_id).data.metrics
+    assert metrics["test_perplexity"] == toy_evaluation.scores["test"].perplexity
+
+
+def test_mlflow_away_leaves_the_loss_curve(
+    home: Home,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    run = toy_run.model_copy(update={"mlflow_run_id": "0" * 32})
+    logged = log_results.fn(run, toy_evaluation, toy_samples)
+    assert logged.run_url is None
+    assert logged.loss_curve is not None
+    assert logged.loss_curve.exists()

@@ -52,7 +52,7 @@ class SequencesConfig(Section):
 
 
 class ModelConfig(Section):
-    hidden_size: int = Field(256, ge=1, le=16_384)
+    hidden_size: int = Field(128, ge=1, le=16_384)
     embedding_size: int | None = Field(None, ge=1, le=16_384)  # None: hidden_size
     layers: int = Field(1, ge=1, le=64)
     nonlinearity: Literal["tanh", "relu"] = "tanh"
@@ -69,16 +69,16 @@ class ModelConfig(Section):
 
 
 class TrainingConfig(Section):
-    epochs: PositiveInt = 2
+    epochs: PositiveInt = 1
     maximum_tokens: PositiveInt | None = None  # stop after so many predicted tokens; None: all epochs
     batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream)
     window_length: PositiveInt = 35  # predicted tokens between two detachments of the state, stream mode
-    learning_rate: PositiveFloat = 2e-3  # peak
+    learning_rate: PositiveFloat = 4e-3  # peak
     weight_decay: NonNegativeFloat = 0.01
     clip_norm: PositiveFloat = 1.0  # global L2 norm of the gradients
     warmup_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.05  # of all steps, linear from 0
     schedule: Literal["constant", "linear", "cosine"] = "linear"  # after warm-up, down to 0
-    evaluations: PositiveInt = 4  # on the validation split, evenly spaced, the last one at the end
+    evaluations: PositiveInt = 3  # on the validation split, evenly spaced, the last one at the end
     seed: NonNegativeInt = 0
     deterministic: bool = False  # refuse algorithms whose results vary from call to call
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

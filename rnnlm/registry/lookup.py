@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion as MlflowVersion
 
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
-BUNDLE = "artifacts/bundle"  # inside a registered model: see bundling.py
+BUNDLE = "artifacts/model"  # in a registered model: MLflow keeps the name of the run's model folder
 NAMES_SHOWN = 8
 
 

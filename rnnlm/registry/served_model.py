@@ -59,18 +59,27 @@ class ServedModel(PythonModel):
 
         bundle, code = Path(context.artifacts["bundle"]), Path(context.artifacts["code"])
         self.sampling = load_module(code / "sampling.py")
-        elman = load_module(code / "elman.py")
         config = json.loads((bundle / "config.json").read_text(encoding="utf-8"))
-        self.model = elman.ElmanLanguageModel(
-            **{
-                name: config[name]
-                for name in json.loads((code / "arguments.json").read_text(encoding="utf-8"))
-            }
+        self.model = load_module(code / "elman.py").ElmanLanguageModel(
+            vocabulary_size=config["vocab_size"],
+            hidden_size=config["hidden_size"],
+            embedding_size=config["embedding_size"],
+            layers=config["num_hidden_layers"],
+            nonlinearity=config["nonlinearity"],
+            tie_embeddings=config["tie_word_embeddings"],
+            backend=config["backend"],
+            pad_id=config["pad_token_id"],
+            bos_id=config["bos_token_id"],
         )
-        prefix = "language_model."  # of the Hugging Face face, which holds this module
-        weights = load_file(bundle / "model.safetensors")
-        own = {name.removeprefix(prefix): value for name, value in weights.items()}
-        self.model.load_state_dict(own)
+        self.bos_id, self.eos_id = config["bos_token_id"], config["eos_token_id"]
+        self.unwritten = {config["pad_token_id"], self.bos_id, self.eos_id}
+        weights = {
+            name.removeprefix("language_model."): tensor  # the Hugging Face face's name for it
+            for name, tensor in load_file(bundle / "model.safetensors").items()
+        }
+        if config["tie_word_embeddings"]:  # one matrix, saved once
+            weights["head.weight"] = weights["embedding.weight"]
+        self.model.load_state_dict(weights)
         self.model.eval()
         self.tokenizer = Tokenizer.from_file(str(bundle / "tokenizer.json"))
         self.tokenizer.encode_special_tokens = True  # special tokens never come from text
@@ -83,15 +92,14 @@ class ServedModel(PythonModel):
 
     def answer(self, request: Request) -> str:
         """The continuation alone, without the prompt."""
-        pad, bos, eos = (self.tokenizer.token_to_id(token) for token in ("<pad>", "<bos>", "<eos>"))
-        prompt_ids = [bos, *self.tokenizer.encode(request.prompt, add_special_tokens=False).ids]
+        prompt_ids = [self.bos_id, *self.tokenizer.encode(request.prompt, add_special_tokens=False).ids]
         given = request.model_dump(exclude={"prompt"}, exclude_none=True)
         sampling = self.sampling.Sampling(**DEFAULTS | given)
-        ids = self.sampling.continue_ids(self.model, prompt_ids, sampling, eos)
-        kept = [token_id for token_id in ids if token_id not in (pad, bos, eos)]
+        ids = self.sampling.continue_ids(self.model, prompt_ids, sampling, self.eos_id)
+        written = [token_id for token_id in ids if token_id not in self.unwritten]
         if self.kind == "word":
-            return " ".join(str(self.tokenizer.id_to_token(token_id)) for token_id in kept)
-        return str(self.tokenizer.decode(kept, skip_special_tokens=False))
+            return " ".join(str(self.tokenizer.id_to_token(token_id)) for token_id in written)
+        return str(self.tokenizer.decode(written, skip_special_tokens=False)).strip()
 
 
 def load_module(path: Path) -> ModuleType:

@@ -5,7 +5,8 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from rnnlm.registry.served_model import Request
+from rnnlm.config import GenerationConfig
+from rnnlm.registry.served_model import DEFAULTS, Request
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,7 @@ def test_a_prompt_is_required_and_may_be_empty() -> None:
 def test_cells_missing_in_a_data_frame_are_defaults() -> None:
     request = Request.model_validate({"prompt": "a", "seed": 3.0, "top_k": math.nan, "temperature": math.nan})
     assert (request.seed, request.top_k, request.temperature) == (3, None, None)
+
+
+def test_defaults_are_those_of_the_configuration() -> None:
+    assert GenerationConfig().model_dump(exclude={"prompts"}) == DEFAULTS

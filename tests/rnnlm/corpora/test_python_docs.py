@@ -1,0 +1,92 @@
+"""The embedded corpus: prose from docstrings, nothing else, nothing twice."""
+
+from pathlib import Path
+
+import pytest
+
+from rnnlm.corpora import python_docs
+from rnnlm.corpora.prose import sentences
+
+DOCSTRING = '''
+Return the :func:`~os.walk` of *a tree*. It is
+lazy, and yields `three values <tuple>`_ each time.
+
+Parameters
+----------
+top : str
+    The folder to begin with.
+topdown : bool, optional
+    Whether a folder comes before its children.
+
+Example::
+
+    for x in walk("a"):  # This is code and not a sentence.
+        print(x)
+
+Afterwards the ``generator`` is empty.
+
+>>> walk("This is a doctest and no sentence.")
+'It prints what it gives back to you.'
+
+.. note:: This directive is dropped.
+
+- The first bullet is one sentence.
+- The second bullet is another.
+
+Too short.
+x = 3 + 4 * (5 - 6) / [7, 8].
+'''
+
+
+def test_prose_stays_and_the_rest_falls_away() -> None:
+    assert list(sentences(DOCSTRING)) == [
+        "Return the os.walk of a tree .",
+        "It is lazy , and yields three values each time .",
+        "The folder to begin with .",
+        "Whether a folder comes before its children .",
+        "Afterwards the generator is empty .",
+        "The first bullet is one sentence .",
+        "The second bullet is another .",
+    ]
+
+
+def test_docstrings_are_read_and_never_run(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text('"""Of the module."""\nraise SystemExit\ndef f():\n    """Of f."""\nclass C:\n    """Of C."""\n')
+    assert list(python_docs.docstrings(path)) == ["Of the module.", "Of f.", "Of C."]
+
+
+def test_a_file_that_does_not_parse_gives_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "template.py"
+    path.write_text("def {{ name }}: pass")
+    assert list(python_docs.docstrings(path)) == []
+
+
+def test_tests_are_left_out(tmp_path: Path) -> None:
+    for name in ("tests/a.py", "sub/test/b.py", "sub/c.py", "test_d.py", "e.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    found = [str(path.relative_to(tmp_path)) for path in python_docs.source_files(tmp_path)]
+    assert found == ["e.py", "sub/c.py"]
+
+
+def test_the_same_sources_give_the_same_bytes_and_no_sentence_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(python_docs, "LIBRARIES", {})
+    standard = dict(python_docs.python_sources())["the standard library"]
+    few = [path for path in standard if path.parent.name in ("json", "email", "pydoc_data")]
+    monkeypatch.setattr(python_docs, "python_sources", lambda: iter([("a few modules", few)]))
+    facts = python_docs.write_corpus(tmp_path / "one.txt")
+    python_docs.write_corpus(tmp_path / "two.txt")
+    text = (tmp_path / "one.txt").read_text()
+    assert text == (tmp_path / "two.txt").read_text()
+    lines = [line for line in text.split("\n") if line]
+    assert len(lines) == len(set(lines)) > 500
+    assert facts["words"] == len(text.split())
+
+
+@pytest.mark.slow
+def test_the_corpus_has_at_least_600_000_words(tmp_path: Path) -> None:
+    assert python_docs.write_corpus(tmp_path / "text.txt")["words"] >= 600_000

@@ -1,0 +1,61 @@
+"""A document's own digest decides its split."""
+
+from pathlib import Path
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.corpora.splits import documents, paragraphs
+from rnnlm.home import Home
+
+SHARES = CorpusConfig(source="x", valid_share=0.2, test_share=0.2)
+
+
+def store(home: Home, path: Path, text: str) -> list[tuple[str, str]]:
+    path.write_bytes(text.encode())
+    corpus = obtain_corpus(home, SHARES.model_copy(update={"source": str(path)}))
+    found = list(documents(corpus, SHARES))
+    assert "".join(document.text for document in found) == text
+    data = text.encode()
+    for document in found:  # each says where it lies
+        piece = document.text.encode()
+        assert data[document.byte_offset : document.byte_offset + len(piece)] == piece
+    return [(document.split, document.text) for document in found]
+
+
+def test_a_paragraph_keeps_the_blank_lines_after_it() -> None:
+    lines = ["\n", "a\n", "b\n", "\n", " \n", "c\n", "\n", "d\n"]
+    assert list(paragraphs(lines)) == ["\na\nb\n\n \n", "c\n\n", "d\n"]
+
+
+def test_a_text_without_paragraphs_falls_into_blocks_of_fifty_lines() -> None:
+    lines = [f"{index}\n" for index in range(120)]
+    assert [text.count("\n") for text in paragraphs(lines)] == [50, 50, 20]
+
+
+def test_growth_keeps_every_document_in_its_split(home: Home, tmp_path: Path) -> None:
+    text = "".join(f"paragraph {index}\n\n" for index in range(200))
+    before = store(home, tmp_path / "text.txt", text)
+    after = store(home, tmp_path / "text.txt", text + "".join(f"new {index}\n\n" for index in range(50)))
+    assert after[: len(before)] == before
+    assert {split for split, _ in before} == {"train", "valid", "test"}
+
+
+def test_equal_documents_share_a_split(home: Home, tmp_path: Path) -> None:
+    found = store(home, tmp_path / "text.txt", "".join(f"paragraph {index % 40}\n\n" for index in range(400)))
+    by_text: dict[str, set[str]] = {}
+    for split, text in found:
+        by_text.setdefault(text, set()).add(split)
+    assert all(len(splits) == 1 for splits in by_text.values())
+
+
+def test_shares_are_about_what_was_asked_for(home: Home, tmp_path: Path) -> None:
+    found = store(home, tmp_path / "text.txt", "".join(f"paragraph {index}\n\n" for index in range(2000)))
+    count = {split: sum(1 for other, _ in found if other == split) for split in ("valid", "test")}
+    # 2,000 draws at 0.2: standard deviation 18; five of them
+    assert all(abs(number - 400) < 90 for number in count.values()), count
+
+
+def test_given_splits_are_kept(home: Home, toy_folder: Path) -> None:
+    corpus = obtain_corpus(home, CorpusConfig(source=str(toy_folder)))
+    for document in documents(corpus, SHARES):
+        assert document.source_file == f"{document.split}.txt"

@@ -83,6 +83,7 @@ def train(
             hidden, state = model.hidden(batch.input_ids.to(device), state)
             batch_loss = loss(model, hidden, batch.target_ids.to(device))
             batch_loss.backward()
+            batch_loss = batch_loss.detach()
             measured = step % measure_every == 0
             norms = layer_norms(model) if measured else {}  # before clipping
             norm = nn.utils.clip_grad_norm_(model.parameters(), plan.clip_norm)

@@ -1,0 +1,148 @@
+"""The cell, the stack and the language model are what their equations say."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rnnlm.models.elman import ElmanCell, ElmanLanguageModel, ElmanStack
+from rnnlm.models.initialization import initialize
+
+
+def language_model(**settings: object) -> ElmanLanguageModel:
+    model = ElmanLanguageModel(**({"vocabulary_size": 11, "hidden_size": 6} | settings))  # type: ignore[arg-type]
+    initialize(model, "orthogonal", torch.Generator().manual_seed(0))
+    return model
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def random_stack(layers: int, nonlinearity: str, backend: str) -> ElmanStack:
+    stack = ElmanStack(3, 5, layers, nonlinearity, backend).double()  # type: ignore[arg-type]
+    generator = torch.Generator().manual_seed(2)
+    for parameter in stack.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * 0.4
+    return stack
+
+
+def test_the_cell_by_hand() -> None:
+    cell = ElmanCell(2, 1)
+    cell.W.data, cell.U.data, cell.b.data = torch.tensor([[1.0], [2.0]]), torch.tensor([[0.5]]), torch.tensor([-1.0])
+    h = cell(torch.tensor([[0.1, 0.2]]), torch.tensor([[0.4]]))
+    assert h.item() == pytest.approx(math.tanh(0.1 * 1 + 0.2 * 2 + 0.4 * 0.5 - 1))
+
+
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("backend", ["loop", "fused"])
+def test_the_stack_is_torch_rnn_in_values_and_gradients(nonlinearity: str, layers: int, backend: str) -> None:
+    stack = random_stack(layers, nonlinearity, backend)
+    reference = nn.RNN(3, 5, layers, nonlinearity, batch_first=True).double()  # type: ignore[call-overload]
+    for index, cell in enumerate(stack.cells):
+        getattr(reference, f"weight_ih_l{index}").data = cell.W.data.t().clone()
+        getattr(reference, f"weight_hh_l{index}").data = cell.U.data.t().clone()
+        getattr(reference, f"bias_ih_l{index}").data = cell.b.data.clone()
+        getattr(reference, f"bias_hh_l{index}").data.zero_()
+    x, state = drawn(4, 7, 3), drawn(4, layers, 5)
+    ours, last = stack(x, state)
+    theirs, last_there = reference(x, state.transpose(0, 1).contiguous())
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(last, last_there.transpose(0, 1))
+    (ours.square().sum() + last.sum()).backward()
+    (theirs.square().sum() + last_there.sum()).backward()
+    for index, cell in enumerate(stack.cells):
+        torch.testing.assert_close(cell.W.grad, getattr(reference, f"weight_ih_l{index}").grad.t())
+        torch.testing.assert_close(cell.U.grad, getattr(reference, f"weight_hh_l{index}").grad.t())
+        torch.testing.assert_close(cell.b.grad, getattr(reference, f"bias_ih_l{index}").grad)
+
+
+def test_without_a_state_it_begins_at_zero() -> None:
+    stack = random_stack(2, "tanh", "fused")
+    x = drawn(4, 7, 3)
+    torch.testing.assert_close(stack(x)[0], stack(x, torch.zeros(4, 2, 5, dtype=torch.float64))[0])
+
+
+@pytest.mark.parametrize("backend", ["loop", "fused"])
+def test_a_masked_step_holds_the_state(backend: str) -> None:
+    """A left-padded row gives what the row alone gives."""
+    stack = random_stack(2, "tanh", backend)
+    x, state = drawn(1, 4, 3), drawn(1, 2, 5)
+    padded = torch.cat([drawn(1, 2, 3) + 9, x], dim=1)
+    outputs, last = stack(padded, state, torch.tensor([[0, 0, 1, 1, 1, 1]]))
+    alone, alone_last = stack(x, state)
+    torch.testing.assert_close(outputs[:, 2:], alone)
+    torch.testing.assert_close(last, alone_last)
+
+
+@pytest.mark.parametrize("backend", ["loop", "fused"])
+def test_no_prediction_is_made_from_the_future(backend: str) -> None:
+    model = language_model(layers=2, backend=backend).double()
+    ids = torch.tensor([[4, 5, 6, 7, 8]])
+    changed = torch.tensor([[4, 5, 6, 9, 8]])
+    before, after = model(ids)[0], model(changed)[0]
+    assert torch.equal(before[:, :3], after[:, :3])
+    assert not torch.equal(before[:, 3], after[:, 3])
+
+
+def test_one_step_at_a_time_is_one_long_forward() -> None:
+    model = language_model(layers=2).double()
+    ids = torch.tensor([[4, 5, 6, 7, 8], [8, 7, 9, 4, 5]])
+    whole, last = model(ids)
+    state, steps = None, []
+    for time in range(5):
+        logits, state = model(ids[:, time : time + 1], state)
+        steps.append(logits)
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole)
+    torch.testing.assert_close(state, last)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_pad_stays_zero_and_pad_and_bos_are_never_predicted(tied: bool) -> None:
+    model = language_model(tie_embeddings=tied)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
+    ids = torch.tensor([[2, 4, 5, 0, 0]])
+    for _ in range(5):
+        logits, _state = model(ids)
+        assert torch.isneginf(logits[..., [0, 2]]).all()
+        assert torch.isfinite(logits[..., [1, 3, 4]]).all()
+        nn.functional.cross_entropy(logits.flatten(0, 1), torch.tensor([4, 5, 3, 0, 0]), ignore_index=0).backward()
+        optimizer.step()
+    assert torch.equal(model.embedding.weight[0], torch.zeros(6))
+    assert model.embedding.weight.isfinite().all()
+    assert (model.head.weight is model.embedding.weight) == tied
+
+
+def test_a_model_without_preferences_has_perplexity_equal_to_the_predictable_tokens() -> None:
+    model = language_model()
+    model.head.weight.data.zero_()
+    logits, _ = model(torch.tensor([[2, 4]]))
+    nll = nn.functional.cross_entropy(logits.flatten(0, 1), torch.tensor([4, 3]))
+    assert math.exp(nll) == pytest.approx(9)  # 11 less <pad> and <bos>
+
+
+def test_recurrent_matrices_begin_as_asked_for() -> None:
+    model = language_model(layers=2)
+    for name, test in {
+        "identity": lambda U: torch.equal(U, torch.eye(6)),
+        "orthogonal": lambda U: torch.allclose(U @ U.t(), torch.eye(6), atol=1e-5),
+        "xavier": lambda U: 0.3 < U.abs().max() <= math.sqrt(6 / 12),
+    }.items():
+        initialize(model, name, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+        assert all(test(cell.U) for cell in model.stack.cells), name
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    first, again = language_model(), language_model()
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
+
+
+def test_the_first_prediction_can_be_the_unigram() -> None:
+    model = language_model()
+    shares = torch.tensor([0, 0.1, 0, 0.2] + [0.1] * 7)
+    initialize(model, "xavier", torch.Generator().manual_seed(0), shares.clamp(min=1).log() + shares.clamp(min=1e-9).log())
+    model.head.weight.data.zero_()
+    probabilities = model(torch.tensor([[2]]))[0].softmax(dim=-1)[0, 0]
+    torch.testing.assert_close(probabilities, shares)

@@ -1,0 +1,81 @@
+"""Every check in sql/checks finds the fault it is there for; every statement is one statement with a header."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from rnnlm.errors import DatasetError
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.checks import check_dataset
+from rnnlm.sequences.statements import SQL, names, statement
+
+FAULTS = {  # check → SQL that breaks a good dataset so that this check, at least, sees it
+    "bos_is_never_predicted": "insert into shifted_sequences (split, sequence_id, token_ids) values ('train', 900, [2, 2])",
+    "pad_is_never_stored": "insert into shifted_sequences (split, sequence_id, token_ids) values ('train', 900, [2, 0])",
+    "every_sequence_predicts": "insert into shifted_sequences (split, sequence_id, token_ids) values ('train', 900, [2])",
+    "every_token_is_predicted_once": "delete from shifted_sequences where split = 'test' and sequence_id = 3",
+    "ids_are_in_the_vocabulary": "delete from tokens where token_id = 5",
+    "sequence_ids_run_from_zero": "update shifted_sequences set sequence_id = 900 where split = 'test' and sequence_id = 3",
+    "stream_blocks_overlap_by_one": "update dataset set mode = 'stream'",  # sentences do not overlap
+    "training_counts_agree": "update tokens set training_count = training_count + 1 where token_id = 5",
+    "no_document_lies_in_two_splits": "update dataset set splits_given = false",
+    "provenance_is_one_row": "delete from dataset",
+    "unknown_words_are_predicted_tokens": "update documents set unknown_tokens = predicted_tokens + 1",
+    "targets_are_inputs_moved_by_one": None,  # generated columns: see below
+}
+
+
+def broken(dataset: DatasetRecord, fault: str) -> list[str]:
+    """The checks that return a row after the fault."""
+    with duckdb.connect(str(dataset.database)) as connection:
+        connection.execute(fault)
+        return [name for name in names("checks") if connection.execute(statement(name)).fetchone() is not None]
+
+
+def test_every_check_has_a_fault() -> None:
+    assert {f"checks/{name}" for name in FAULTS} == set(names("checks"))
+
+
+@pytest.mark.parametrize("check", [name for name, fault in FAULTS.items() if fault])
+def test_a_check_finds_its_fault(toy_dataset: DatasetRecord, check: str) -> None:
+    if check == "no_document_lies_in_two_splits":
+        broken(toy_dataset, "update documents set sha256 = 'same' where document_id in (0, (select max(document_id) from documents))")
+        broken(toy_dataset, "update documents set split = 'train' where document_id = 0")
+        broken(toy_dataset, "update documents set split = 'test' where document_id = (select max(document_id) from documents)")
+    fault = FAULTS[check]
+    assert fault is not None
+    assert f"checks/{check}" in broken(toy_dataset, fault)
+
+
+def test_the_shift_check_finds_columns_that_disagree() -> None:
+    """The stored columns cannot disagree, so the check is shown a table of the same shape that can."""
+    with duckdb.connect() as connection:
+        connection.execute("create table shifted_sequences (split varchar, sequence_id bigint, input_ids int[], target_ids int[])")
+        connection.execute("insert into shifted_sequences values ('train', 0, [2, 4], [4, 3]), ('train', 1, [2, 4], [5, 3])")
+        rows = connection.execute(statement("checks/targets_are_inputs_moved_by_one")).fetchall()
+    assert rows == [("train", 1)]
+
+
+def test_a_broken_dataset_is_told_with_the_check_and_the_row(toy_dataset: DatasetRecord) -> None:
+    fault = FAULTS["training_counts_agree"]
+    assert fault is not None
+    broken(toy_dataset, fault)
+    with pytest.raises(DatasetError, match=r"sql/checks/training_counts_agree\.sql returned \(5,"):
+        check_dataset(toy_dataset)
+
+
+@pytest.mark.parametrize("path", sorted(SQL.rglob("*.sql")), ids=lambda path: path.stem)
+def test_a_file_is_one_statement_with_a_header(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("-- ")
+    body = "\n".join(line.split("--")[0] for line in text.splitlines())
+    assert body.strip().endswith(";")
+    assert body.count(";") == 1
+    assert body == body.lower()
+
+
+def test_every_statement_is_used() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in (SQL.parent / "rnnlm").rglob("*.py"))
+    for name in names("queries") + names("schema"):
+        assert f'"{name}"' in source, name

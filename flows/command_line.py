@@ -5,9 +5,11 @@ and `rnnlm --help` should not take seconds.
 """
 
 import argparse
+import atexit
 import contextlib
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -36,6 +38,17 @@ def main(arguments: list[str] | None = None) -> int:
         print("rnnlm: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def console_entry() -> NoReturn:
+    """What the installed `rnnlm` script calls."""
+    code = main()
+    # Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive, of which nanobind
+    # then complains in fifty lines. So: the exit functions (the temporary server's stop is one), then the end.
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 Say = Callable[[str, Any], None]  # (text for people, value for programs)
@@ -111,7 +124,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def config_of(options: argparse.Namespace) -> PipelineConfig:
-    return build_config(options.preset, options.set, options.corpus, options.force)
+    """The configuration, refused here if its corpus cannot be right: before a server is started for it."""
+    config = build_config(options.preset, options.set, options.corpus, options.force)
+    from rnnlm.corpora.sources import check_source
+
+    check_source(config.corpus)
+    return config
 
 
 def run(options: argparse.Namespace, home: Home, say: Say) -> None:
@@ -179,8 +197,6 @@ def models(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 
 def deploy(options: argparse.Namespace, home: Home, say: Say) -> None:
-    import os
-
     if "PREFECT_API_URL" not in os.environ:
         raise ConfigError("PREFECT_API_URL is not set: start `prefect server start` and give its URL, such as\n"
                           "PREFECT_API_URL=http://127.0.0.1:4200/api")

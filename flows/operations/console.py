@@ -1,4 +1,4 @@
-"""The console shows a user's mistake in its three lines; the run's log in the UI keeps the traceback."""
+"""What the console shows: the library's log lines, and a user's mistake in three lines without a traceback."""
 
 import logging
 import re
@@ -6,6 +6,7 @@ import re
 from rnnlm.errors import RnnlmError
 
 
+CONSOLE = "rnnlm-console"
 OURS = re.compile(r"Failed\(.*\b(" + "|".join(kind.__name__ for kind in RnnlmError.__subclasses__()) + r")\b", re.S)
 
 
@@ -28,3 +29,14 @@ def quiet_user_errors() -> None:
         for handler in logger.handlers:
             if isinstance(handler, PrefectConsoleHandler):
                 handler.addFilter(shows_something_new)
+
+
+def show_library_lines() -> None:
+    """The library's own log lines on standard error, in the look of Prefect's."""
+    library = logging.getLogger("rnnlm")
+    if not any(handler.get_name() == CONSOLE for handler in library.handlers):
+        handler = logging.StreamHandler()
+        handler.set_name(CONSOLE)
+        handler.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03d | %(levelname)-7s | %(message)s", "%H:%M:%S"))
+        library.addHandler(handler)
+        library.setLevel(logging.INFO)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from flows.operations.console import quiet_user_errors
+from flows.operations.console import quiet_user_errors, show_library_lines
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 
@@ -18,6 +18,7 @@ def run_flow(home: Home, flow: Callable[[PipelineConfig], R], config: PipelineCo
     if get_current_settings().api.url is None:  # neither the environment nor a profile names a server
         migrate_database(home)
     quiet_user_errors()
+    show_library_lines()
     return flow(config)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from transformers.utils.logging import disable_progress_bar
 
 from rnnlm.config import ModelConfig
 from rnnlm.errors import ModelError
@@ -37,6 +38,7 @@ def load_model(folder: Path, device: str = "cpu") -> ElmanForCausalLM:
     """The model saved in `folder`, ready to predict. ModelError where it is missing or incomplete."""
     if not (folder / "config.json").exists() or not (folder / "model.safetensors").exists():
         raise ModelError(f"{folder}: no model here (config.json and model.safetensors); give a run folder or models:/NAME@champion")
+    disable_progress_bar()  # a bar for six tensors is noise
     try:
         model, report = ElmanForCausalLM.from_pretrained(folder, use_safetensors=True, output_loading_info=True)
     except Exception as error:  # whatever a damaged file makes of transformers and safetensors
@@ -45,3 +47,9 @@ def load_model(folder: Path, device: str = "cpu") -> ElmanForCausalLM:
     if wrong:
         raise ModelError(f"{folder}: weights do not fit the model: {', '.join(wrong[:3])}; train it again")
     return model.to(device).eval()
+
+
+def save_model(model: ElmanForCausalLM, folder: Path) -> None:
+    """Configuration and weights (safetensors) of a model on any device; load_model reads them."""
+    disable_progress_bar()
+    model.to("cpu").save_pretrained(folder)

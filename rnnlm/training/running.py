@@ -15,7 +15,7 @@ from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.evaluation.scoring import nll_per_token
 from rnnlm.generation.continuing import choose_prompts, continue_prompt
 from rnnlm.home import Home, digest_of, is_complete, mark_complete, read_json, write_json
-from rnnlm.models.building import build_model
+from rnnlm.models.building import build_model, save_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.sequences.batching import Batch, count_training_batches, training_batches
@@ -113,7 +113,7 @@ def write_run(
             report,
         )
     network.load_state_dict(outcome.best_weights)
-    save_model(model, folder / "model", config, dataset)
+    write_model(model, folder / "model", dataset)
     facts = {
         "run_id": run_id,
         "dataset_id": dataset.dataset_id,
@@ -149,9 +149,9 @@ def sample_sentences(
     return TrainingSamples(step, samples)
 
 
-def save_model(model: ElmanForCausalLM, folder: Path, config: PipelineConfig, dataset: DatasetRecord) -> None:
+def write_model(model: ElmanForCausalLM, folder: Path, dataset: DatasetRecord) -> None:
     """Weights as safetensors, configuration, tokenizer, and the facts an evaluation elsewhere needs."""
-    model.to("cpu").save_pretrained(folder)
+    save_model(model, folder)
     for path in dataset.tokenizer_folder.iterdir():
         shutil.copy(path, folder / path.name)
     with connect(dataset) as connection:

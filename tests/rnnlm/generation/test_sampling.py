@@ -1,0 +1,102 @@
+"""The next token by hand, and a state that is carried."""
+
+import logging
+
+import pytest
+import torch
+
+from rnnlm.config import GenerationConfig
+from rnnlm.generation.continuing import choose_prompts, continue_prompt, generate_samples
+from rnnlm.generation.sampling import Sampling, continue_ids, kept, sample_next
+from rnnlm.home import Home
+from rnnlm.models.building import load_model
+from rnnlm.records import DatasetRecord, RunRecord, SamplesRecord
+from rnnlm.tokenizers.face import load_tokenizer
+
+LOGITS = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
+CUT = float("-inf")
+
+
+def survivors(**settings: float) -> list[int]:
+    return kept(LOGITS, Sampling(**settings)).isfinite().nonzero().flatten().tolist()  # type: ignore[arg-type]
+
+
+def test_top_k_and_top_p_by_hand() -> None:
+    assert survivors() == [0, 1, 2, 3]
+    assert survivors(top_k=2) == [0, 1]
+    assert survivors(top_k=9) == [0, 1, 2, 3]
+    assert survivors(top_p=0.45) == [0]  # the first alone holds 0.5
+    assert survivors(top_p=0.7) == [0, 1]
+    assert survivors(top_p=0.76) == [0, 1, 2]
+    assert survivors(top_k=3, top_p=0.9) == [0, 1, 2]  # of 0.9: 0.56, 0.83, 1.0
+
+
+def test_temperature_zero_is_greedy_and_draws_nothing() -> None:
+    generator = torch.Generator().manual_seed(0)
+    before = generator.get_state()
+    assert sample_next(LOGITS.flip(0), Sampling(temperature=0), generator) == 3
+    assert torch.equal(generator.get_state(), before)
+
+
+def test_draws_follow_the_softmax_at_their_temperature() -> None:
+    generator = torch.Generator().manual_seed(0)
+    draws = [sample_next(LOGITS, Sampling(temperature=0.5), generator) for _ in range(2000)]
+    share = 0.25 / (0.25 + 0.0625 + 0.0225 + 0.01)  # squares, normalised
+    assert draws.count(0) / 2000 == pytest.approx(share, abs=0.05)
+
+
+class Recorder(torch.nn.Module):
+    """Predicts the id after the last one it read, counts in its state, and notes what it was fed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.fed: list[tuple[list[int], float]] = []
+
+    def forward(self, token_ids: torch.Tensor, state: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        state = torch.zeros(1) if state is None else state
+        self.fed.append((token_ids[0].tolist(), float(state)))
+        logits = torch.full((1, token_ids.shape[1], 20), CUT)
+        logits[0, -1, (int(token_ids[0, -1]) + 1) % 20] = 0.0
+        return logits, state + token_ids.shape[1]
+
+
+def test_the_prompt_is_read_once_and_the_state_carried() -> None:
+    model = Recorder()
+    assert continue_ids(model, [2, 7, 8], Sampling(maximum_tokens=3), eos_id=3) == [9, 10, 11]
+    assert model.fed[:3] == [([2, 7, 8], 0.0), ([9], 3.0), ([10], 4.0)]
+
+
+def test_generation_stops_at_eos() -> None:
+    assert continue_ids(Recorder(), [2, 17], Sampling(maximum_tokens=9), eos_id=0) == [18, 19, 0]
+
+
+def test_a_seed_reproduces_and_another_does_not(toy_run: RunRecord) -> None:
+    model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
+
+    def text(seed: int) -> str:
+        return continue_prompt(model, tokenizer, "the", GenerationConfig(seed=seed, temperature=1.5)).text
+
+    assert text(1) == text(1)
+    assert len({text(seed) for seed in range(5)}) > 1
+
+
+def test_words_it_does_not_know_warn_and_generate(toy_run: RunRecord, caplog: pytest.LogCaptureFixture) -> None:
+    model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
+    with caplog.at_level(logging.WARNING):
+        sample = continue_prompt(model, tokenizer, "the zebra", GenerationConfig())
+    assert "zebra" in caplog.text
+    assert 1 <= sample.tokens <= 40
+
+
+def test_samples_are_kept_and_read_back(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_samples: SamplesRecord) -> None:
+    config = GenerationConfig(prompts=("the cat",), maximum_tokens=8)
+    again = generate_samples(home, toy_dataset, toy_run, config)
+    assert (again.skipped, again.samples) == (True, toy_samples.samples)
+    assert generate_samples(home, toy_dataset, toy_run, config, force=True).samples == toy_samples.samples
+
+
+def test_without_prompts_openings_of_the_validation_split_are_taken(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    prompts = choose_prompts(toy_dataset, load_tokenizer(toy_run.model_folder), GenerationConfig())
+    assert prompts[0] == ""
+    assert all(prompt.startswith("the ") for prompt in prompts[1:])

@@ -1,0 +1,117 @@
+"""A run's folder: whole, reproducible, skipped the second time."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import DeviceError
+from rnnlm.home import Home, is_complete
+from rnnlm.models.building import load_model
+from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.training.devices import choose_device
+from rnnlm.training.events import Event, Measurement, TrainingSamples
+from rnnlm.training.running import evaluation_steps, run_training
+from rnnlm.training.seeding import seed_everything
+
+
+class Listener:
+    mlflow_run_id: str | None = "of-mlflow"
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+
+    @contextmanager
+    def open(self, run_id: str) -> Iterator["Listener"]:
+        yield self
+
+
+def test_a_run_leaves_model_history_and_marker(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
+    config = toy_config.model_copy(update={"training": toy_config.training.model_copy(update={"seed": 5})})
+    listener = Listener()
+    run = run_training(home, config, toy_dataset, listener.open)
+    assert is_complete(run.folder)
+    assert (run.mlflow_run_id, run.trained_tokens, run.skipped) == ("of-mlflow", 3000, False)
+    history = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
+    heard = [event for event in listener.events if isinstance(event, Measurement)]
+    assert [(line["step"], line["metrics"]) for line in history] == [(event.step, event.metrics) for event in heard]
+    scored = [line["metrics"]["validation_perplexity"] for line in history if "validation_perplexity" in line["metrics"]]
+    assert len(scored) == config.training.evaluations
+    assert run.best_validation_perplexity == min(scored)
+    samples = [event for event in listener.events if isinstance(event, TrainingSamples)]
+    assert len(samples) == config.training.evaluations
+    assert samples[0].samples[0].prompt == "the cat"
+    assert json.loads((run.folder / "config.json").read_text()) == config.model_dump(mode="json")
+
+
+def test_the_same_run_is_skipped_and_nobody_is_called(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    def never(run_id: str) -> None:
+        raise AssertionError("a skipped run opens no tracker")
+
+    again = run_training(home, toy_config, toy_dataset, never)  # type: ignore[arg-type]
+    assert (again.skipped, again.run_id, again.folder) == (True, toy_run.run_id, toy_run.folder)
+
+
+def test_the_same_seed_gives_the_same_weights_bit_by_bit(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    before = (toy_run.model_folder / "model.safetensors").read_bytes()
+    run_training(home, toy_config, toy_dataset, Listener().open, force=True)
+    assert (toy_run.model_folder / "model.safetensors").read_bytes() == before
+
+
+def test_an_unfinished_run_is_trained_anew(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    (toy_run.folder / "COMPLETE").unlink()
+    again = run_training(home, toy_config, toy_dataset, Listener().open)
+    assert (again.skipped, is_complete(again.folder)) == (False, True)
+
+
+def test_other_settings_are_another_run(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    stream = {"recurrent_initialization": "identity", "nonlinearity": "relu", "tie_embeddings": True}
+    config = toy_config.model_copy(update={"model": toy_config.model.model_copy(update=stream)})
+    run = run_training(home, config, toy_dataset, Listener().open)
+    assert run.run_id != toy_run.run_id
+    network = load_model(run.model_folder).language_model
+    assert network.head.weight is network.embedding.weight
+    assert torch.equal(network.embedding.weight[0], torch.zeros(16))
+
+
+def test_a_named_device_that_is_absent_is_one_clear_line() -> None:
+    absent = "mps" if torch.cuda.is_available() else "cuda"
+    with pytest.raises(DeviceError, match=f"{absent} is not on this machine; there is: .*cpu") as caught:
+        choose_device(absent)
+    assert len(str(caught.value).splitlines()) == 1
+    assert choose_device("cpu").type == "cpu"
+    assert choose_device("auto").type in ("cuda", "mps", "cpu")
+
+
+def test_evaluations_are_evenly_spaced_before_the_end() -> None:
+    assert evaluation_steps(100, 4) == {25, 50, 75}
+    assert evaluation_steps(100, 1) == set()
+    assert evaluation_steps(2, 10) == {1}
+
+
+def test_seeds_cover_python_numpy_and_torch() -> None:
+    import random
+
+    import numpy as np
+
+    def draw() -> tuple[float, float, float]:
+        seed_everything(7, deterministic=True)
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    try:
+        assert draw() == draw()
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)

@@ -44,7 +44,7 @@ def console_entry() -> NoReturn:
     """What the installed `rnnlm` script calls."""
     code = main()
     # Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive, of which nanobind
-    # then complains in fifty lines. So: the exit functions (the temporary server's stop is one), then the end.
+    # then complains in fifty lines. So: the exit functions (one stops the temporary server), then the end.
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -92,17 +92,28 @@ def build_parser() -> argparse.ArgumentParser:
         sub.add_argument("--corpus", help="a catalogue name, a file or folder, or an http(s) URL")
         sub.add_argument("--preset", default="default", help="settings to start from: default, smoke")
         sub.add_argument(
-            "--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", help="change one setting; repeatable"
+            "--set",
+            action="append",
+            default=[],
+            metavar="SECTION.FIELD=VALUE",
+            help="change one setting; repeatable",
         )
         sub.add_argument(
-            "--force", action="append", default=[], metavar="STAGE", choices=STAGES, help=f"run again: {', '.join(STAGES)}"
+            "--force",
+            action="append",
+            default=[],
+            metavar="STAGE",
+            choices=STAGES,
+            help=f"run again: {', '.join(STAGES)}",
         )
 
     sub = add("evaluate", evaluate, "perplexity of a model on a corpus")
     sub.add_argument("model", metavar="MODEL", help="a run folder, or models:/NAME@champion")
     sub.add_argument("--corpus", required=True, help="a catalogue name, a file or folder, or an http(s) URL")
     sub.add_argument(
-        "--split", choices=("train", "valid", "test"), help="default: test, or all of a text the model was not trained on"
+        "--split",
+        choices=("train", "valid", "test"),
+        help="default: test, or all of a text the model was not trained on",
     )
 
     sub = add("generate", generate, "text from a model")
@@ -198,8 +209,10 @@ def models(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 def deploy(options: argparse.Namespace, home: Home, say: Say) -> None:
     if "PREFECT_API_URL" not in os.environ:
-        raise ConfigError("PREFECT_API_URL is not set: start `prefect server start` and give its URL, such as\n"
-                          "PREFECT_API_URL=http://127.0.0.1:4200/api")
+        raise ConfigError(
+            "PREFECT_API_URL is not set: start `prefect server start` and give its URL, such as\n"
+            "PREFECT_API_URL=http://127.0.0.1:4200/api"
+        )
     from flows.operations.deploying import deploy_all
 
     names = deploy_all()

@@ -21,9 +21,7 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     tokenizer = train_tokenizer(corpus, config.corpus, config.tokenizer, force="tokenizer" in config.force)
     publish_markdown("tokenizer", reports.tokenizer_report(tokenizer))
 
-    dataset = store_sequences(
-        corpus, config.corpus, tokenizer, config.sequences, force="sequences" in config.force
-    )
+    dataset = store_sequences(corpus, config.corpus, tokenizer, config.sequences, force="sequences" in config.force)
     checks = check_sequences(dataset)
     publish_markdown("sequences", reports.sequences_report(dataset, checks))
     return PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset)

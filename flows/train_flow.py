@@ -17,9 +17,7 @@ from tasks.train_model import train_model
 
 
 @flow(name="train", flow_run_name="train on {config.corpus.source}")
-def train_flow(
-    config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None
-) -> TrainedRecord:
+def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None) -> TrainedRecord:
     """A new version in the registry. Without a dataset the configured one is prepared first."""
     dataset = dataset or prepare_flow(config).dataset
     run = train_model(config, dataset, force="training" in config.force)
@@ -35,9 +33,7 @@ def train_flow(
     if logged.run_url:
         publish_link("mlflow-run", logged.run_url, "The run in MLflow")
 
-    registered = register_model(
-        config, dataset, run, evaluation, samples, force="registration" in config.force
-    )
+    registered = register_model(config, dataset, run, evaluation, samples, force="registration" in config.force)
     publish_markdown("registration", reports.registration_report(registered, evaluation))
     return TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered)
 

@@ -123,7 +123,9 @@ def model_row(version: ModelVersion) -> dict[str, Any]:
         "name": version.name,
         "version": version.version,
         "aliases": ", ".join(version.aliases),
-        "validation perplexity": "" if version.validation_perplexity is None else f"{version.validation_perplexity:.2f}",
+        "validation perplexity": ""
+        if version.validation_perplexity is None
+        else f"{version.validation_perplexity:.2f}",
         "dataset": version.dataset_id,
         "created": version.created,
     }
@@ -150,14 +152,15 @@ def pipeline_summary(record: PipelineRecord) -> str:
     done = [f"{name} {stage.seconds:.1f} s" for name, stage in stages.items() if not stage.skipped]
     lines = [
         "",
-        f"corpus     {record.corpus.name}, sha256 {record.corpus.digest[:16]}, "
-        f"{record.corpus.corpus_bytes:,} bytes",
+        f"corpus     {record.corpus.name}, sha256 {record.corpus.digest[:16]}, {record.corpus.corpus_bytes:,} bytes",
         f"dataset    {record.dataset.dataset_id}, vocabulary {record.dataset.vocabulary_size:,}, "
         f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
         f"run        {record.run.folder}",
     ]
     lines += [f"done       {', '.join(done)}"] if done else []
-    lines += [f"skipped    {', '.join(skipped)} (verified output exists; --force STAGE runs one again)"] if skipped else []
+    lines += (
+        [f"skipped    {', '.join(skipped)} (verified output exists; --force STAGE runs one again)"] if skipped else []
+    )
     lines += ["", *columns(score_rows(record.evaluation)), "", "samples"]
     lines += [f"  {f'[{sample.prompt}] ' if sample.prompt else ''}{sample.text}" for sample in record.samples.samples]
     registered = record.registered

@@ -34,9 +34,7 @@ def stage(name: Stage) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return wrap
 
 
-def once_in_run(
-    home: Home, path: Path, key: str, build: Callable[[], Any], *, force: bool = False
-) -> tuple[Any, bool]:
+def once_in_run(home: Home, path: Path, key: str, build: Callable[[], Any], *, force: bool = False) -> tuple[Any, bool]:
     """A JSON result kept in a run's folder under `key`, the digest of all it depends on.
 
     Returns the value and whether it was there already.

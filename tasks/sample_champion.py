@@ -13,8 +13,6 @@ from rnnlm.registry.naming import registered_name
 
 
 @task(task_run_name="sample-champion-of-{corpus.source}", cache_policy=NO_CACHE)
-def sample_champion(
-    corpus: CorpusConfig, registry: RegistryConfig, generation: GenerationConfig
-) -> SamplesRecord:
+def sample_champion(corpus: CorpusConfig, registry: RegistryConfig, generation: GenerationConfig) -> SamplesRecord:
     reference = f"models:/{registered_name(registry, corpus_name(corpus))}@champion"
     return sample_model(model_folder(find_home(), reference), generation)

@@ -12,7 +12,10 @@ from rnnlm.tracking.runs import open_tracker
 from rnnlm.training.running import run_training
 
 
-@task(task_run_name="train-{config.model.layers}x{config.model.hidden_size}-on-{dataset.corpus_name}", cache_policy=NO_CACHE)
+@task(
+    task_run_name="train-{config.model.layers}x{config.model.hidden_size}-on-{dataset.corpus_name}",
+    cache_policy=NO_CACHE,
+)
 def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = False) -> RunRecord:
     """Takes the whole configuration because it is logged whole with the run."""
     home = find_home()

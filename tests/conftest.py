@@ -61,11 +61,16 @@ def tracked_home(home: Home, mlflow_template: Path) -> Home:
 def write_toy_corpus(folder: Path) -> Path:
     """Sentences from a tiny grammar: predictable enough to be learnt, the same on every machine."""
     draw = random.Random(0)
-    animals, verbs, places = ["cat", "dog", "bird", "fox"], ["sees", "likes", "follows"], ["house", "tree", "river"]
+    animals, verbs, places = (
+        ["cat", "dog", "bird", "fox"],
+        ["sees", "likes", "follows"],
+        ["house", "tree", "river"],
+    )
     folder.mkdir(parents=True)
     for split, count in (("train", 300), ("valid", 40), ("test", 40)):
         lines = [
-            f"the {draw.choice(animals)} {draw.choice(verbs)} the {draw.choice(animals)} near the {draw.choice(places)} ."
+            f"the {draw.choice(animals)} {draw.choice(verbs)} the {draw.choice(animals)} "
+            f"near the {draw.choice(places)} ."
             for _ in range(count)
         ]
         (folder / f"{split}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

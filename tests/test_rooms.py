@@ -93,7 +93,11 @@ def test_importing_every_module_makes_no_folder(tmp_path: Path) -> None:
     environment |= {"HOME": str(tmp_path), "PREFECT_HOME": str(tmp_path / "unused")}
     script = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
     done = subprocess.run(
-        [sys.executable, "-c", script, *modules], cwd=tmp_path, env=environment, capture_output=True, text=True
+        [sys.executable, "-c", script, *modules],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     made = {path.name for path in tmp_path.iterdir()} - {".config", ".cache", "unused"}

@@ -5,7 +5,6 @@ import re
 
 from rnnlm.errors import RnnlmError
 
-
 CONSOLE = "rnnlm-console"
 OURS = re.compile(r"Failed\(.*\b(" + "|".join(kind.__name__ for kind in RnnlmError.__subclasses__()) + r")\b", re.S)
 

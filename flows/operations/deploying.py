@@ -19,7 +19,9 @@ def deploy_all() -> list[str]:
     prefect("work-pool", "create", "rnnlm", "--type", "process", "--overwrite")
     prefect("deploy", "--all", "--no-prompt")
     plan = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text(encoding="utf-8"))
-    return [f"{Path(d['entrypoint'].split(':')[0]).stem.removesuffix('_flow')}/{d['name']}" for d in plan["deployments"]]
+    return [
+        f"{Path(d['entrypoint'].split(':')[0]).stem.removesuffix('_flow')}/{d['name']}" for d in plan["deployments"]
+    ]
 
 
 def prefect(*arguments: str) -> None:

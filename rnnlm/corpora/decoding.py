@@ -18,7 +18,9 @@ def append_text(source: Path, encoding: str, target: BinaryIO) -> bool:
     try:
         decoder = codecs.getincrementaldecoder(encoding)("strict")
     except LookupError:
-        raise CorpusError(f"corpus.encoding: {encoding!r} is no encoding that Python knows; try utf-8 or latin-1") from None
+        raise CorpusError(
+            f"corpus.encoding: {encoding!r} is no encoding that Python knows; try utf-8 or latin-1"
+        ) from None
     line_ends = io.IncrementalNewlineDecoder(None, translate=True)
     offset, any_text, last = 0, False, ""
     try:

@@ -69,7 +69,10 @@ def docstrings(path: Path) -> Iterator[str]:
     """The docstrings of a file in order; of `pydoc_data/topics.py` the topics themselves."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # a template, or a file in another encoding: it has no docstrings for us
+    except (
+        SyntaxError,
+        ValueError,
+    ):  # a template, or a file in another encoding: it has no docstrings for us
         return
     if path.parts[-2:] == ("pydoc_data", "topics.py"):
         yield from (

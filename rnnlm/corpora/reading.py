@@ -16,8 +16,6 @@ def read_lines(path: Path) -> Iterator[str]:
     from datasets import load_dataset
 
     logging.getLogger("fsspec.local").setLevel(logging.WARNING)
-    rows = load_dataset(
-        "text", data_files={"train": str(path)}, split="train", streaming=True, keep_linebreaks=True
-    )
+    rows = load_dataset("text", data_files={"train": str(path)}, split="train", streaming=True, keep_linebreaks=True)
     for batch in rows.iter(batch_size=LINES_AT_ONCE):
         yield from batch["text"]

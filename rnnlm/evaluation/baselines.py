@@ -28,12 +28,14 @@ def baselines(dataset: DatasetRecord, split: Split) -> Baselines:
     """Perplexity of a whole split under the uniform and the unigram distribution."""
     with connect(dataset) as connection:
         row = connection.execute(statement("queries/measure_baselines"), {"split": split}).fetchone()
+    assert row is not None  # one row, whatever the split holds
     return Baselines(*row)
 
 
 def split_facts(dataset: DatasetRecord, split: Split) -> SplitFacts:
     with connect(dataset) as connection:
         row = connection.execute(statement("queries/measure_split"), {"split": split}).fetchone()
+    assert row is not None  # one row, whatever the split holds
     return SplitFacts(*row)
 
 

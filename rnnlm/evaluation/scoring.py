@@ -29,18 +29,21 @@ def evaluate_run(
 
     def build() -> dict[str, object]:
         model = load_model(run.model_folder)
-        return {
-            split: score_split(model, dataset, split, config.batch_size).model_dump() for split in config.splits
-        }
+        return {split: score_split(model, dataset, split, config.batch_size).model_dump() for split in config.splits}
 
-    facts = {"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, "splits": config.splits}
+    facts = {
+        "stage": STAGE_VERSION,
+        "run": run.run_id,
+        "dataset": dataset.dataset_id,
+        "splits": config.splits,
+    }
     value, skipped = once_in_run(home, run.folder / "evaluation.json", digest_of(facts), build, force=force)
     scores = {split: SplitScore(**score) for split, score in value.items()}
     return EvaluationRecord(scores=scores, skipped=skipped)
 
 
 def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, batch_size: int) -> SplitScore:
-    """Perplexity, bits per byte and unknown rate of a whole split, beside the baselines. DatasetError without tokens."""
+    """Perplexity, bits per byte and unknown rate of a whole split, beside the baselines."""
     facts = split_facts(dataset, split)
     if not facts.predicted_tokens:
         raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")

@@ -49,9 +49,7 @@ def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:
     return SamplesRecord(samples=tuple(continue_prompt(model, tokenizer, prompt, config) for prompt in prompts))
 
 
-def continue_prompt(
-    model: ElmanForCausalLM, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig
-) -> Sample:
+def continue_prompt(model: ElmanForCausalLM, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig) -> Sample:
     """The model's continuation of `prompt`. Words it does not know are warned of and read as `<unk>`."""
     unknown = tokenizer.unknown_words(prompt)
     if unknown:

@@ -1,6 +1,7 @@
 """A model from its configuration, or from a folder."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,28 +29,32 @@ def build_model(
         )
     )
     bias = torch.from_numpy(log_unigram) if config.head_bias == "unigram" and log_unigram is not None else None
-    initialize(
-        model.language_model, config.recurrent_initialization, torch.Generator().manual_seed(seed), bias
-    )
+    initialize(model.language_model, config.recurrent_initialization, torch.Generator().manual_seed(seed), bias)
     return model
 
 
 def load_model(folder: Path, device: str = "cpu") -> ElmanForCausalLM:
     """The model saved in `folder`, ready to predict. ModelError where it is missing or incomplete."""
     if not (folder / "config.json").exists() or not (folder / "model.safetensors").exists():
-        raise ModelError(f"{folder}: no model here (config.json and model.safetensors); give a run folder or models:/NAME@champion")
+        raise ModelError(
+            f"{folder}: no model here (config.json and model.safetensors); give a run folder or models:/NAME@champion"
+        )
     disable_progress_bar()  # a bar for six tensors is noise
     try:
-        model, report = ElmanForCausalLM.from_pretrained(folder, use_safetensors=True, output_loading_info=True)
+        loaded: Any = ElmanForCausalLM.from_pretrained(folder, use_safetensors=True, output_loading_info=True)
     except Exception as error:  # whatever a damaged file makes of transformers and safetensors
         raise ModelError(f"{folder}: the model cannot be loaded ({type(error).__name__}); train it again") from error
+    model: ElmanForCausalLM
+    model, report = loaded  # missing weights only warn unless one looks
     wrong = sorted([*report["missing_keys"], *report["unexpected_keys"]])
     if wrong:
         raise ModelError(f"{folder}: weights do not fit the model: {', '.join(wrong[:3])}; train it again")
-    return model.to(device).eval()
+    model.to(device)  # type: ignore[arg-type]
+    return model.eval()
 
 
 def save_model(model: ElmanForCausalLM, folder: Path) -> None:
     """Configuration and weights (safetensors) of a model on any device; load_model reads them."""
     disable_progress_bar()
-    model.to("cpu").save_pretrained(folder)
+    model.to("cpu")  # type: ignore[arg-type]
+    model.save_pretrained(folder)

@@ -3,6 +3,7 @@
 Shapes: batch b, time t, layers L, hidden size H, embedding size E, vocabulary V.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -33,6 +34,8 @@ class ElmanStack(nn.Module):
     Two backends compute the same function: `loop` is the definition, `fused` one kernel for all steps.
     """
 
+    cells: Sequence[ElmanCell]  # bottom to top
+
     def __init__(
         self,
         input_size: int,
@@ -43,7 +46,8 @@ class ElmanStack(nn.Module):
     ) -> None:
         super().__init__()
         sizes = [input_size] + [hidden_size] * (layers - 1)
-        self.cells = nn.ModuleList(ElmanCell(size, hidden_size, nonlinearity) for size in sizes)
+        cells = [ElmanCell(size, hidden_size, nonlinearity) for size in sizes]
+        self.cells = nn.ModuleList(cells)  # type: ignore[assignment]
         self.hidden_size = hidden_size
         self.nonlinearity = nonlinearity
         self.backend = backend
@@ -109,6 +113,7 @@ class ElmanLanguageModel(nn.Module):
     ) -> None:
         super().__init__()
         embedding_size = embedding_size or hidden_size
+        self.pad_id = pad_id
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=pad_id)
         self.stack = ElmanStack(embedding_size, hidden_size, layers, nonlinearity, backend)
         self.head = nn.Linear(hidden_size, vocabulary_size)

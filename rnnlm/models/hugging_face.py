@@ -14,7 +14,7 @@ from transformers import (
 )
 from transformers.utils import ModelOutput
 
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.elman import Backend, ElmanLanguageModel, Nonlinearity
 
 
 class ElmanConfig(PretrainedConfig):
@@ -26,8 +26,8 @@ class ElmanConfig(PretrainedConfig):
         hidden_size: int = 16,
         embedding_size: int | None = None,
         num_hidden_layers: int = 1,
-        nonlinearity: str = "tanh",
-        backend: str = "fused",
+        nonlinearity: Nonlinearity = "tanh",
+        backend: Backend = "fused",
         tie_word_embeddings: bool = False,
         pad_token_id: int = 0,
         bos_token_id: int = 2,
@@ -40,7 +40,7 @@ class ElmanConfig(PretrainedConfig):
         self.num_hidden_layers = num_hidden_layers
         self.nonlinearity = nonlinearity
         self.backend = backend
-        super().__init__(
+        super().__init__(  # type: ignore[call-arg]
             tie_word_embeddings=tie_word_embeddings,
             pad_token_id=pad_token_id,
             bos_token_id=bos_token_id,
@@ -132,8 +132,12 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
             loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
         return ElmanOutput(loss=loss, logits=logits, state=None if use_cache is False else last)
 
-    def prepare_inputs_for_generation(
-        self, input_ids: Tensor, state: Tensor | None = None, attention_mask: Tensor | None = None, **kwargs: Any
+    def prepare_inputs_for_generation(  # type: ignore[override]
+        self,
+        input_ids: Tensor,
+        state: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        **kwargs: Any,
     ) -> dict[str, Any]:
         """With a state only the last token is read: the prefix is in the state already."""
         use_cache = kwargs.get("use_cache", True)

@@ -26,17 +26,13 @@ def requirements() -> list[str]:
     return [f"{name}=={importlib.metadata.version(name).partition('+')[0]}" for name in REQUIREMENTS]
 
 
-def log_bundle(
-    client: "MlflowClient", experiment: str, mlflow_run_id: str, name: str, folder: Path
-) -> tuple[str, str]:
+def log_bundle(client: "MlflowClient", experiment: str, mlflow_run_id: str, name: str, folder: Path) -> tuple[str, str]:
     """Log the model folder as a model of the MLflow run. Returns its id and where its artifacts lie."""
     import mlflow.pyfunc
     from mlflow.entities import LoggedModelOutput
     from mlflow.models import Model
 
-    logged = client.create_logged_model(
-        experiment, name=name, source_run_id=mlflow_run_id, model_type="language model"
-    )
+    logged = client.create_logged_model(experiment, name=name, source_run_id=mlflow_run_id, model_type="language model")
     with tempfile.TemporaryDirectory(prefix="rnnlm-bundle-") as temporary:
         code = Path(temporary) / "code"
         code.mkdir()
@@ -48,9 +44,7 @@ def log_bundle(
             python_model=str(LIBRARY / "registry" / "served_model.py"),
             artifacts={"bundle": str(folder), "code": str(code)},
             pip_requirements=requirements(),  # inferring them would run the model for 10 s
-            mlflow_model=Model(
-                artifact_path=logged.artifact_location, run_id=mlflow_run_id, model_id=logged.model_id
-            ),
+            mlflow_model=Model(artifact_path=logged.artifact_location, run_id=mlflow_run_id, model_id=logged.model_id),
         )
         client.log_model_artifacts(logged.model_id, str(saved))
     client.finalize_logged_model(logged.model_id, "READY")

@@ -95,9 +95,7 @@ def registered_folder(home: Home, reference: str) -> Path:
     """The local folder of a registered version: where its artifacts lie, or a copy in the home."""
     match = REFERENCE.fullmatch(reference)
     if match is None:
-        raise ModelError(
-            f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}"
-        )
+        raise ModelError(f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}")
     version = None if is_empty(home) else find_version(home, match["name"], match["alias"], match["version"])
     if version is None:
         raise ModelError(f"{reference}: there is no such version in the registry;\n{known_models(home)}")

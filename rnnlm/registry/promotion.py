@@ -28,8 +28,7 @@ def decide(candidate: Standing, champion: Standing | None) -> Decision:
     if candidate.dataset_id != champion.dataset_id:
         return Decision(
             "challenger",
-            f"not comparable: it was validated on dataset {candidate.dataset_id}, "
-            f"{holder} on {champion.dataset_id}",
+            f"not comparable: it was validated on dataset {candidate.dataset_id}, {holder} on {champion.dataset_id}",
         )
     mine, theirs = candidate.validation_perplexity, champion.validation_perplexity
     if mine is None or theirs is None:

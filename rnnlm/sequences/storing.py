@@ -134,10 +134,7 @@ class DatasetWriter:
     def describe(self, document: Document, texts: list[str], ids: list[list[int]]) -> dict[str, Any]:
         """The document's row: where it lies, its digest, and what its unknown words cost."""
         unknown = [
-            word
-            for text, line in zip(texts, ids, strict=True)
-            if UNK in line
-            for word in self.face.unknown_words(text)
+            word for text, line in zip(texts, ids, strict=True) if UNK in line for word in self.face.unknown_words(text)
         ]
         data = document.text.encode("utf-8")
         self.next_document += 1

@@ -27,7 +27,10 @@ class TextTokenizer:
         self.unknown_literal = unknown_literal
         self._tokenizer = tokenizer
         self._tokenizer.encode_special_tokens = True  # do not look for special tokens in text
-        self._spellable = set(tokenizer.get_vocab()) - set(SPECIAL_TOKENS) | {unknown_literal}
+        spellable = (set(tokenizer.get_vocab()) - set(SPECIAL_TOKENS)) | (
+            {unknown_literal} if unknown_literal else set()
+        )
+        self._spellable: set[str] = spellable
 
     @property
     def vocabulary_size(self) -> int:
@@ -62,6 +65,8 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
     """The tokenizer saved in `folder`. ModelError where there is none of ours."""
     settings = read_json(folder / SETTINGS_FILE)
     if not isinstance(settings, dict) or not (folder / "tokenizer.json").exists():
-        raise ModelError(f"{folder}: expected tokenizer.json and {SETTINGS_FILE}; give a run folder or models:/NAME@champion")
+        raise ModelError(
+            f"{folder}: expected tokenizer.json and {SETTINGS_FILE}; give a run folder or models:/NAME@champion"
+        )
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     return TextTokenizer(tokenizer, settings["kind"], settings["unknown_literal"])

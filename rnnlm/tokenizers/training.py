@@ -21,7 +21,12 @@ STAGE_VERSION = 1
 
 @stage("tokenizer")
 def train_tokenizer(
-    home: Home, corpus: CorpusRecord, corpus_config: CorpusConfig, config: TokenizerConfig, *, force: bool = False
+    home: Home,
+    corpus: CorpusRecord,
+    corpus_config: CorpusConfig,
+    config: TokenizerConfig,
+    *,
+    force: bool = False,
 ) -> TokenizerRecord:
     """A tokenizer under home.tokenizers, named by the digest of all that it depends on."""
     digest = digest_of(

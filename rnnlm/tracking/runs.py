@@ -31,9 +31,7 @@ LOSS_CURVE = "loss_curve.png"
 
 
 @contextmanager
-def open_tracker(
-    home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str
-) -> Iterator[RunTracker]:
+def open_tracker(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str) -> Iterator[RunTracker]:
     """A new MLflow run that ends FINISHED, FAILED on an exception, KILLED on an interruption.
 
     With MLflow away the tracker's mlflow_run_id is None and it listens to nothing.
@@ -56,9 +54,7 @@ def open_tracker(
     tracker.close("FINISHED")
 
 
-def create_run(
-    client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str
-) -> str:
+def create_run(client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str) -> str:
     """A RUNNING MLflow run with the whole configuration and the dataset's reference; its id."""
     from mlflow.entities import Param
 

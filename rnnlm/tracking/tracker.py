@@ -62,9 +62,7 @@ class RunTracker:
         self.flush(run_id)
         self.attempt(lambda client: client.set_terminated(run_id, status=status))
         if self.buffer:
-            logger.warning(
-                "%d metrics did not reach MLflow; history.jsonl of the run has them", len(self.buffer)
-            )
+            logger.warning("%d metrics did not reach MLflow; history.jsonl of the run has them", len(self.buffer))
 
     def attempt(self, action: Callable[["MlflowClient"], None]) -> bool:
         """Do it and say whether it worked; the first failure is a warning, training goes on."""

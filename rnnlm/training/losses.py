@@ -20,7 +20,7 @@ def exact_cross_entropy(model: ElmanLanguageModel, hidden: Tensor, target_ids: T
 
 def predicted_only(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
     """(n, H) and (n,) of the positions that predict: padding never reaches the costly projection."""
-    predicted = target_ids != model.embedding.padding_idx
+    predicted = target_ids.ne(model.pad_id)
     if bool(predicted.all()):
         return hidden.flatten(0, 1), target_ids.flatten()
     return hidden[predicted], target_ids[predicted]
@@ -32,5 +32,5 @@ def summed_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) ->
     total = 0.0
     for rows, ids in zip(predicted.split(1024), targets.split(1024), strict=True):  # logits of 1024 rows at once
         losses = functional.cross_entropy(model.logits(rows).float(), ids, reduction="none")
-        total += float(losses.to("cpu", torch.float64).sum())
+        total += float(losses.detach().to("cpu", torch.float64).sum())
     return total

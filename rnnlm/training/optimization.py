@@ -16,7 +16,10 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> AdamW:
     """AdamW (Loshchilov, Hutter 2019); decay on matrices alone, biases are left free."""
     matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    groups = [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
     return AdamW(groups, lr=config.learning_rate, fused=True)
 
 

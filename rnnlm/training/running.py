@@ -36,7 +36,12 @@ OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # of a run's id
 
 @stage("training")
 def run_training(
-    home: Home, config: PipelineConfig, dataset: DatasetRecord, open_tracker: OpenTracker, *, force: bool = False
+    home: Home,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    open_tracker: OpenTracker,
+    *,
+    force: bool = False,
 ) -> RunRecord:
     """A finished run under home.runs, named by the digest of dataset, model and training settings.
 
@@ -69,7 +74,12 @@ def name_run(config: PipelineConfig, dataset: DatasetRecord) -> str:
 
 
 def write_run(
-    folder: Path, run_id: str, config: PipelineConfig, dataset: DatasetRecord, device: torch.device, tracker: Tracker
+    folder: Path,
+    run_id: str,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    device: torch.device,
+    tracker: Tracker,
 ) -> RunRecord:
     """Train, and write the folder up to its COMPLETE marker."""
     training = config.training

@@ -1,23 +1,41 @@
 """The `rnnlm` command as another program calls it: exit code, standard output, at most three lines of error."""
 
 import json
+import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import pytest
+from prefect.logging.handlers import PrefectConsoleHandler
 
 from flows.command_line import main
+from flows.operations.console import CONSOLE
 from rnnlm.home import Home
 
 
 @pytest.fixture(autouse=True)
-def environment_of_its_own(home: Home) -> Iterator[None]:
-    """`main` fills in os.environ; put it back for the next test."""
+def environment_of_its_own(home: Home, capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """`main` fills in os.environ; put it back for the next test. Log handlers write to this test's stderr."""
     before = dict(os.environ)
+    point_log_handlers_at(sys.stderr)
     yield
+    point_log_handlers_at(sys.__stderr__)
     os.environ.clear()
     os.environ.update(before)
+
+
+def point_log_handlers_at(stream: TextIO | None) -> None:
+    """A handler keeps the stream it was made with: of an earlier test, closed by now."""
+    for logger in (logging.root, *map(logging.getLogger, list(logging.root.manager.loggerDict))):
+        for handler in logger.handlers:
+            if isinstance(handler, PrefectConsoleHandler):
+                handler.console.file = stream
+            elif handler.get_name() == CONSOLE and isinstance(handler, logging.StreamHandler):
+                handler.setStream(stream)
 
 
 def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names: str) -> None:
@@ -75,7 +93,12 @@ def test_a_corpus_that_is_no_text_is_told_in_three_lines(
     fails_with(capsys, ["run", "--corpus", write(tmp_path / "empty.txt", b"")], "empty.txt")
     fails_with(capsys, ["run", "--corpus", str(tmp_path / "empty-folder")], "empty-folder")
     fails_with(capsys, ["run", "--corpus", write(tmp_path / "binary.txt", b"a\x00b\n" * 99)], "binary.txt")
-    fails_with(capsys, ["run", "--corpus", write(tmp_path / "latin.txt", b"caf\xe9 au lait\n" * 99)], "latin.txt", "3")
+    fails_with(
+        capsys,
+        ["run", "--corpus", write(tmp_path / "latin.txt", b"caf\xe9 au lait\n" * 99)],
+        "latin.txt",
+        "3",
+    )
 
 
 def test_a_split_without_a_predicted_token_is_named(
@@ -102,10 +125,15 @@ def test_a_named_device_that_is_absent_is_told_in_one_line(
     fails_with(capsys, ["run", "--corpus", str(toy_folder), "--set", f"training.device={absent}"], absent)
 
 
-def test_the_commands_work_together(
-    capsys: pytest.CaptureFixture[str], toy_folder: Path, prefect_server: None
-) -> None:
-    small = ["--set", "model.hidden_size=16", "--set", "tokenizer.minimum_count=1", "--set", "training.epochs=1"]
+def test_the_commands_work_together(capsys: pytest.CaptureFixture[str], toy_folder: Path, prefect_server: None) -> None:
+    small = [
+        "--set",
+        "model.hidden_size=16",
+        "--set",
+        "tokenizer.minimum_count=1",
+        "--set",
+        "training.epochs=1",
+    ]
 
     def answer(*arguments: str) -> object:
         capsys.readouterr()
@@ -143,3 +171,28 @@ def test_the_commands_work_together(
     out, err = capsys.readouterr()
     assert out.strip()
     assert "zebra" in err
+
+
+def test_two_runs_at_once_on_a_fresh_home_both_succeed(home: Home, toy_folder: Path) -> None:
+    small = ["--set", "model.hidden_size=8", "--set", "training.epochs=1", "--set", "training.device=cpu"]
+    command = [
+        sys.executable,
+        "-m",
+        "flows.command_line",
+        "run",
+        "--corpus",
+        str(toy_folder),
+        *small,
+        "--json",
+    ]
+    environment = os.environ | {"RNNLM_HOME": str(home.root)}
+    both = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    answers = [process.communicate(timeout=240) for process in both]
+    assert [process.returncode for process in both] == [0, 0], answers
+    first, second = (json.loads(out) for out, _ in answers)
+    assert first["run_id"] == second["run_id"]
+    assert first["test_perplexity"] == second["test_perplexity"]
+    assert {first["model_version"], second["model_version"]} == {1}

@@ -10,10 +10,24 @@ from rnnlm.home import Home
 from rnnlm.reports import pipeline_json, pipeline_summary
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
-PROMISED_KEYS = set(
-    "run_id corpus dataset_id model_name model_version alias skipped train_tokens validation_perplexity "
-    "test_perplexity bits_per_byte unknown_rate uniform_perplexity unigram_perplexity samples seconds".split()
-)
+PROMISED_KEYS = {
+    "run_id",
+    "corpus",
+    "dataset_id",
+    "model_name",
+    "model_version",
+    "alias",
+    "skipped",
+    "train_tokens",
+    "validation_perplexity",
+    "test_perplexity",
+    "bits_per_byte",
+    "unknown_rate",
+    "uniform_perplexity",
+    "unigram_perplexity",
+    "samples",
+    "seconds",
+}
 
 
 def test_the_chain_ends_in_a_registered_champion_and_skips_itself_the_second_time(

@@ -10,13 +10,14 @@ from rnnlm.records import DatasetRecord
 from rnnlm.sequences.checks import check_dataset
 from rnnlm.sequences.statements import SQL, names, statement
 
+INSERT = "insert into shifted_sequences (split, sequence_id, token_ids) values "
 FAULTS = {  # check → SQL that breaks a good dataset so that this check, at least, sees it
-    "bos_is_never_predicted": "insert into shifted_sequences (split, sequence_id, token_ids) values ('train', 900, [2, 2])",
-    "pad_is_never_stored": "insert into shifted_sequences (split, sequence_id, token_ids) values ('train', 900, [2, 0])",
-    "every_sequence_predicts": "insert into shifted_sequences (split, sequence_id, token_ids) values ('train', 900, [2])",
+    "bos_is_never_predicted": INSERT + "('train', 900, [2, 2])",
+    "pad_is_never_stored": INSERT + "('train', 900, [2, 0])",
+    "every_sequence_predicts": INSERT + "('train', 900, [2])",
     "every_token_is_predicted_once": "delete from shifted_sequences where split = 'test' and sequence_id = 3",
     "ids_are_in_the_vocabulary": "delete from tokens where token_id = 5",
-    "sequence_ids_run_from_zero": "update shifted_sequences set sequence_id = 900 where split = 'test' and sequence_id = 3",
+    "sequence_ids_run_from_zero": "update shifted_sequences set sequence_id = 900 where sequence_id = 3",
     "stream_blocks_overlap_by_one": "update dataset set mode = 'stream'",  # sentences do not overlap
     "training_counts_agree": "update tokens set training_count = training_count + 1 where token_id = 5",
     "no_document_lies_in_two_splits": "update dataset set splits_given = false",
@@ -40,9 +41,15 @@ def test_every_check_has_a_fault() -> None:
 @pytest.mark.parametrize("check", [name for name, fault in FAULTS.items() if fault])
 def test_a_check_finds_its_fault(toy_dataset: DatasetRecord, check: str) -> None:
     if check == "no_document_lies_in_two_splits":
-        broken(toy_dataset, "update documents set sha256 = 'same' where document_id in (0, (select max(document_id) from documents))")
+        broken(
+            toy_dataset,
+            "update documents set sha256 = 'same' where document_id in (0, (select max(document_id) from documents))",
+        )
         broken(toy_dataset, "update documents set split = 'train' where document_id = 0")
-        broken(toy_dataset, "update documents set split = 'test' where document_id = (select max(document_id) from documents)")
+        broken(
+            toy_dataset,
+            "update documents set split = 'test' where document_id = (select max(document_id) from documents)",
+        )
     fault = FAULTS[check]
     assert fault is not None
     assert f"checks/{check}" in broken(toy_dataset, fault)
@@ -51,8 +58,12 @@ def test_a_check_finds_its_fault(toy_dataset: DatasetRecord, check: str) -> None
 def test_the_shift_check_finds_columns_that_disagree() -> None:
     """The stored columns cannot disagree, so the check is shown a table of the same shape that can."""
     with duckdb.connect() as connection:
-        connection.execute("create table shifted_sequences (split varchar, sequence_id bigint, input_ids int[], target_ids int[])")
-        connection.execute("insert into shifted_sequences values ('train', 0, [2, 4], [4, 3]), ('train', 1, [2, 4], [5, 3])")
+        connection.execute(
+            "create table shifted_sequences (split varchar, sequence_id bigint, input_ids int[], target_ids int[])"
+        )
+        connection.execute(
+            "insert into shifted_sequences values ('train', 0, [2, 4], [4, 3]), ('train', 1, [2, 4], [5, 3])"
+        )
         rows = connection.execute(statement("checks/targets_are_inputs_moved_by_one")).fetchall()
     assert rows == [("train", 1)]
 

@@ -5,7 +5,9 @@ from rnnlm.registry.lookup import model_folder
 from tasks.train_model import train_model
 
 
-def test_a_run_is_trained_and_tracked(tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
+def test_a_run_is_trained_and_tracked(
+    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
     config = toy_config.model_copy(update={"training": toy_config.training.model_copy(update={"seed": 9})})
     run = train_model.fn(config, toy_dataset)
     assert is_complete(run.folder)

@@ -7,7 +7,7 @@ import pytest
 from rnnlm.corpora import python_docs
 from rnnlm.corpora.prose import sentences
 
-DOCSTRING = '''
+DOCSTRING = """
 Return the :func:`~os.walk` of *a tree*. It is
 lazy, and yields `three values <tuple>`_ each time.
 
@@ -35,7 +35,7 @@ Afterwards the ``generator`` is empty.
 
 Too short.
 x = 3 + 4 * (5 - 6) / [7, 8].
-'''
+"""
 
 
 def test_prose_stays_and_the_rest_falls_away() -> None:

@@ -57,9 +57,7 @@ def test_undecodable_bytes_are_told_with_file_and_offset(home: Home, tmp_path: P
     ("data", "message"),
     [(b"", "empty"), (b" \n\t\n", "empty"), (b"a\x00b", "NUL"), (b"caf\xe9", "byte 3")],
 )
-def test_what_is_no_text_is_refused_and_leaves_nothing(
-    home: Home, tmp_path: Path, data: bytes, message: str
-) -> None:
+def test_what_is_no_text_is_refused_and_leaves_nothing(home: Home, tmp_path: Path, data: bytes, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         obtain(home, write(tmp_path / "a.txt", data))
     assert [path.name for path in home.corpora.iterdir()] == []
@@ -111,7 +109,11 @@ def test_folder_without_text_is_refused(home: Home, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("source", "name"),
-    [("https://example.org/x/War%20and.txt?a=b", "war-20and"), ("python-docs", "python-docs"), ("???", "corpus")],
+    [
+        ("https://example.org/x/War%20and.txt?a=b", "war-20and"),
+        ("python-docs", "python-docs"),
+        ("???", "corpus"),
+    ],
 )
 def test_names_fit_the_registry(source: str, name: str) -> None:
     assert corpus_name(CorpusConfig(source=source)) == name

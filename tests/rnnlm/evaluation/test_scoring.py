@@ -14,7 +14,9 @@ from rnnlm.models.building import load_model
 from rnnlm.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
 
 
-def test_the_score_is_the_sum_over_sentences_one_by_one(toy_dataset: DatasetRecord, toy_run: RunRecord, toy_corpus: CorpusRecord) -> None:
+def test_the_score_is_the_sum_over_sentences_one_by_one(
+    toy_dataset: DatasetRecord, toy_run: RunRecord, toy_corpus: CorpusRecord
+) -> None:
     """Against the slowest way there is: a sentence at a time, a token at a time."""
     from rnnlm.tokenizers.face import load_tokenizer
 
@@ -49,7 +51,9 @@ def test_a_uniform_model_has_the_uniform_perplexity(toy_dataset: DatasetRecord, 
     assert score.uniform_perplexity == toy_dataset.vocabulary_size - 2
 
 
-def test_a_head_of_unigram_bias_alone_has_the_unigram_perplexity(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+def test_a_head_of_unigram_bias_alone_has_the_unigram_perplexity(
+    toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
     from rnnlm.evaluation.baselines import unigram_log_probabilities
 
     model = load_model(toy_run.model_folder)
@@ -59,19 +63,25 @@ def test_a_head_of_unigram_bias_alone_has_the_unigram_perplexity(toy_dataset: Da
     assert score.perplexity == pytest.approx(score.unigram_perplexity, rel=1e-5)
 
 
-def test_scores_are_kept_and_read_back(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord) -> None:
+def test_scores_are_kept_and_read_back(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
+) -> None:
     again = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig())
     assert (again.skipped, again.scores) == (True, toy_evaluation.scores)
     forced = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(), force=True)
     assert (forced.skipped, forced.scores) == (False, toy_evaluation.scores)
-    assert set(evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(splits=("train", "valid", "test"))).scores) == {
+    assert set(
+        evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(splits=("train", "valid", "test"))).scores
+    ) == {
         "train",
         "valid",
         "test",
     }
 
 
-def test_words_it_cannot_spell_cost_their_bytes(home: Home, toy_run: RunRecord, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_words_it_cannot_spell_cost_their_bytes(
+    home: Home, toy_run: RunRecord, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.mktemp("texts") / "other.txt"
     path.write_text("the zebra sees the cat .\n")
     config = CorpusConfig(source=str(path))

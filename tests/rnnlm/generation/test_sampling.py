@@ -89,14 +89,18 @@ def test_words_it_does_not_know_warn_and_generate(toy_run: RunRecord, caplog: py
     assert 1 <= sample.tokens <= 40
 
 
-def test_samples_are_kept_and_read_back(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_samples: SamplesRecord) -> None:
+def test_samples_are_kept_and_read_back(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_samples: SamplesRecord
+) -> None:
     config = GenerationConfig(prompts=("the cat",), maximum_tokens=8)
     again = generate_samples(home, toy_dataset, toy_run, config)
     assert (again.skipped, again.samples) == (True, toy_samples.samples)
     assert generate_samples(home, toy_dataset, toy_run, config, force=True).samples == toy_samples.samples
 
 
-def test_without_prompts_openings_of_the_validation_split_are_taken(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+def test_without_prompts_openings_of_the_validation_split_are_taken(
+    toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
     prompts = choose_prompts(toy_dataset, load_tokenizer(toy_run.model_folder), GenerationConfig())
     assert prompts[0] == ""
     assert all(prompt.startswith("the ") for prompt in prompts[1:])

@@ -30,7 +30,11 @@ def random_stack(layers: int, nonlinearity: str, backend: str) -> ElmanStack:
 
 def test_the_cell_by_hand() -> None:
     cell = ElmanCell(2, 1)
-    cell.W.data, cell.U.data, cell.b.data = torch.tensor([[1.0], [2.0]]), torch.tensor([[0.5]]), torch.tensor([-1.0])
+    cell.W.data, cell.U.data, cell.b.data = (
+        torch.tensor([[1.0], [2.0]]),
+        torch.tensor([[0.5]]),
+        torch.tensor([-1.0]),
+    )
     h = cell(torch.tensor([[0.1, 0.2]]), torch.tensor([[0.4]]))
     assert h.item() == pytest.approx(math.tanh(0.1 * 1 + 0.2 * 2 + 0.4 * 0.5 - 1))
 
@@ -142,7 +146,12 @@ def test_the_same_seed_gives_the_same_weights() -> None:
 def test_the_first_prediction_can_be_the_unigram() -> None:
     model = language_model()
     shares = torch.tensor([0, 0.1, 0, 0.2] + [0.1] * 7)
-    initialize(model, "xavier", torch.Generator().manual_seed(0), shares.clamp(min=1).log() + shares.clamp(min=1e-9).log())
+    initialize(
+        model,
+        "xavier",
+        torch.Generator().manual_seed(0),
+        shares.clamp(min=1).log() + shares.clamp(min=1e-9).log(),
+    )
     model.head.weight.data.zero_()
     probabilities = model(torch.tensor([[2]]))[0].softmax(dim=-1)[0, 0]
     torch.testing.assert_close(probabilities, shares)

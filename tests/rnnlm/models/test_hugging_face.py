@@ -82,7 +82,9 @@ def test_beams_keep_their_own_state() -> None:
         return float(logits.gather(-1, text[:, 1:, None])[:, 1:].sum())
 
     settings = {"max_new_tokens": 5, "do_sample": False, "eos_token_id": None}
-    beams = net.generate(ids, num_beams=4, return_dict_in_generate=True, output_scores=True, length_penalty=0.0, **settings)
+    beams = net.generate(
+        ids, num_beams=4, return_dict_in_generate=True, output_scores=True, length_penalty=0.0, **settings
+    )
     assert float(beams.sequences_scores[0]) == pytest.approx(likelihood(beams.sequences), abs=1e-4)
     assert likelihood(beams.sequences) >= likelihood(net.generate(ids, **settings)) - 1e-5
 

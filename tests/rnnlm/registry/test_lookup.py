@@ -25,9 +25,7 @@ def registered_home(
 ) -> Home:
     """Versions 1 (champion) and 2 (challenger) of rnnlm-toy."""
     for force in (False, True):
-        register_model(
-            tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples, force=force
-        )
+        register_model(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples, force=force)
     return tracked_home
 
 
@@ -42,9 +40,7 @@ def test_versions_are_listed_newest_first_with_their_aliases(
     assert first.created.endswith("+00:00")
 
 
-def test_a_registered_version_is_found_by_alias_and_by_number(
-    registered_home: Home, toy_run: RunRecord
-) -> None:
+def test_a_registered_version_is_found_by_alias_and_by_number(registered_home: Home, toy_run: RunRecord) -> None:
     champion = model_folder(registered_home, "models:/rnnlm-toy@champion")
     assert champion == model_folder(registered_home, "models:/rnnlm-toy/1")
     assert champion != model_folder(registered_home, "models:/rnnlm-toy/2")

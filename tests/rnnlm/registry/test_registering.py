@@ -61,9 +61,7 @@ class Registrar:
             evaluation = EvaluationRecord(scores=evaluation.scores | {"valid": valid})
         if dataset_id is not None:
             dataset = dataset.model_copy(update={"dataset_id": dataset_id})
-        return register_model(
-            self.home, self.config, dataset, self.run, evaluation, self.samples, force=force
-        )
+        return register_model(self.home, self.config, dataset, self.run, evaluation, self.samples, force=force)
 
 
 @pytest.fixture
@@ -78,13 +76,9 @@ def register(
     return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
 
 
-def ask_as_a_stranger(
-    home: Home, uri: str, requests: list[dict[str, object]], folder: Path
-) -> list[dict[str, str]]:
+def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, str]]:
     """What a program elsewhere gets that cannot import anything of ours, nor transformers."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))}
     done = subprocess.run(
         [sys.executable, "-I", "-c", STRANGER, tracking_uri(home), uri, json.dumps(requests)],
         cwd=folder,
@@ -175,9 +169,7 @@ def test_the_model_answers_where_rnnlm_is_not_installed(register: Registrar, tmp
     assert answers[:3] == answers[3:]  # a seed reproduces a sample
 
 
-def test_the_served_model_says_what_the_library_says(
-    register: Registrar, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_served_model_says_what_the_library_says(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
 
     register()

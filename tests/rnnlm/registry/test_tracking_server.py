@@ -39,9 +39,7 @@ def server(tmp_path: Path, mlflow_template: Path, monkeypatch: pytest.MonkeyPatc
     }
     environment.pop("MLFLOW_TRACKING_URI", None)
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
     address = f"http://127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + 60

@@ -70,7 +70,12 @@ def test_every_check_passes(home: Home, tmp_path: Path, mode: str) -> None:
 
 def test_sizes_and_unknown_words_of_a_split(home: Home, tmp_path: Path) -> None:
     facts = split_facts(store(home, tmp_path / "c"), "test")
-    assert (facts.byte_count, facts.predicted_tokens, facts.unknown_tokens, facts.unknown_bytes) == (7, 4, 1, 2)
+    assert (facts.byte_count, facts.predicted_tokens, facts.unknown_tokens, facts.unknown_bytes) == (
+        7,
+        4,
+        1,
+        2,
+    )
 
 
 def test_baselines_by_hand(home: Home, tmp_path: Path) -> None:

@@ -55,7 +55,10 @@ def test_special_tokens_never_come_from_words(home: Home, tmp_path: Path) -> Non
 
 
 def test_the_corpus_own_literal_is_not_an_unknown_word(home: Home, tmp_path: Path) -> None:
-    assert load_tokenizer(train(home, tmp_path / "c").folder).unknown_words("a <unk> <eos> q") == ["<eos>", "q"]
+    assert load_tokenizer(train(home, tmp_path / "c").folder).unknown_words("a <unk> <eos> q") == [
+        "<eos>",
+        "q",
+    ]
     none = load_tokenizer(train(home, tmp_path / "c", unknown_literal=None).folder)
     assert none.unknown_words("a <unk>") == ["<unk>"]
     other = load_tokenizer(train(home, tmp_path / "c", unknown_literal="d").folder)
@@ -81,7 +84,9 @@ def test_an_unchanged_tokenizer_is_not_trained_again(home: Home, tmp_path: Path)
     assert train(home, tmp_path / "c", minimum_count=3).digest != first.digest
 
 
-BYTES = TextTokenizer(train_bytes(iter(["the cat sees"] * 9), TokenizerConfig(kind="bpe", vocabulary_size=270)), "bpe", None)
+BYTES = TextTokenizer(
+    train_bytes(iter(["the cat sees"] * 9), TokenizerConfig(kind="bpe", vocabulary_size=270)), "bpe", None
+)
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8")))
@@ -103,7 +108,12 @@ def test_byte_level_is_the_same_after_a_reload(home: Home, tmp_path: Path) -> No
     ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
     assert theirs.encode(text, add_special_tokens=False) == ours.encode(text)
     assert theirs.decode(ours.encode(text)) == text
-    assert (theirs.pad_token_id, theirs.unk_token_id, theirs.bos_token_id, theirs.eos_token_id) == (0, 1, 2, 3)
+    assert (theirs.pad_token_id, theirs.unk_token_id, theirs.bos_token_id, theirs.eos_token_id) == (
+        0,
+        1,
+        2,
+        3,
+    )
     assert ours.unknown_words("anything") == []
 
 

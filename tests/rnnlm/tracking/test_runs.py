@@ -33,16 +33,9 @@ def dataset_of(home: Home) -> DatasetRecord:
 def run_of(home: Home, mlflow_run_id: str | None) -> RunRecord:
     folder = home.runs / RUN_ID
     folder.mkdir(parents=True)
-    lines = [
-        {"step": step, "metrics": {"train_loss_nats": 5 - step, "trained_tokens": step * 10}}
-        for step in (1, 2)
-    ]
-    lines.append(
-        {"step": 2, "metrics": {"validation_nll_nats_per_token": 3.5, "validation_perplexity": 33.1}}
-    )
-    (folder / "history.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
-    )
+    lines = [{"step": step, "metrics": {"train_loss_nats": 5 - step, "trained_tokens": step * 10}} for step in (1, 2)]
+    lines.append({"step": 2, "metrics": {"validation_nll_nats_per_token": 3.5, "validation_perplexity": 33.1}})
+    (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return RunRecord(
         run_id=RUN_ID,
         folder=folder,
@@ -176,10 +169,7 @@ def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home)
         experiment = client.get_run(run.mlflow_run_id).info.experiment_id
     assert [metric.value for metric in history] == [9.0]
     assert names == {"samples.md", "samples.json", "loss_curve.png"}
-    assert (
-        run_url(tracked_home, run)
-        == f"http://127.0.0.1:5000/#/experiments/{experiment}/runs/{run.mlflow_run_id}"
-    )
+    assert run_url(tracked_home, run) == f"http://127.0.0.1:5000/#/experiments/{experiment}/runs/{run.mlflow_run_id}"
 
 
 def test_a_run_without_history_has_no_loss_curve(home: Home, tmp_path: Path) -> None:

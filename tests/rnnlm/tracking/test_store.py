@@ -27,9 +27,7 @@ def test_two_processes_make_one_store_on_a_fresh_home(home: Home) -> None:
         "with reaching_mlflow(home) as client: print(experiment_id(client, home, 'together'))\n"
     )
     started = [
-        subprocess.Popen(
-            [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
     ends = [process.communicate(timeout=120) for process in started]
@@ -65,9 +63,7 @@ def test_user_settings_win_over_the_defaults(tracked_home: Home, monkeypatch: py
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
 
 
-def test_a_server_that_is_away_is_a_tracking_error_of_three_lines(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_away_is_a_tracking_error_of_three_lines(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError) as caught, reaching_mlflow(home) as client:

@@ -171,7 +171,17 @@ def test_clipping_bounds_the_step() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     plan = Plan(1, None, 0.01, frozenset(), 10.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    train(model, [batch([[2, 4, 5, 3]])], exact_cross_entropy, optimizer, schedule, torch.device("cpu"), plan, lambda step: 5.0, lambda event: None)
+    train(
+        model,
+        [batch([[2, 4, 5, 3]])],
+        exact_cross_entropy,
+        optimizer,
+        schedule,
+        torch.device("cpu"),
+        plan,
+        lambda step: 5.0,
+        lambda event: None,
+    )
     after = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     assert float((after - before).norm()) == pytest.approx(0.01, rel=1e-3)
 

@@ -32,7 +32,9 @@ class Listener:
         yield self
 
 
-def test_a_run_leaves_model_history_and_marker(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
+def test_a_run_leaves_model_history_and_marker(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
     config = toy_config.model_copy(update={"training": toy_config.training.model_copy(update={"seed": 5})})
     listener = Listener()
     run = run_training(home, config, toy_dataset, listener.open)
@@ -41,7 +43,9 @@ def test_a_run_leaves_model_history_and_marker(home: Home, toy_config: PipelineC
     history = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
     heard = [event for event in listener.events if isinstance(event, Measurement)]
     assert [(line["step"], line["metrics"]) for line in history] == [(event.step, event.metrics) for event in heard]
-    scored = [line["metrics"]["validation_perplexity"] for line in history if "validation_perplexity" in line["metrics"]]
+    scored = [
+        line["metrics"]["validation_perplexity"] for line in history if "validation_perplexity" in line["metrics"]
+    ]
     assert len(scored) == config.training.evaluations
     assert run.best_validation_perplexity == min(scored)
     samples = [event for event in listener.events if isinstance(event, TrainingSamples)]
@@ -76,7 +80,9 @@ def test_an_unfinished_run_is_trained_anew(
     assert (again.skipped, is_complete(again.folder)) == (False, True)
 
 
-def test_other_settings_are_another_run(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+def test_other_settings_are_another_run(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
     stream = {"recurrent_initialization": "identity", "nonlinearity": "relu", "tie_embeddings": True}
     config = toy_config.model_copy(update={"model": toy_config.model.model_copy(update=stream)})
     run = run_training(home, config, toy_dataset, Listener().open)

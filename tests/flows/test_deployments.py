@@ -1,0 +1,120 @@
+"""A real server: prefect.yaml is deployed, runs appear on schedule, a worker finishes a triggered one."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from flows.operations.deploying import CHECKOUT, deploy_all
+from rnnlm.home import Home
+
+PREFECT = [sys.executable, "-m", "prefect"]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"no {what} within {seconds} s"
+        time.sleep(0.25)
+
+
+@pytest.fixture
+def server(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
+    """A Prefect server on a free port, its database in the test's home."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/api"
+    home.make(home.prefect)
+    for name, value in {
+        "PREFECT_HOME": str(home.prefect),
+        "PREFECT_API_URL": url,
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    log = (home.root / "server.log").open("w")
+    command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=os.environ.copy())
+    with httpx.Client(base_url=url, timeout=30) as client:
+
+        def healthy() -> bool:
+            try:
+                return client.get("/health").status_code == 200
+            except httpx.HTTPError:
+                return False
+
+        try:
+            wait_for(healthy, 120, "server")
+            yield client
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            log.close()
+
+
+def runs(client: httpx.Client, deployment_id: str, state: str) -> list[dict[str, object]]:
+    query = {
+        "deployments": {"id": {"any_": [deployment_id]}},
+        "flow_runs": {"state": {"type": {"any_": [state]}}},
+    }
+    answer = client.post("/flow_runs/filter", json=query)
+    answer.raise_for_status()
+    found: list[dict[str, object]] = answer.json()
+    return found
+
+
+def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
+    server: httpx.Client, home: Home, toy_folder: Path
+) -> None:
+    deployed = deploy_all()
+    assert {"pipeline/nightly", "prepare/prepare", "train/train", "train/train-gpu", "sample/sample"} <= set(deployed)
+    queues = server.post("/work_pools/rnnlm/queues/filter", json={}).json()
+    assert {"default", "gpu"} <= {queue["name"] for queue in queues}
+
+    nightly = server.get("/deployments/name/pipeline/nightly").json()
+    wait_for(lambda: len(runs(server, nightly["id"], "SCHEDULED")) > 0, 60, "scheduled run")
+
+    smoke = server.get("/deployments/name/pipeline/smoke").json()
+    config = {
+        "corpus": {"source": str(toy_folder)},
+        "model": {"hidden_size": 16},
+        "training": {"maximum_tokens": 500, "device": "cpu"},
+    }
+    created = server.post(f"/deployments/{smoke['id']}/create_flow_run", json={"parameters": {"config": config}})
+    created.raise_for_status()
+    run_id = created.json()["id"]
+    worker = subprocess.run(
+        [*PREFECT, "worker", "start", "--pool", "rnnlm", "--run-once", "--install-policy", "never"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    finished = server.get(f"/flow_runs/{run_id}").json()
+    assert finished["state"]["type"] == "COMPLETED", worker.stdout[-3000:] + worker.stderr[-3000:]
+    assert finished["name"] == f"pipeline of {toy_folder}"
+    assert len(list(home.runs.glob("*/COMPLETE"))) == 1
+    logs = server.post("/logs/filter", json={"logs": {"flow_run_id": {"any_": [run_id]}}}).json()
+    assert logs
+
+
+def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client) -> None:
+    deploy_all()
+    smoke = server.get("/deployments/name/pipeline/smoke").json()
+    answer = server.post(
+        f"/deployments/{smoke['id']}/create_flow_run",
+        json={"parameters": {"config": {"model": {"layers": 0}}}},
+    )
+    assert answer.status_code in (409, 422)
+    assert runs(server, smoke["id"], "PENDING") == []

@@ -1,0 +1,45 @@
+"""Perplexity and time of the whole pipeline on several corpora: the table in the README.
+
+python benchmarks/corpora.py CORPUS [CORPUS …] [-- OPTIONS OF rnnlm run]
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HEADS = ("corpus", "train tokens", "test ppl", "unigram", "bits/byte", "unknown", "training", "whole run")
+
+
+def measure(corpus: str, options: list[str], home: str) -> dict[str, object]:
+    """`rnnlm run --json` on a corpus, with its wall time in seconds."""
+    command = [str(Path(sys.executable).parent / "rnnlm"), "run", "--corpus", corpus, "--json", *options]
+    start = time.perf_counter()
+    done = subprocess.run(command, env=os.environ | {"RNNLM_HOME": home}, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr[-2000:])
+    facts: dict[str, object] = json.loads(done.stdout)
+    return facts | {"wall_seconds": time.perf_counter() - start}
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    corpora, options = arguments[:cut], arguments[cut + 1 :]
+    print("| " + " | ".join(HEADS) + " |\n|" + "---|" * len(HEADS))
+    with tempfile.TemporaryDirectory() as home:
+        for corpus in corpora:
+            facts = measure(corpus, options, home)
+            print(
+                f"| {facts['corpus']} | {facts['train_tokens']:,} | {facts['test_perplexity']:.1f} "
+                f"| {facts['unigram_perplexity']:.1f} | {facts['bits_per_byte']:.3f} | {facts['unknown_rate']:.2%} "
+                f"| {facts['seconds']['training']:.0f} s | {facts['wall_seconds']:.0f} s |",  # type: ignore[index]
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,6 @@ import re
 
 from rnnlm.errors import RnnlmError
 
-CONSOLE = "rnnlm-console"
 OURS = re.compile(r"Failed\(.*\b(" + "|".join(kind.__name__ for kind in RnnlmError.__subclasses__()) + r")\b", re.S)
 
 
@@ -31,11 +30,5 @@ def quiet_user_errors() -> None:
 
 
 def show_library_lines() -> None:
-    """The library's own log lines on standard error, in the look of Prefect's."""
-    library = logging.getLogger("rnnlm")
-    if not any(handler.get_name() == CONSOLE for handler in library.handlers):
-        handler = logging.StreamHandler()
-        handler.set_name(CONSOLE)
-        handler.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03d | %(levelname)-7s | %(message)s", "%H:%M:%S"))
-        library.addHandler(handler)
-        library.setLevel(logging.INFO)
+    """The library's own log lines reach the console by the root logger's handler, Prefect's."""
+    logging.getLogger("rnnlm").setLevel(logging.INFO)

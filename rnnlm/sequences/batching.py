@@ -50,7 +50,9 @@ def count_training_batches(tokens: SplitTokens, mode: Mode, batch_size: int, win
     """How many batches an epoch has at most: what the learning-rate schedule is stretched over."""
     if mode == "sentence":
         return -(-len(tokens.predicted) // batch_size)
-    return max(1, -(-(int(tokens.predicted.sum()) // min(batch_size, int(tokens.predicted.sum()))) // window_length))
+    predicted = int(tokens.predicted.sum())
+    lane_length = predicted // min(batch_size, predicted)
+    return -(-lane_length // window_length)
 
 
 def shuffled_rows(tokens: SplitTokens, batch_size: int, generator: np.random.Generator) -> Iterator[Batch]:

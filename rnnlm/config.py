@@ -23,12 +23,21 @@ class Section(BaseModel):
 
 
 class CorpusConfig(Section):
-    source: str = Field("python-docs", min_length=1)  # catalogue name, file, folder or http(s) URL
+    source: str = Field("python-docs", min_length=1)  # catalogue name, hf:…, file, folder, glob or http(s) URL
     name: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")  # None: derived from the source
     sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")  # what a download must hash to
+    format: Literal["auto", "text", "csv", "tsv", "jsonl", "parquet"] = "auto"  # auto: by the file's name
+    column: str | None = None  # the text's, in csv, tsv, jsonl, Parquet and hf:; None: `text`
     encoding: str = "utf-8"  # of the source's files
-    valid_share: Share = 0.05  # of the documents, where the source gives no splits
+    undecodable: Literal["refuse", "replace"] = "refuse"  # bytes that are not of that encoding
+    normalization: Literal["none", "NFC", "NFD", "NFKC", "NFKD"] = "none"  # Unicode normalisation form
+    lowercase: bool = False
+    digits: str | None = Field(None, max_length=16)  # what each run of digits becomes, such as ###; None: stays
+    valid_share: Share = 0.05  # of the documents, where the source gives no such split
     test_share: Share = 0.05
+    maximum_unpacked_bytes: PositiveInt = 1 << 40  # of one source, after decompression
+    maximum_unpacking_ratio: PositiveFloat = 200.0  # unpacked over packed bytes, from the first 16 MiB on
+    maximum_archive_members: PositiveInt = 10_000
 
 
 class TokenizerConfig(Section):

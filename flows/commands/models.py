@@ -1,0 +1,75 @@
+"""evaluate, generate, models: what one does with a trained model."""
+
+import argparse
+import logging
+import sys
+
+from flows.commands.adding import CORPUS, MODEL, Commands, Say, add
+from rnnlm.config import CorpusConfig, GenerationConfig
+from rnnlm.home import Home
+from rnnlm.presets import validate_section
+
+
+def add_commands(commands: Commands) -> None:
+    sub = add(commands, "evaluate", evaluate, "perplexity of a model on a corpus")
+    sub.add_argument("model", metavar="MODEL", help=MODEL)
+    sub.add_argument("--corpus", required=True, help=CORPUS)
+    sub.add_argument(
+        "--split",
+        choices=("train", "valid", "test"),
+        help="default: test, or all of a text the model was not trained on",
+    )
+
+    sub = add(commands, "generate", generate, "text from a model")
+    sub.add_argument("model", metavar="MODEL", help=MODEL)
+    sub.add_argument("--prompt", default="", help="the text to continue")
+    for field, type_ in (
+        ("maximum-tokens", int),
+        ("temperature", float),
+        ("top-k", int),
+        ("top-p", float),
+        ("seed", int),
+    ):
+        default = GenerationConfig.model_fields[field.replace("-", "_")].default
+        sub.add_argument(f"--{field}", type=type_, default=default, help=f"default: {default}")
+
+    add(commands, "models", models, "the registered models, newest first")
+
+
+def evaluate(options: argparse.Namespace, home: Home, say: Say) -> None:
+    listen()
+    from rnnlm.evaluation.foreign import score_corpus
+    from rnnlm.registry.lookup import model_folder
+    from rnnlm.reports import columns, score_row
+
+    corpus = validate_section("corpus", CorpusConfig, {"source": options.corpus})
+    score = score_corpus(home, model_folder(home, options.model), corpus, options.split)
+    say("\n".join(columns([score_row(score)])), score.model_dump(mode="json"))
+
+
+def generate(options: argparse.Namespace, home: Home, say: Say) -> None:
+    listen()
+    names = ("maximum_tokens", "temperature", "top_k", "top_p", "seed")
+    config = validate_section("generation", GenerationConfig, {name: getattr(options, name) for name in names})
+    from rnnlm.generation.continuing import continue_prompt
+    from rnnlm.models.building import load_model
+    from rnnlm.registry.lookup import model_folder
+    from rnnlm.tokenizers.face import load_tokenizer
+
+    folder = model_folder(home, options.model)
+    sample = continue_prompt(load_model(folder), load_tokenizer(folder), options.prompt, config)
+    say(sample.text, {"prompt": sample.prompt, "text": sample.text, "tokens": sample.tokens})
+
+
+def models(options: argparse.Namespace, home: Home, say: Say) -> None:
+    from rnnlm.registry.lookup import list_models
+    from rnnlm.reports import columns, model_row
+
+    versions = list_models(home)
+    text = "\n".join(columns([model_row(version) for version in versions])) if versions else "no models yet: rnnlm run"
+    say(text, [version.model_dump(mode="json") for version in versions])
+
+
+def listen() -> None:
+    """Commands that run outside Prefect show the library's warnings on standard error."""
+    logging.basicConfig(level=logging.WARNING, format="rnnlm: %(message)s", stream=sys.stderr)

@@ -1,0 +1,45 @@
+"""run, prepare, train: the commands that run a flow."""
+
+import argparse
+
+from flows.commands.adding import Commands, Say, add, add_configuration, config_of
+from rnnlm.home import Home
+
+
+def add_commands(commands: Commands) -> None:
+    for name, command, text in (
+        ("run", run, "the whole pipeline: corpus to registered model"),
+        ("prepare", prepare, "corpus, tokenizer and sequences"),
+        ("train", train, "train, evaluate and register on the prepared corpus"),
+    ):
+        add_configuration(add(commands, name, command, text))
+
+
+def run(options: argparse.Namespace, home: Home, say: Say) -> None:
+    config = config_of(options)
+    from flows.operations.running import run_flow
+    from flows.pipeline_flow import pipeline_flow
+    from rnnlm.reports import pipeline_json, pipeline_summary
+
+    record = run_flow(home, pipeline_flow, config)
+    say(pipeline_summary(record), pipeline_json(record))
+
+
+def prepare(options: argparse.Namespace, home: Home, say: Say) -> None:
+    config = config_of(options)
+    from flows.operations.running import run_flow
+    from flows.prepare_flow import prepare_flow
+
+    prepared = run_flow(home, prepare_flow, config)
+    say(f"dataset    {prepared.dataset.folder}", prepared.model_dump(mode="json"))
+
+
+def train(options: argparse.Namespace, home: Home, say: Say) -> None:
+    config = config_of(options)
+    from flows.operations.running import run_flow
+    from flows.train_flow import train_flow
+    from rnnlm.reports import columns, score_rows
+
+    trained = run_flow(home, train_flow, config)
+    text = "\n".join([f"run        {trained.run.folder}", "", *columns(score_rows(trained.evaluation))])
+    say(text, trained.model_dump(mode="json"))

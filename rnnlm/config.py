@@ -41,23 +41,28 @@ class CorpusConfig(Section):
 
 
 class TokenizerConfig(Section):
-    kind: Literal["word", "bpe"] = "word"
+    # One of char, word, bpe, unigram, or pretrained:NAME_OR_PATH for AutoTokenizer.
+    kind: str = Field("word", pattern=r"^(char|word|bpe|unigram|pretrained:.+)$")
+    splitting: Literal["whitespace", "punctuation", "textbook"] = "whitespace"  # what a word is
     # 10,003 holds the 10,000 words of the Penn Treebank, <unk> among them, and <pad>, <bos>, <eos>.
     vocabulary_size: int = Field(10_003, ge=16, le=1_000_000)  # ids at most, special tokens included
-    minimum_count: PositiveInt = 1  # a rarer word (or merge) of the training split gets no id
+    minimum_count: PositiveInt = 1  # a rarer word, character or merge of the training split gets no id
     unknown_literal: str | None = "<unk>"  # how the corpus itself spells an unknown word
+    training_bytes: PositiveInt = 200_000_000  # of text that subwords are learnt from at most, evenly spread
 
     @model_validator(mode="after")
     def bytes_fit(self) -> "TokenizerConfig":
-        if self.kind == "bpe" and self.vocabulary_size < 260:
-            raise ValueError("byte-level bpe needs a vocabulary_size of at least 260 (256 bytes, 4 special tokens)")
+        if self.kind in ("bpe", "unigram") and self.vocabulary_size < 260:
+            raise ValueError(f"{self.kind} needs a vocabulary_size of at least 260 (256 bytes, 4 special tokens)")
         return self
 
 
 class SequencesConfig(Section):
     mode: Literal["sentence", "stream"] = "sentence"
     context_length: int = Field(64, ge=1, le=65_536)  # predicted tokens a row at most, sentence mode
-    block_length: int = Field(4_096, ge=2, le=1_048_576)  # predicted tokens a stored row, stream mode
+    block_length: int = Field(512, ge=2, le=1_048_576)  # predicted tokens a stored row, stream mode
+    processes: int | None = Field(None, ge=1, le=1_024)  # that tokenize; None: one a CPU core. Changes no result
+    memory_mebibytes: int = Field(512, ge=64, le=1_048_576)  # DuckDB's memory_limit. Changes no result
 
 
 class ModelConfig(Section):
@@ -81,6 +86,7 @@ class TrainingConfig(Section):
     epochs: PositiveInt = 1
     maximum_tokens: PositiveInt | None = None  # stop after so many predicted tokens; None: all epochs
     batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream)
+    reader_processes: int = Field(0, ge=0, le=256)  # that read ahead; 0: none. Changes no result
     window_length: PositiveInt = 35  # predicted tokens between two detachments of the state, stream mode
     learning_rate: PositiveFloat = 4e-3  # peak
     weight_decay: NonNegativeFloat = 0.01

@@ -39,6 +39,11 @@ class Home:
         return self.root / "datasets"
 
     @property
+    def shards(self) -> Path:
+        """Tokenized shards of datasets not yet finished: what a killed run has done already."""
+        return self.root / "shards"
+
+    @property
     def runs(self) -> Path:
         return self.root / "runs"
 

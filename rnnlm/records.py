@@ -49,6 +49,7 @@ class DatasetRecord(StageRecord):
     mode: Literal["sentence", "stream"]
     vocabulary_size: int
     predicted_tokens: dict[Split, int]
+    sequence_counts: dict[Split, int]  # stored rows
 
     @property
     def database(self) -> Path:

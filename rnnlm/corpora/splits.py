@@ -18,39 +18,82 @@ class Document:
     split: Split
     source_file: str  # within the corpus folder
     byte_offset: int
-    text: str
+    data: bytes  # UTF-8
+    sha256: str  # of the data, hexadecimal
+
+    @property
+    def lines(self) -> list[str]:
+        """The text's lines without their line feeds; a final line feed begins no further line."""
+        return self.data.decode("utf-8").removesuffix("\n").split("\n")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Whole documents that lie side by side in one file of a corpus."""
+
+    source_file: str  # within the corpus folder
+    byte_offset: int
+    byte_count: int
 
 
 def documents(corpus: CorpusRecord, config: CorpusConfig) -> Iterator[Document]:
-    """All documents in the corpus's order. Given splits are kept; one text is split by digest."""
-    for role, file_name in sorted(corpus.files.items()):
-        offset = 0
-        for text in paragraphs(read_lines(corpus.folder / file_name)):
-            data = text.encode("utf-8")
-            split: Split = split_of(data, config) if role == "text" else role  # type: ignore[assignment]
-            yield Document(split, file_name, offset, text)
-            offset += len(data)
+    """All documents in the corpus's order."""
+    for file_name in corpus_files(corpus):
+        size = (corpus.folder / file_name).stat().st_size
+        yield from documents_in(corpus, config, Stretch(file_name, 0, size))
 
 
-def paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    """Lines (with their ends) gathered up to the last of the blank lines after them, or to DOCUMENT_LINES."""
-    gathered: list[str] = []
+def documents_in(corpus: CorpusRecord, config: CorpusConfig, stretch: Stretch) -> Iterator[Document]:
+    """The documents of a stretch. Given splits are kept; the other documents are split by digest."""
+    (role,) = (role for role, name in corpus.files.items() if name == stretch.source_file)
+    offset = stretch.byte_offset
+    path = corpus.folder / stretch.source_file
+    for data in paragraphs(read_lines(path, offset, stretch.byte_count)):
+        digest = hashlib.sha256(data)
+        split: Split = split_of(digest.digest(), config) if role == "text" else role  # type: ignore[assignment]
+        yield Document(split, stretch.source_file, offset, data, digest.hexdigest())
+        offset += len(data)
+
+
+def stretches(corpus: CorpusRecord, byte_count: int) -> Iterator[Stretch]:
+    """The whole corpus in its order, in stretches of at least `byte_count` bytes but for a file's last one."""
+    for file_name in corpus_files(corpus):
+        start = size = 0
+        for data in paragraphs(read_lines(corpus.folder / file_name)):
+            size += len(data)
+            if size >= byte_count:
+                yield Stretch(file_name, start, size)
+                start, size = start + size, 0
+        if size:
+            yield Stretch(file_name, start, size)
+
+
+def corpus_files(corpus: CorpusRecord) -> list[str]:
+    return [name for _, name in sorted(corpus.files.items())]
+
+
+def paragraphs(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines (with their ends) gathered up to the last of the blank lines after them, or to DOCUMENT_LINES.
+
+    Blank is a line of ASCII white space. Where a paragraph begins, nothing before it matters.
+    """
+    gathered: list[bytes] = []
     text_seen = blank_after = False
     for line in lines:
         blank = not line.strip()
         if not blank and (blank_after or len(gathered) >= DOCUMENT_LINES):
-            yield "".join(gathered)
+            yield b"".join(gathered)
             gathered, text_seen, blank_after = [], False, False
         gathered.append(line)
         text_seen = text_seen or not blank
         blank_after = text_seen and blank
     if gathered:
-        yield "".join(gathered)
+        yield b"".join(gathered)
 
 
-def split_of(document: bytes, config: CorpusConfig) -> Split:
+def split_of(digest: bytes, config: CorpusConfig) -> Split:
     """The split of a document, decided by the first 8 bytes of its sha256 read as a fraction of 1."""
-    fraction = int.from_bytes(hashlib.sha256(document).digest()[:8], "big") / 2**64
+    fraction = int.from_bytes(digest[:8], "big") / 2**64
     if fraction < config.test_share:
         return "test"
     return "valid" if fraction < config.test_share + config.valid_share else "train"

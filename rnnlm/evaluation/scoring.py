@@ -12,8 +12,9 @@ from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
-from rnnlm.sequences.batching import Mode, evaluation_batches
-from rnnlm.sequences.reading import SplitTokens, load_split
+from rnnlm.sequences.batching import Mode, Source
+from rnnlm.sequences.feeding import evaluation_batches
+from rnnlm.sequences.reading import StoredSplit
 from rnnlm.stages import once_in_run, stage
 from rnnlm.training.losses import summed_nll
 
@@ -47,7 +48,7 @@ def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, b
     facts = split_facts(dataset, split)
     if not facts.predicted_tokens:
         raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")
-    nats = nll_per_token(model.language_model, load_split(dataset, split), dataset.mode, batch_size)
+    nats = nll_per_token(model.language_model, StoredSplit(dataset, split), dataset.mode, batch_size)
     bits = nats * facts.predicted_tokens / math.log(2) + BITS_OF_AN_UNSPELLABLE_BYTE * facts.unknown_bytes
     reference = baselines(dataset, split)
     return SplitScore(
@@ -63,11 +64,11 @@ def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, b
 
 
 @torch.inference_mode()
-def nll_per_token(model: ElmanLanguageModel, tokens: SplitTokens, mode: Mode, batch_size: int) -> float:
+def nll_per_token(model: ElmanLanguageModel, source: Source, mode: Mode, batch_size: int) -> float:
     """Mean negative log-likelihood in nats over all predicted tokens: summed, then divided once."""
     device = model.embedding.weight.device
     total, count, state = 0.0, 0, None
-    for batch in evaluation_batches(tokens, mode, batch_size):
+    for batch in evaluation_batches(source, mode, batch_size):
         before = state if batch.carries_state else None
         hidden, state = model.hidden(batch.input_ids.to(device), before)
         total += summed_nll(model, hidden, batch.target_ids.to(device))

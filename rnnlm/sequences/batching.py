@@ -1,18 +1,35 @@
-"""Rows become batches of tensors: shuffled and padded (sentence), or windows over lanes (stream)."""
+"""Rows become batches of tensors: shuffled and padded (sentence), or windows over lanes (stream).
+
+All orders come from NumPy's Philox, a counter-based generator (Salmon et al. 2011): the same on any machine.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
 
-from rnnlm.sequences.reading import SplitTokens
-from rnnlm.tokenizers.face import PAD
+from rnnlm.sequences.cutting import TokenRows, joined
 
 Mode = Literal["sentence", "stream"]
+CHUNK_TOKENS = 1 << 18  # read together, in stored order
+CHUNK_ROWS = 8_192  # at most
+WINDOW_CHUNKS = 16  # chunks from all over the split, whose rows are shuffled together
 BUCKET_BATCHES = 100  # so many batches' rows are sorted by length together: little padding, still shuffled
+LANE_TOKENS = 1 << 22  # read at once over all lanes of a stream
 EVALUATION_WINDOW = 256  # tokens at once over the single lane of a stream; changes no result
+
+
+class Source(Protocol):
+    """Rows that can be read by range: a StoredSplit, or TokenRows in memory."""
+
+    @property
+    def predicted_count(self) -> int: ...  # tokens
+
+    def __len__(self) -> int: ...
+
+    def read(self, first: int, last: int) -> TokenRows: ...
 
 
 @dataclass(frozen=True)
@@ -25,87 +42,130 @@ class Batch:
     predicted_tokens: int
 
 
-def training_batches(
-    tokens: SplitTokens, mode: Mode, batch_size: int, window_length: int, seed: int, epoch: int
-) -> Iterator[Batch]:
-    """One epoch in an order that (seed, epoch) alone decides, on any machine (NumPy's Philox counter)."""
-    generator = np.random.Generator(np.random.Philox(key=[seed, epoch]))
-    if mode == "sentence":
-        yield from shuffled_rows(tokens, batch_size, generator)
-    else:
-        yield from windows(rejoined(tokens), batch_size, window_length, generator)
+def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int) -> Iterator[Batch]:
+    """One epoch of sentences: each row once, in an order that (seed, epoch) alone decides.
 
-
-def evaluation_batches(tokens: SplitTokens, mode: Mode, batch_size: int) -> Iterator[Batch]:
-    """Every token of the split exactly once; a stream in one lane, its state carried from end to end."""
-    if mode == "sentence":
-        by_length = np.argsort(tokens.predicted, kind="stable")
-        for start in range(0, len(by_length), batch_size):
-            yield padded(tokens, by_length[start : start + batch_size])
-    else:
-        yield from windows(rejoined(tokens), 1, EVALUATION_WINDOW)
-
-
-def count_training_batches(tokens: SplitTokens, mode: Mode, batch_size: int, window_length: int) -> int:
-    """How many batches an epoch has at most: what the learning-rate schedule is stretched over."""
-    if mode == "sentence":
-        return -(-len(tokens.predicted) // batch_size)
-    predicted = int(tokens.predicted.sum())
-    lane_length = predicted // min(batch_size, predicted)
-    return -(-lane_length // window_length)
-
-
-def shuffled_rows(tokens: SplitTokens, batch_size: int, generator: np.random.Generator) -> Iterator[Batch]:
-    """Each row once. Shuffled, sorted by length within buckets, and the buckets' batches shuffled again."""
-    order = generator.permutation(len(tokens.predicted))
-    batches: list[np.ndarray] = []
-    for start in range(0, len(order), batch_size * BUCKET_BATCHES):
-        bucket = order[start : start + batch_size * BUCKET_BATCHES]
-        bucket = bucket[np.argsort(tokens.predicted[bucket], kind="stable")]
-        batches += [bucket[first : first + batch_size] for first in range(0, len(bucket), batch_size)]
-    for index in generator.permutation(len(batches)):
-        yield padded(tokens, batches[index])
-
-
-def padded(tokens: SplitTokens, rows: np.ndarray) -> Batch:
-    """The rows as one batch, padded at the right to the longest."""
-    lengths = tokens.predicted[rows]
-    time = np.arange(lengths.max())
-    inside = time < lengths[:, None]  # (batch, time)
-    positions = np.where(inside, tokens.offsets[rows][:, None] + time, 0)
-    inputs = np.where(inside, tokens.token_ids[positions], PAD)
-    targets = np.where(inside, tokens.token_ids[positions + 1], PAD)
-    return Batch(tensor(inputs), tensor(targets), False, int(lengths.sum()))
-
-
-def rejoined(tokens: SplitTokens) -> np.ndarray:
-    """The stream again: blocks less the one token by which each overlaps the block before."""
-    keep = np.ones(len(tokens.token_ids), dtype=bool)
-    keep[tokens.offsets[1:-1]] = False
-    return tokens.token_ids[keep]
-
-
-def windows(
-    stream: np.ndarray, lanes: int, window_length: int, generator: np.random.Generator | None = None
-) -> Iterator[Batch]:
-    """Consecutive windows over `lanes` equal lanes; the state is carried from window to window.
-
-    With a generator the stream begins at a random offset below one window, so that epochs cut it
-    differently; what does not fill the lanes is left for another epoch. Without, nothing is left out
-    of a single lane.
+    Chunks of neighbouring rows are drawn from all over the split, WINDOW_CHUNKS of them at a time; the rows of
+    such a window are shuffled, sorted by length within buckets of BUCKET_BATCHES batches, and the batches of a
+    bucket shuffled again. Rows that do not fill a batch wait for the next window: only the last batch is smaller.
     """
-    predicted = len(stream) - 1
-    lanes = min(lanes, predicted)
-    spare = min(window_length, predicted // lanes) if generator else 1
+    generator = philox(seed, epoch)
+    waiting = TokenRows(np.zeros(0, np.int32), np.zeros(1, np.int64))
+    size = chunk_rows(source)
+    chunks = generator.permutation(-(-len(source) // size))
+    for start in range(0, len(chunks), WINDOW_CHUNKS):
+        firsts = chunks[start : start + WINDOW_CHUNKS] * size
+        parts = [source.read(int(first), min(int(first) + size, len(source))) for first in firsts]
+        window = joined([waiting, *parts])
+        order = generator.permutation(len(window))
+        full = len(order) if start + WINDOW_CHUNKS >= len(chunks) else len(order) // batch_size * batch_size
+        waiting = window.take(order[full:])
+        for first in range(0, full, batch_size * BUCKET_BATCHES):
+            bucket = order[first : min(first + batch_size * BUCKET_BATCHES, full)]
+            by_length = window.take(bucket[np.argsort(window.lengths[bucket], kind="stable")])
+            batches = padded(by_length, batch_size)
+            yield from (batches[index] for index in generator.permutation(len(batches)))
+
+
+def ordered_batches(source: Source, batch_size: int) -> Iterator[Batch]:
+    """Every row once, for evaluation: in stored order but for sorting by length within a chunk."""
+    for first in range(0, len(source), size := chunk_rows(source)):
+        chunk = source.read(first, min(first + size, len(source)))
+        yield from padded(chunk.take(np.argsort(chunk.lengths, kind="stable")), batch_size)
+
+
+def chunk_rows(source: Source) -> int:
+    """How many neighbouring rows are read together: CHUNK_ROWS, fewer where rows are long."""
+    mean_length = 1 + source.predicted_count // max(1, len(source))
+    return max(1, min(CHUNK_ROWS, CHUNK_TOKENS // mean_length))
+
+
+def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
+    """Consecutive rows as batches, each padded at the right to its longest row.
+
+    All batches are laid out in one array, one after the other, because that costs a few NumPy calls in all
+    instead of a few for each batch.
+    """
+    predicted = rows.predicted
+    starts = np.arange(0, len(rows), batch_size)
+    heights = np.minimum(batch_size, len(rows) - starts)
+    widths = np.maximum.reduceat(predicted, starts) if len(rows) else predicted
+    areas = heights * widths
+    corners = np.cumsum(areas) - areas  # where each batch begins in the array
+    # Row r of batch i begins at corners[i] + r * widths[i].
+    row_starts = np.repeat(corners, heights) + (np.arange(len(rows)) - np.repeat(starts, heights)) * np.repeat(
+        widths, heights
+    )
+    places = np.arange(predicted.sum()) + np.repeat(row_starts - (np.cumsum(predicted) - predicted), predicted)
+    last, first = np.ones((2, len(rows.token_ids)), bool)
+    last[rows.offsets[1:] - 1] = first[rows.offsets[:-1]] = False
+    inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)  # zero is <pad>
+    inputs.numpy()[places], targets.numpy()[places] = rows.token_ids[last], rows.token_ids[first]
+    totals = np.add.reduceat(predicted, starts) if len(rows) else predicted
+    return [
+        Batch(
+            inputs[corner : corner + height * width].view(height, width),
+            targets[corner : corner + height * width].view(height, width),
+            False,
+            total,
+        )
+        for corner, height, width, total in zip(
+            corners.tolist(), heights.tolist(), widths.tolist(), totals.tolist(), strict=True
+        )
+    ]
+
+
+def stream_batches(
+    source: Source,
+    lanes: int,
+    window_length: int,
+    generator: np.random.Generator | None = None,
+    rank: int = 0,
+    world_size: int = 1,
+) -> Iterator[Batch]:
+    """Consecutive windows over equal lanes of the stream; the state is carried from window to window.
+
+    There are lanes * world_size lanes, of which rank r has the r-th `lanes`. With a generator the stream begins
+    at a random offset below one window, so that epochs cut it differently; what does not fill the lanes is left
+    for another epoch. Without, nothing is left out of a single lane.
+    """
+    if not len(source):
+        return
+    stream = Stream(source)
+    all_lanes = min(lanes * world_size, stream.predicted)
+    spare = min(window_length, stream.predicted // all_lanes) if generator else 1
     offset = int(generator.integers(spare)) if generator and spare > 1 else 0
-    length = (predicted - offset) // lanes  # tokens each lane predicts
+    length = (stream.predicted - offset) // all_lanes  # tokens each lane predicts
     if length == 0:
-        offset, length = 0, predicted // lanes
-    starts = offset + length * np.arange(lanes)[:, None]
-    for first in range(0, length, window_length):
-        positions = starts + np.arange(first, min(first + window_length, length))
-        yield Batch(tensor(stream[positions]), tensor(stream[positions + 1]), first > 0, positions.size)
+        offset, length = 0, stream.predicted // all_lanes
+    mine = range(rank * all_lanes // world_size, (rank + 1) * all_lanes // world_size)
+    starts = [offset + length * lane for lane in mine]
+    at_once = max(1, LANE_TOKENS // (max(1, len(starts)) * window_length)) * window_length
+    for done in range(0, length, at_once):
+        count = min(at_once, length - done)
+        text = np.stack([stream.read(start + done, start + done + count + 1) for start in starts])
+        for first in range(0, count, window_length):
+            window = torch.from_numpy(text[:, first : min(first + window_length, count) + 1].astype(np.int64))
+            yield Batch(window[:, :-1], window[:, 1:], done + first > 0, window[:, 1:].numel())
 
 
-def tensor(ids: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(ids.astype(np.int64))
+class Stream:
+    """The running text of a split, read by range: blocks less the one token by which each overlaps the next."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.block = int(source.read(0, 1).lengths[0]) - 1  # predicted tokens of every block but the last
+        self.predicted = source.predicted_count
+
+    def read(self, start: int, end: int) -> np.ndarray:
+        """(end - start,) int32: tokens start … end - 1 of the stream."""
+        first = min(start // self.block, len(self.source) - 1)
+        last = min((end - 2) // self.block, len(self.source) - 1) if end - start > 1 else first
+        rows = self.source.read(first, last + 1)
+        keep = np.ones(len(rows.token_ids), bool)
+        keep[rows.offsets[1:-1]] = False
+        return rows.token_ids[keep][start - first * self.block : end - first * self.block]
+
+
+def philox(seed: int, epoch: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=[seed, epoch]))

@@ -2,49 +2,78 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from rnnlm.errors import DatasetError
 from rnnlm.records import DatasetRecord, Split
+from rnnlm.sequences.cutting import TokenRows, ends
 from rnnlm.sequences.statements import statement
 
+MEMORY_LIMIT = "512MiB"  # of DuckDB, while it reads
 
-@dataclass(frozen=True)
-class SplitTokens:
-    """All rows of a split, end to end. Row i is token_ids[offsets[i]:offsets[i + 1]]."""
 
-    token_ids: np.ndarray  # (tokens,) int32
-    offsets: np.ndarray  # (rows + 1,) int64
+class StoredSplit:
+    """The rows of a split, read from the file a range at a time: memory does not grow with the corpus.
 
-    @property
-    def predicted(self) -> np.ndarray:
-        """How many tokens each row predicts: (rows,) int64, one less than it holds."""
-        return np.diff(self.offsets) - 1
+    May be handed to another process, which opens the file for itself.
+    """
+
+    def __init__(self, dataset: DatasetRecord, split: Split) -> None:
+        self.database = dataset.database
+        self.split = split
+        self.row_count = dataset.sequence_counts.get(split, 0)
+        self.predicted_count = dataset.predicted_tokens.get(split, 0)  # tokens
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def __len__(self) -> int:
+        return self.row_count
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_connection": None}
+
+    def read(self, first: int, last: int) -> TokenRows:
+        """Rows first … last - 1, in stored order."""
+        if self._connection is None:
+            self._connection = open_read_only(self.database)
+        range_ = {"split": self.split, "first": first, "last": last}
+        return rows_from_arrow(self._connection.sql(statement("queries/read_rows"), params=range_).to_arrow_table())
+
+    def close(self) -> None:
+        """Close the file; reading opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 @contextmanager
 def connect(dataset: DatasetRecord) -> Iterator[duckdb.DuckDBPyConnection]:
     """A read-only connection, closed at the end. Any number of readers may hold one."""
-    if not dataset.database.exists():
-        raise DatasetError(f"{dataset.database}: missing; run again with --force sequences")
-    connection = duckdb.connect(str(dataset.database), read_only=True)
+    connection = open_read_only(dataset.database)
     try:
         yield connection
     finally:
         connection.close()
 
 
-def load_split(dataset: DatasetRecord, split: Split) -> SplitTokens:
-    """A whole split in memory, rows in stored order."""
-    with connect(dataset) as connection:
-        table = connection.sql(statement("queries/read_split"), params={"split": split}).to_arrow_table()
-    rows = table.column("token_ids").combine_chunks()
-    lengths = rows.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return SplitTokens(rows.flatten().to_numpy(zero_copy_only=False).astype(np.int32), offsets)
+def open_read_only(database: Path) -> duckdb.DuckDBPyConnection:
+    if not database.exists():
+        raise DatasetError(f"{database}: missing; run again with --force sequences")
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": MEMORY_LIMIT,
+        "temp_directory": str(database.parent.parent / ".spilled"),
+    }
+    return duckdb.connect(str(database), read_only=True, config=settings)
+
+
+def rows_from_arrow(table: pa.Table) -> TokenRows:
+    """The column `token_ids` of a table."""
+    column = table.column("token_ids").combine_chunks()
+    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+    return TokenRows(column.flatten().to_numpy(zero_copy_only=False).astype(np.int32), ends(lengths))
 
 
 def read_openings(dataset: DatasetRecord, count: int) -> list[list[int]]:

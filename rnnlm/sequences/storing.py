@@ -1,29 +1,31 @@
 """A corpus becomes one DuckDB file: token sequences whose shift by one stands in SQL, in one place."""
 
-import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rnnlm.config import CorpusConfig, SequencesConfig
-from rnnlm.corpora.splits import Document, documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home, digest_of, read_json, write_json, write_once
 from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
-from rnnlm.sequences.cutting import Row, SentenceCutter, StreamCutter, cutter
+from rnnlm.sequences.cutting import StreamCutter, TokenRows, joined
+from rnnlm.sequences.reading import rows_from_arrow
+from rnnlm.sequences.sharding import Shard, arrow_rows, tokenize_shards
 from rnnlm.sequences.statements import statement
 from rnnlm.stages import stage
-from rnnlm.tokenizers.face import UNK, TextTokenizer, load_tokenizer
+from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
 
-STAGE_VERSION = 1
-LINES_AT_ONCE = 20_000  # encoded together: enough to keep the tokenizer's threads busy
+STAGE_VERSION = 2
 NARROW_VOCABULARY = 65_536  # ids that fit two bytes
+TOKENS_AT_ONCE = 4_000_000  # inserted together
 
 
 @stage("sequences")
@@ -39,43 +41,48 @@ def store_sequences(
 ) -> DatasetRecord:
     """A dataset under home.datasets, named by the digest of all that it depends on.
 
-    CorpusError where one of `required_splits` holds no token to predict.
+    Shards tokenized before a kill are not tokenized again. CorpusError where one of `required_splits`
+    holds no token to predict.
     """
     provenance = {
         "stage": STAGE_VERSION,
         "corpus": corpus.digest,
         "shares": [corpus_config.valid_share, corpus_config.test_share],
         "tokenizer": tokenizer.digest,
-        "sequences": config.model_dump(mode="json"),
+        "sequences": {name: getattr(config, name) for name in ("mode", "context_length", "block_length")},
         "required_splits": list(required_splits),
         "versions": {name: version(name) for name in ("duckdb", "tokenizers")},
     }
     dataset_id = digest_of(provenance)[:16]
-    folder = home.datasets / dataset_id
+    folder, shard_folder = home.datasets / dataset_id, home.shards / dataset_id
 
     def build(partial: Path) -> None:
+        if force:
+            shutil.rmtree(shard_folder, ignore_errors=True)
+        shards = tokenize_shards(shard_folder, corpus, corpus_config, config, tokenizer.folder)
         shutil.copytree(tokenizer.folder, partial / "tokenizer", ignore=shutil.ignore_patterns("COMPLETE"))
         face = load_tokenizer(tokenizer.folder)
-        database = partial / "sequences.duckdb"
-        with duckdb.connect(str(database)) as connection:
-            writer = DatasetWriter(connection, face, config)
-            writer.write(documents(corpus, corpus_config))
-            writer.write_provenance(dataset_id, corpus, tokenizer, provenance)
-            predicted: dict[Split, int] = dict(
-                connection.execute(statement("queries/count_predicted_tokens")).fetchall()
-            )
+        with new_database(partial, config) as connection:
+            DatasetWriter(connection, face, config).write(shards)
+            write_provenance(connection, dataset_id, corpus, tokenizer, config, face, provenance)
+            counts = connection.execute(statement("queries/count_splits")).fetchall()
+        predicted: dict[str, int] = {split: tokens for split, _, tokens in counts}
         for split in required_splits:
             if not predicted.get(split):
                 raise CorpusError(
                     f"{corpus.source}: the {split} split holds no token to predict; put text into {split}.txt,\n"
                     f"or raise corpus.{'valid' if split == 'train' else split}_share where one text is split"
                 )
-        write_json(
-            partial / "dataset.json",
-            {"mode": config.mode, "vocabulary_size": face.vocabulary_size, "predicted_tokens": predicted},
-        )
+        facts = {
+            "mode": config.mode,
+            "vocabulary_size": face.vocabulary_size,
+            "predicted_tokens": predicted,
+            "sequence_counts": {split: rows for split, rows, _ in counts},
+        }
+        write_json(partial / "dataset.json", facts)
 
     skipped = write_once(home, folder, build, force=force)
+    shutil.rmtree(shard_folder, ignore_errors=True)
     return DatasetRecord(
         dataset_id=dataset_id,
         folder=folder,
@@ -86,16 +93,25 @@ def store_sequences(
     )
 
 
+def new_database(folder: Path, config: SequencesConfig) -> duckdb.DuckDBPyConnection:
+    """An empty dataset file. What does not fit DuckDB's memory is spilled beside it, and gone at the end."""
+    return duckdb.connect(
+        str(folder / "sequences.duckdb"),
+        config={
+            "memory_limit": f"{config.memory_mebibytes}MiB",
+            "temp_directory": str(folder.parent / f"{folder.name}.spilled"),
+            "preserve_insertion_order": "true",  # rows of a split lie in the file in order of sequence_id
+        },
+    )
+
+
 class DatasetWriter:
-    """Fills the tables of a new dataset file, a batch of documents at a time."""
+    """Fills the tables of a new dataset file from tokenized shards."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, face: TextTokenizer, config: SequencesConfig) -> None:
         self.connection = connection
         self.face = face
         self.config = config
-        self.cutters: dict[Split, SentenceCutter | StreamCutter] = {split: cutter(config) for split in SPLITS}
-        self.next_sequence: dict[Split, int] = dict.fromkeys(SPLITS, 0)
-        self.next_document = 0
         narrow = face.vocabulary_size <= NARROW_VOCABULARY
         self.token_type = pa.uint16() if narrow else pa.uint32()
         for name in (
@@ -108,59 +124,37 @@ class DatasetWriter:
         ):
             connection.execute(statement(name))
 
-    def write(self, stream: Iterator[Document]) -> None:
-        for batch in in_batches(stream, LINES_AT_ONCE):
-            self.write_documents(batch)
+    def write(self, shards: list[Shard]) -> None:
+        """One split after the other, so that a range of a split's rows is one place of the file."""
         for split in SPLITS:
-            self.insert_rows(split, list(self.cutters[split].finish()))
-        ids = list(range(self.face.vocabulary_size))
-        tokens = pa.table({"token_id": pa.array(ids, self.token_type), "token": self.face.pieces(ids)})
+            rows = (stored_rows(shard.rows(split)) for shard in shards)
+            first = 0
+            for batch in in_batches(rows if self.config.mode == "sentence" else self.blocks(rows)):
+                self.insert_rows(split, first, batch)
+                first += len(batch)
+        next_document = 0
+        for shard in shards:
+            facts = pq.read_table(shard.documents)
+            ids = pa.array(np.arange(next_document, next_document + len(facts)))
+            self.insert("queries/insert_documents", facts.append_column("document_id", ids))
+            next_document += len(facts)
+        token_ids = list(range(self.face.vocabulary_size))
+        tokens = pa.table({"token_id": pa.array(token_ids, self.token_type), "token": self.face.pieces(token_ids)})
         self.insert("queries/insert_tokens", tokens)
 
-    def write_documents(self, batch: list[Document]) -> None:
-        """Encode a batch of documents, cut them into rows, and insert both."""
-        lines = [lines_of(document) for document in batch]
-        encoded = iter(self.face.encode_lines([line for document in lines for line in document]))
-        facts: list[dict[str, Any]] = []
-        rows: dict[Split, list[Row]] = {split: [] for split in SPLITS}
-        for document, texts in zip(batch, lines, strict=True):
-            ids = [next(encoded) for _ in texts]
-            rows[document.split] += self.cutters[document.split].add(ids)
-            facts.append(self.describe(document, texts, ids))
-        for split in SPLITS:
-            self.insert_rows(split, rows[split])
-        self.insert("queries/insert_documents", pa.Table.from_pylist(facts))
+    def blocks(self, texts: Iterable[TokenRows]) -> Iterator[TokenRows]:
+        """The stream of a split, which runs on over the borders of shards, as blocks."""
+        cutter = StreamCutter(self.config.block_length)
+        for text in texts:
+            yield cutter.add(text.token_ids)
+        yield cutter.finish()
 
-    def describe(self, document: Document, texts: list[str], ids: list[list[int]]) -> dict[str, Any]:
-        """The document's row: where it lies, its digest, and what its unknown words cost."""
-        unknown = [
-            word for text, line in zip(texts, ids, strict=True) if UNK in line for word in self.face.unknown_words(text)
-        ]
-        data = document.text.encode("utf-8")
-        self.next_document += 1
-        return {
-            "document_id": self.next_document - 1,
-            "split": document.split,
-            "source_file": document.source_file,
-            "byte_offset": document.byte_offset,
-            "byte_count": len(data),
-            "line_count": len(texts),
-            "sha256": hashlib.sha256(data).hexdigest(),
-            "predicted_tokens": self.cutters[document.split].predicted(ids),
-            "unknown_tokens": len(unknown),
-            "unknown_bytes": sum(len(word.encode("utf-8")) for word in unknown),
-        }
-
-    def insert_rows(self, split: Split, rows: list[Row]) -> None:
-        if not rows:
-            return
-        first = self.next_sequence[split]
-        self.next_sequence[split] += len(rows)
+    def insert_rows(self, split: Split, first: int, rows: TokenRows) -> None:
         table = pa.table(
             {
                 "split": [split] * len(rows),
-                "sequence_id": pa.array(range(first, first + len(rows)), pa.int64()),
-                "token_ids": pa.array(rows, pa.list_(self.token_type)),
+                "sequence_id": np.arange(first, first + len(rows)),
+                "token_ids": arrow_rows(rows, self.face.vocabulary_size),
             }
         )
         self.insert("queries/insert_sequences", table)
@@ -170,39 +164,44 @@ class DatasetWriter:
         self.connection.execute(statement(name))
         self.connection.unregister("incoming")
 
-    def write_provenance(
-        self, dataset_id: str, corpus: CorpusRecord, tokenizer: TokenizerRecord, provenance: dict[str, Any]
-    ) -> None:
-        self.connection.execute(
-            statement("queries/insert_dataset"),
-            {
-                "dataset_id": dataset_id,
-                "corpus_digest": corpus.digest,
-                "tokenizer_digest": tokenizer.digest,
-                "mode": self.config.mode,
-                "context_length": self.config.context_length,
-                "block_length": self.config.block_length,
-                "vocabulary_size": self.face.vocabulary_size,
-                "splits_given": "text" not in corpus.files,
-                "provenance": json.dumps(provenance, sort_keys=True),
-            },
-        )
+
+def stored_rows(path: Path) -> TokenRows:
+    """The rows of a Parquet file of a shard."""
+    return rows_from_arrow(pq.read_table(path))
 
 
-def lines_of(document: Document) -> list[str]:
-    """The document's lines without their ends; a final line end begins no further line."""
-    lines = document.text.split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
+def in_batches(parts: Iterable[TokenRows]) -> Iterator[TokenRows]:
+    """The same rows in larger parts: an insertion each costs more than the rows of a shard."""
+    waiting: list[TokenRows] = []
+    for part in parts:
+        waiting.append(part)
+        if sum(len(rows.token_ids) for rows in waiting) >= TOKENS_AT_ONCE:
+            yield joined(waiting)
+            waiting = []
+    if sum(map(len, waiting)):
+        yield joined(waiting)
 
 
-def in_batches(stream: Iterator[Document], line_count: int) -> Iterator[list[Document]]:
-    batch: list[Document] = []
-    lines = 0
-    for document in stream:
-        batch.append(document)
-        lines += document.text.count("\n") + 1
-        if lines >= line_count:
-            yield batch
-            batch, lines = [], 0
-    if batch:
-        yield batch
+def write_provenance(
+    connection: duckdb.DuckDBPyConnection,
+    dataset_id: str,
+    corpus: CorpusRecord,
+    tokenizer: TokenizerRecord,
+    config: SequencesConfig,
+    face: TextTokenizer,
+    provenance: dict[str, Any],
+) -> None:
+    connection.execute(
+        statement("queries/insert_dataset"),
+        {
+            "dataset_id": dataset_id,
+            "corpus_digest": corpus.digest,
+            "tokenizer_digest": tokenizer.digest,
+            "mode": config.mode,
+            "context_length": config.context_length,
+            "block_length": config.block_length,
+            "vocabulary_size": face.vocabulary_size,
+            "splits_given": "text" not in corpus.files,
+            "provenance": json.dumps(provenance, sort_keys=True),
+        },
+    )

@@ -1,22 +1,24 @@
-"""A vocabulary learnt from the training split alone, saved so that AutoTokenizer loads it."""
+"""The tokenizer of a corpus: learnt from its training split alone, or taken over, and saved for AutoTokenizer."""
 
 import json
-import re
-from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 
 from rnnlm.config import CorpusConfig, TokenizerConfig
 from rnnlm.corpora.splits import documents
 from rnnlm.home import Home, digest_of, read_json, write_json, write_once
 from rnnlm.records import CorpusRecord, TokenizerRecord
 from rnnlm.stages import stage
-from rnnlm.tokenizers.face import SETTINGS_FILE, SPECIAL_TOKENS
+from rnnlm.tokenizers.face import SETTINGS_FILE
+from rnnlm.tokenizers.pretrained import PREFIX, load_pretrained
+from rnnlm.tokenizers.subwords import train_bpe, train_unigram
+from rnnlm.tokenizers.vocabularies import train_characters, train_words
 
-STAGE_VERSION = 1
+STAGE_VERSION = 2
+TRAINERS = {"char": train_characters, "word": train_words, "bpe": train_bpe, "unigram": train_unigram}
 
 
 @stage("tokenizer")
@@ -28,21 +30,28 @@ def train_tokenizer(
     *,
     force: bool = False,
 ) -> TokenizerRecord:
-    """A tokenizer under home.tokenizers, named by the digest of all that it depends on."""
-    digest = digest_of(
-        {
-            "stage": STAGE_VERSION,
+    """A tokenizer under home.tokenizers, named by the digest of all that it depends on.
+
+    A pretrained one depends on its own content alone, wherever it was loaded from.
+    """
+    taken_over: Tokenizer | None = None
+    if config.kind.startswith(PREFIX):
+        taken_over = load_pretrained(config.kind.removeprefix(PREFIX))
+        depends: dict[str, object] = {"pretrained": taken_over.to_str()}
+    else:
+        depends = {
             "corpus": corpus.digest,
             "shares": [corpus_config.valid_share, corpus_config.test_share],
             "tokenizer": config.model_dump(mode="json"),
-            "tokenizers": version("tokenizers"),
         }
-    )
+    digest = digest_of({"stage": STAGE_VERSION, "tokenizers": version("tokenizers"), **depends})
     folder = home.tokenizers / digest[:16]
 
     def build(partial: Path) -> None:
-        lines = training_lines(corpus, corpus_config)
-        tokenizer = train_words(lines, config) if config.kind == "word" else train_bytes(lines, config)
+        tokenizer = taken_over
+        if tokenizer is None:
+            limit = None if config.kind in ("char", "word") else config.training_bytes
+            tokenizer = TRAINERS[config.kind](training_lines(corpus, corpus_config, limit), config)
         save(tokenizer, config, partial)
 
     skipped = write_once(home, folder, build, force=force)
@@ -50,53 +59,22 @@ def train_tokenizer(
     return TokenizerRecord(digest=digest, folder=folder, kind=config.kind, vocabulary_size=size, skipped=skipped)
 
 
-def training_lines(corpus: CorpusRecord, corpus_config: CorpusConfig) -> Iterator[str]:
+def training_lines(corpus: CorpusRecord, corpus_config: CorpusConfig, byte_limit: int | None) -> Iterator[str]:
+    """The lines of the training documents; of a larger corpus every n-th document, evenly spread over it."""
+    every = max(1, -(-corpus.corpus_bytes // byte_limit)) if byte_limit else 1
+    index = 0
     for document in documents(corpus, corpus_config):
         if document.split == "train":
-            yield from document.text.split("\n")
-
-
-def train_words(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
-    """Words between white space; ids by falling count, ties by spelling, after the four special tokens."""
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(line.split())
-    for word in (*SPECIAL_TOKENS, config.unknown_literal):
-        counts.pop(str(word), None)
-    frequent = sorted(
-        (word for word, count in counts.items() if count >= config.minimum_count),
-        key=lambda word: (-counts[word], word),
-    )
-    words = [*SPECIAL_TOKENS, *frequent][: config.vocabulary_size]
-    tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
-    # A normaliser, because it travels inside tokenizer.json: text never spells a special token.
-    never = [re.escape(word) for word in ("<pad>", "<bos>", "<eos>", config.unknown_literal) if word]
-    tokenizer.normalizer = normalizers.Replace(Regex(rf"(?<!\S)({'|'.join(never)})(?!\S)"), "<unk>")
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return tokenizer
-
-
-def train_bytes(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
-    """Byte-level byte-pair encoding (Sennrich et al. 2016; bytes after GPT-2): spells every text."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=config.vocabulary_size,
-        min_frequency=config.minimum_count,
-        special_tokens=list(SPECIAL_TOKENS),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(lines, trainer)
-    return tokenizer
+            if index % every == 0:
+                yield from document.lines
+            index += 1
 
 
 def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
     """Files for AutoTokenizer, and ours beside them."""
     from transformers import PreTrainedTokenizerFast
 
-    pad, unk, bos, eos = SPECIAL_TOKENS
+    pad, unk, bos, eos = (tokenizer.id_to_token(token_id) for token_id in range(4))
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=pad,
@@ -115,6 +93,7 @@ def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
         folder / SETTINGS_FILE,
         {
             "kind": config.kind,
+            "splitting": config.splitting,
             "unknown_literal": config.unknown_literal if config.kind == "word" else None,
             "vocabulary_size": tokenizer.get_vocab_size(),
         },

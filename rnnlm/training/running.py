@@ -3,14 +3,14 @@
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
-from rnnlm.config import PipelineConfig, TrainingConfig
+from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.evaluation.scoring import nll_per_token
 from rnnlm.generation.continuing import choose_prompts, continue_prompt
@@ -18,8 +18,8 @@ from rnnlm.home import Home, digest_of, is_complete, mark_complete, read_json, w
 from rnnlm.models.building import build_model, save_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.sequences.batching import Batch, count_training_batches, training_batches
-from rnnlm.sequences.reading import SplitTokens, connect, load_split
+from rnnlm.sequences.feeding import TrainingBatches, training_loader
+from rnnlm.sequences.reading import StoredSplit, connect
 from rnnlm.sequences.statements import statement
 from rnnlm.stages import stage
 from rnnlm.tokenizers.face import load_tokenizer
@@ -30,7 +30,7 @@ from rnnlm.training.losses import exact_cross_entropy
 from rnnlm.training.optimization import make_optimizer, make_schedule
 from rnnlm.training.seeding import seed_everything
 
-STAGE_VERSION = 1
+STAGE_VERSION = 2
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # of a run's id
 
 
@@ -67,7 +67,7 @@ def name_run(config: PipelineConfig, dataset: DatasetRecord) -> str:
             "stage": STAGE_VERSION,
             "dataset": dataset.dataset_id,
             "model": config.model.model_dump(mode="json"),
-            "training": config.training.model_dump(mode="json"),
+            "training": config.training.model_dump(mode="json", exclude={"reader_processes"}),
             "versions": {name: version(name) for name in ("torch", "transformers", "numpy")},
         }
     )[:16]
@@ -85,12 +85,18 @@ def write_run(
     training = config.training
     seed_everything(training.seed, training.deterministic)
     write_json(folder / "config.json", config.model_dump(mode="json"))
-    tokens, held_out = load_split(dataset, "train"), load_split(dataset, "valid")
+    held_out = StoredSplit(dataset, "valid")
+    batches = TrainingBatches(
+        StoredSplit(dataset, "train"),
+        dataset.mode,
+        training.batch_size,
+        training.window_length,
+        training.seed,
+        range(training.epochs),
+    )
     model = build_model(config.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
     network = model.language_model
-    total_steps = training.epochs * count_training_batches(
-        tokens, dataset.mode, training.batch_size, training.window_length
-    )
+    total_steps = training.epochs * batches.batches_an_epoch
     optimizer = make_optimizer(network.to(device), training)
     plan = Plan(
         total_steps=total_steps,
@@ -113,7 +119,7 @@ def write_run(
 
         outcome = train(
             network,
-            feed(tokens, dataset, training),
+            training_loader(batches, training.reader_processes),
             exact_cross_entropy,
             optimizer,
             make_schedule(optimizer, training, total_steps),
@@ -134,14 +140,6 @@ def write_run(
     write_json(folder / "run.json", facts)
     mark_complete(folder)
     return RunRecord(**facts, folder=folder)
-
-
-def feed(tokens: SplitTokens, dataset: DatasetRecord, training: TrainingConfig) -> Iterator[Batch]:
-    """The batches of all epochs, one after the other."""
-    for epoch in range(training.epochs):
-        yield from training_batches(
-            tokens, dataset.mode, training.batch_size, training.window_length, training.seed, epoch
-        )
 
 
 def evaluation_steps(total_steps: int, count: int) -> frozenset[int]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import obtain_corpus
-from rnnlm.corpora.splits import documents, paragraphs
+from rnnlm.corpora.splits import documents, documents_in, paragraphs, stretches
 from rnnlm.home import Home
 
 SHARES = CorpusConfig(source="x", valid_share=0.2, test_share=0.2)
@@ -14,22 +14,22 @@ def store(home: Home, path: Path, text: str) -> list[tuple[str, str]]:
     path.write_bytes(text.encode())
     corpus = obtain_corpus(home, SHARES.model_copy(update={"source": str(path)}))
     found = list(documents(corpus, SHARES))
-    assert "".join(document.text for document in found) == text
+    assert "".join(document.data.decode() for document in found) == text
     data = text.encode()
     for document in found:  # each says where it lies
-        piece = document.text.encode()
+        piece = document.data
         assert data[document.byte_offset : document.byte_offset + len(piece)] == piece
-    return [(document.split, document.text) for document in found]
+    return [(document.split, document.data.decode()) for document in found]
 
 
 def test_a_paragraph_keeps_the_blank_lines_after_it() -> None:
-    lines = ["\n", "a\n", "b\n", "\n", " \n", "c\n", "\n", "d\n"]
-    assert list(paragraphs(lines)) == ["\na\nb\n\n \n", "c\n\n", "d\n"]
+    lines = [b"\n", b"a\n", b"b\n", b"\n", b" \n", b"c\n", b"\n", b"d\n"]
+    assert list(paragraphs(lines)) == [b"\na\nb\n\n \n", b"c\n\n", b"d\n"]
 
 
 def test_a_text_without_paragraphs_falls_into_blocks_of_fifty_lines() -> None:
-    lines = [f"{index}\n" for index in range(120)]
-    assert [text.count("\n") for text in paragraphs(lines)] == [50, 50, 20]
+    lines = [b"%d\n" % index for index in range(120)]
+    assert [text.count(b"\n") for text in paragraphs(lines)] == [50, 50, 20]
 
 
 def test_growth_keeps_every_document_in_its_split(home: Home, tmp_path: Path) -> None:
@@ -59,3 +59,14 @@ def test_given_splits_are_kept(home: Home, toy_folder: Path) -> None:
     corpus = obtain_corpus(home, CorpusConfig(source=str(toy_folder)))
     for document in documents(corpus, SHARES):
         assert document.source_file == f"{document.split}.txt"
+
+
+def test_stretches_cut_the_corpus_where_documents_begin(home: Home, tmp_path: Path) -> None:
+    text = "".join(f"paragraph {index}\nline\n\n" for index in range(200)) + "".join(f"{i}\n" for i in range(500))
+    (tmp_path / "text.txt").write_text(text)
+    corpus = obtain_corpus(home, SHARES.model_copy(update={"source": str(tmp_path / "text.txt")}))
+    found = list(stretches(corpus, 1000))
+    assert len(found) > 4
+    assert all(stretch.byte_count >= 1000 for stretch in found[:-1])
+    pieces = [document for stretch in found for document in documents_in(corpus, SHARES, stretch)]
+    assert pieces == list(documents(corpus, SHARES))

@@ -4,47 +4,101 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.sequences.batching import (
-    Batch,
-    count_training_batches,
-    evaluation_batches,
-    rejoined,
-    training_batches,
-)
-from rnnlm.sequences.reading import SplitTokens
+from rnnlm.sequences import batching
+from rnnlm.sequences.batching import Batch, Source, Stream, padded
+from rnnlm.sequences.cutting import TokenRows, ends
+from rnnlm.sequences.feeding import TrainingBatches, evaluation_batches
 
 
-def sentences(count: int = 57) -> SplitTokens:
+def sentences(count: int = 57) -> TokenRows:
     """Row i is <bos>, then i % 9 + 1 times the token 10 + i."""
     rows = [[2] + [10 + index] * (index % 9 + 1) for index in range(count)]
-    offsets = np.cumsum([0] + [len(row) for row in rows])
-    return SplitTokens(np.concatenate(rows).astype(np.int32), offsets)
+    return TokenRows(np.concatenate(rows).astype(np.int32), ends(np.array([len(row) for row in rows])))
 
 
-def stream(blocks: int = 5, length: int = 20) -> SplitTokens:
+def stream(blocks: int = 5, length: int = 20) -> TokenRows:
     """The numbers 10, 11, 12, … in blocks that overlap by one."""
     rows = [np.arange(10 + length * index, 10 + length * (index + 1) + 1) for index in range(blocks)]
-    return SplitTokens(np.concatenate(rows).astype(np.int32), np.arange(blocks + 1) * (length + 1))
+    return TokenRows(np.concatenate(rows).astype(np.int32), np.arange(blocks + 1) * (length + 1))
+
+
+def training_batches(
+    source: Source,
+    mode: batching.Mode,
+    batch_size: int,
+    window_length: int,
+    seed: int,
+    epoch: int,
+    rank: int = 0,
+    world_size: int = 1,
+) -> list[Batch]:
+    epochs = range(epoch, epoch + 1)
+    return list(TrainingBatches(source, mode, batch_size, window_length, seed, epochs, rank, world_size))
 
 
 def targets(batches: list[Batch]) -> list[int]:
     return sorted(int(token) for batch in batches for token in batch.target_ids.flatten() if token != 0)
 
 
-def expected(tokens: SplitTokens) -> list[int]:
-    return sorted(
-        int(token)
-        for start, end in zip(tokens.offsets, tokens.offsets[1:], strict=False)
-        for token in tokens.token_ids[start + 1 : end]
-    )
+def expected(tokens: TokenRows) -> list[int]:
+    return sorted(int(token) for row in range(len(tokens)) for token in tokens.read(row, row + 1).token_ids[1:])
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many chunks and windows of a small split."""
+    monkeypatch.setattr(batching, "CHUNK_ROWS", 5)
+    monkeypatch.setattr(batching, "WINDOW_CHUNKS", 3)
+    monkeypatch.setattr(batching, "BUCKET_BATCHES", 2)
+    monkeypatch.setattr(batching, "LANE_TOKENS", 40)
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("count", [1, 4, 15, 57, 60, 123])
+def test_many_windows_hold_every_row_once(count: int) -> None:
+    tokens = sentences(count)
+    batches = training_batches(tokens, "sentence", 4, 35, seed=3, epoch=1)
+    assert targets(batches) == expected(tokens)
+    assert [batch.input_ids.shape[0] for batch in batches].count(4) == count // 4  # only one may be smaller
+    assert len(batches) == TrainingBatches(tokens, "sentence", 4, 35, 3).batches_an_epoch
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_ranks_share_an_epoch_without_overlap_or_gap(mode: batching.Mode, world_size: int) -> None:
+    tokens = sentences() if mode == "sentence" else stream()
+    seen = [
+        target
+        for rank in range(world_size)
+        for target in targets(training_batches(tokens, mode, 4, 7, 0, 0, rank, world_size))
+    ]
+    whole = targets(training_batches(tokens, mode, 4 if mode == "sentence" else 4 * world_size, 7, 0, 0))
+    assert sorted(seen) == whole
+    assert mode == "stream" or whole == expected(tokens)
+
+
+def test_a_rank_outside_the_world_is_refused() -> None:
+    with pytest.raises(ValueError, match="rank 2"):
+        TrainingBatches(sentences(), "sentence", 4, 7, 0, rank=2, world_size=2)
+
+
+def test_batches_of_a_run_of_rows_are_as_if_padded_one_by_one() -> None:
+    rows = sentences(11)
+    for batch, first in zip(padded(rows, 4), (0, 4, 8), strict=True):
+        alone = [rows.read(row, row + 1).token_ids.tolist() for row in range(first, min(first + 4, 11))]
+        width = max(map(len, alone)) - 1
+        assert batch.input_ids.tolist() == [row[:-1] + [0] * (width - len(row) + 1) for row in alone]
+        assert batch.target_ids.tolist() == [row[1:] + [0] * (width - len(row) + 1) for row in alone]
+        assert batch.predicted_tokens == sum(len(row) - 1 for row in alone)
 
 
 def test_an_epoch_of_sentences_predicts_every_token_once() -> None:
     tokens = sentences()
-    batches = list(training_batches(tokens, "sentence", 4, 35, seed=0, epoch=0))
+    batches = training_batches(tokens, "sentence", 4, 35, seed=0, epoch=0)
     assert targets(batches) == expected(tokens)
     assert sum(batch.predicted_tokens for batch in batches) == len(expected(tokens))
-    assert len(batches) == count_training_batches(tokens, "sentence", 4, 35) == 15
+    assert len(batches) == TrainingBatches(tokens, "sentence", 4, 35, 0).batches_an_epoch == 15
     assert not any(batch.carries_state for batch in batches)
 
 
@@ -67,12 +121,13 @@ def test_the_order_is_the_seed_and_the_epoch() -> None:
     assert order(1, 0)[0] == [50, 59, 14, 32]
 
 
-def test_blocks_rejoin_to_the_stream() -> None:
-    assert rejoined(stream()).tolist() == list(range(10, 111))
+@pytest.mark.parametrize(("start", "end"), [(0, 101), (0, 1), (19, 22), (20, 21), (40, 61), (100, 101), (99, 101)])
+def test_any_part_of_the_stream_is_read_without_the_overlaps(start: int, end: int) -> None:
+    assert Stream(stream()).read(start, end).tolist() == list(range(10 + start, 10 + end))
 
 
 def test_lanes_go_on_from_window_to_window() -> None:
-    batches = list(training_batches(stream(), "stream", batch_size=3, window_length=7, seed=0, epoch=0))
+    batches = training_batches(stream(), "stream", batch_size=3, window_length=7, seed=0, epoch=0)
     assert [batch.carries_state for batch in batches] == [False] + [True] * (len(batches) - 1)
     joined = torch.cat([batch.input_ids for batch in batches], dim=1)
     assert joined.shape[0] == 3
@@ -101,13 +156,22 @@ def test_evaluation_predicts_every_token_once(batch_size: int) -> None:
 
 
 def test_a_stream_shorter_than_its_lanes_still_trains() -> None:
-    tokens = SplitTokens(np.array([2, 5, 3], dtype=np.int32), np.array([0, 3]))
-    batches = list(training_batches(tokens, "stream", 20, 35, seed=0, epoch=0))
+    tokens = TokenRows(np.array([2, 5, 3], dtype=np.int32), np.array([0, 3]))
+    batches = training_batches(tokens, "stream", 20, 35, seed=0, epoch=0)
     assert sum(batch.predicted_tokens for batch in batches) >= 1
-    assert count_training_batches(tokens, "stream", 20, 35) == 1
+    assert TrainingBatches(tokens, "stream", 20, 35, 0).batches_an_epoch == 1
 
 
 def test_padding_is_small_because_rows_of_a_length_stand_together() -> None:
-    batches = list(training_batches(sentences(2000), "sentence", 16, 35, seed=0, epoch=0))
+    batches = training_batches(sentences(2000), "sentence", 16, 35, seed=0, epoch=0)
     size = sum(batch.target_ids.numel() for batch in batches)
     assert sum(batch.predicted_tokens for batch in batches) / size > 0.95
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_windows_over_several_reads_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = training_batches(stream(30), "stream", 3, 7, seed=1, epoch=2)
+    monkeypatch.setattr(batching, "LANE_TOKENS", 1 << 20)
+    one = training_batches(stream(30), "stream", 3, 7, seed=1, epoch=2)
+    assert [batch.input_ids.tolist() for batch in several] == [batch.input_ids.tolist() for batch in one]
+    assert [batch.carries_state for batch in several] == [False] + [True] * (len(several) - 1)

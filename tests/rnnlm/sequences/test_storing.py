@@ -11,9 +11,9 @@ from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts, unigram_log_probabilities
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
-from rnnlm.sequences import storing
+from rnnlm.sequences import sharding, storing
 from rnnlm.sequences.checks import check_dataset
-from rnnlm.sequences.reading import connect, load_split, read_openings, training_counts
+from rnnlm.sequences.reading import StoredSplit, connect, read_openings, training_counts
 from rnnlm.sequences.statements import names
 from rnnlm.sequences.storing import store_sequences
 from rnnlm.tokenizers.training import train_tokenizer
@@ -96,7 +96,7 @@ def test_openings_are_words_after_bos(home: Home, tmp_path: Path) -> None:
 
 
 def test_a_split_comes_back_as_flat_ids_and_offsets(home: Home, tmp_path: Path) -> None:
-    tokens = load_split(store(home, tmp_path / "c"), "train")
+    tokens = StoredSplit(store(home, tmp_path / "c"), "train").read(0, 2)
     assert list(tokens.token_ids) == [2, 4, 5, 4, 5, 4, 3, 2, 4, 6, 3]
     assert list(tokens.offsets) == [0, 7, 11]
     assert list(tokens.predicted) == [6, 3]
@@ -124,7 +124,8 @@ def test_many_documents_in_small_batches_give_the_same_rows(
     train = "".join(f"a b c\n{'a ' * (index % 7)}\n\n" for index in range(40))
     whole = store(home, tmp_path / "c", train, mode="stream", block_length=10)
     before = rows(whole, "token_ids")
-    monkeypatch.setattr(storing, "LINES_AT_ONCE", 5)
+    monkeypatch.setattr(sharding, "SHARD_BYTES", 40)
+    monkeypatch.setattr(storing, "TOKENS_AT_ONCE", 30)
     monkeypatch.setattr(storing, "STAGE_VERSION", -1)  # another folder
     again = store(home, tmp_path / "c", train, mode="stream", block_length=10)
     assert again.dataset_id != whole.dataset_id
@@ -157,10 +158,10 @@ def test_golden_output_changes_only_with_the_stage_version(home: Home, tmp_path:
         dataset = store(home, tmp_path / "c", mode=mode, context_length=4, block_length=4)
         for split in ("train", "valid", "test"):
             digest.update(repr(rows(dataset, "token_ids", split)).encode())
-    assert (storing.STAGE_VERSION, digest.hexdigest()[:16]) == (1, "ddb76940b1b0ce4a")
+    assert (storing.STAGE_VERSION, digest.hexdigest()[:16]) == (2, "ddb76940b1b0ce4a")
 
 
 def test_a_missing_file_says_what_to_do(toy_dataset: DatasetRecord) -> None:
     toy_dataset.database.unlink()
     with pytest.raises(DatasetError, match="--force sequences"):
-        load_split(toy_dataset, "train")
+        StoredSplit(toy_dataset, "train").read(0, 1)

@@ -13,7 +13,8 @@ from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.records import TokenizerRecord
 from rnnlm.tokenizers.face import BOS, EOS, PAD, UNK, TextTokenizer, load_tokenizer
-from rnnlm.tokenizers.training import train_bytes, train_tokenizer
+from rnnlm.tokenizers.subwords import train_bpe
+from rnnlm.tokenizers.training import train_tokenizer
 
 TRAIN = "b b b c c a a <unk> <eos>\nd\n"
 
@@ -85,7 +86,7 @@ def test_an_unchanged_tokenizer_is_not_trained_again(home: Home, tmp_path: Path)
 
 
 BYTES = TextTokenizer(
-    train_bytes(iter(["the cat sees"] * 9), TokenizerConfig(kind="bpe", vocabulary_size=270)), "bpe", None
+    train_bpe(iter(["the cat sees"] * 9), TokenizerConfig(kind="bpe", vocabulary_size=270)), "bpe", None
 )
 
 

@@ -11,8 +11,8 @@ from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.errors import TrainingError
 from rnnlm.models.building import build_model
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batching import Batch, training_batches
-from rnnlm.sequences.reading import SplitTokens
+from rnnlm.sequences.batching import Batch, shuffled_batches
+from rnnlm.sequences.cutting import TokenRows
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, train
 from rnnlm.training.losses import Loss, exact_cross_entropy, summed_nll
@@ -74,9 +74,9 @@ def test_one_batch_is_overfitted() -> None:
 def test_counting_is_learnt() -> None:
     """After 4, 5, 6 comes 7: the numbers 4 … 11 in a circle, from any start, further than it was trained."""
     rows = np.concatenate([[2] + [4 + (start + step) % 8 for step in range(10)] for start in range(8)])
-    tokens = SplitTokens(rows.astype(np.int32), np.arange(9) * 11)
+    tokens = TokenRows(rows.astype(np.int32), np.arange(9) * 11)
     model = network()
-    run(model, [b for epoch in range(150) for b in training_batches(tokens, "sentence", 8, 35, 0, epoch)])
+    run(model, [b for epoch in range(150) for b in shuffled_batches(tokens, 8, 0, epoch)])
     ids = torch.tensor([[2, *(4 + step % 8 for step in range(40))]])
     predicted = model(ids)[0].argmax(dim=-1)[0, 1:]
     assert predicted.tolist() == [4 + (step + 1) % 8 for step in range(40)]

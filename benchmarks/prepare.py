@@ -1,0 +1,318 @@
+"""What the stages before training cost: speed beside `datasets.map`, memory, disk, reading, shuffling, padding.
+
+python benchmarks/prepare.py TEXT [--sizes 5 50 200] [--tokenizers word bpe …] [--only speed memory reader padding]
+
+TEXT is a plain text file; larger corpora are copies of it end to end. Sizes are millions of tokens.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
+
+from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
+from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.home import Home
+from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
+from rnnlm.sequences.batching import shuffled_batches
+from rnnlm.sequences.cutting import TokenRows, ends
+from rnnlm.sequences.feeding import TrainingBatches
+from rnnlm.sequences.reading import StoredSplit
+from rnnlm.sequences.storing import store_sequences
+from rnnlm.tokenizers.face import load_tokenizer
+from rnnlm.tokenizers.training import train_tokenizer
+
+ALL_TRAINING = {"valid_share": 0.0, "test_share": 0.0}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--sizes", type=float, nargs="+", default=[5, 50, 200])
+    parser.add_argument("--tokenizers", nargs="+", default=["word", "char", "bpe", "unigram"])
+    parser.add_argument("--only", nargs="+", default=["speed", "reader", "padding", "memory"])
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)  # HOME ACTION, in a fresh process
+    options = parser.parse_args()
+    if options.worker:
+        worker(Home(Path(options.worker[0])), options.worker[1], options.text)
+        return
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as scratch:
+        for part in options.only:
+            {"speed": speed, "reader": reader, "padding": padding, "memory": memory}[part](options, Path(scratch))
+
+
+def table(heads: list[str]) -> None:
+    print("\n| " + " | ".join(heads) + " |\n|" + "---|" * len(heads), flush=True)
+
+
+def row(*cells: object) -> None:
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def copies(text: Path, target: Path, count: int) -> Path:
+    with target.open("wb") as out:
+        for _ in range(count):
+            with text.open("rb") as source:
+                shutil.copyfileobj(source, out)
+    return target
+
+
+def corpus_of(home: Home, text: Path) -> tuple[CorpusRecord, CorpusConfig]:
+    config = CorpusConfig(source=str(text), **ALL_TRAINING)
+    return obtain_corpus(home, config), config
+
+
+def prepared(home: Home, text: Path, kind: str, **settings: object) -> tuple[DatasetRecord, float]:
+    """The dataset and the seconds that tokenizing and storing took."""
+    corpus, config = corpus_of(home, text)
+    tokenizer = train_tokenizer(home, corpus, config, TokenizerConfig(kind=kind))
+    start = time.perf_counter()
+    cut = SequencesConfig.model_validate(settings)
+    dataset = store_sequences(home, corpus, config, tokenizer, cut, required_splits=("train",), force=True)
+    return dataset, time.perf_counter() - start
+
+
+# --- speed -----------------------------------------------------------------------------------------------------
+
+
+def speed(options: argparse.Namespace, scratch: Path) -> None:
+    """End to end into DuckDB: our shards beside `datasets.map` with the same tokenizer, in turn, median of rounds."""
+    table(["tokenizer", "tokens", "ours, tokens/s", f"datasets.map(num_proc={options.processes})", "ratio"])
+    text = copies(options.text, scratch / "speed.txt", max(1, round(60e6 / options.text.stat().st_size)))
+    for kind in options.tokenizers:
+        home = Home(scratch / "speed-home")
+        corpus, config = corpus_of(home, text)
+        tokenizer = train_tokenizer(home, corpus, config, TokenizerConfig(kind=kind))
+        times: dict[str, list[float]] = {"ours": [], "theirs": []}
+        for _ in range(options.rounds):
+            dataset, seconds = prepared(home, text, kind, processes=options.processes)
+            times["ours"].append(seconds)
+            times["theirs"].append(with_datasets_map(corpus, tokenizer, options.processes, scratch))
+        tokens = dataset.predicted_tokens["train"]
+        ours, theirs = (tokens / float(np.median(times[name])) for name in ("ours", "theirs"))
+        name = kind if len(kind) < 30 else "…" + kind[-25:]
+        row(name, f"{tokens:,}", f"{ours:,.0f}", f"{theirs:,.0f}", f"{ours / theirs:.2f}")
+        shutil.rmtree(home.root)
+
+
+def with_datasets_map(corpus: CorpusRecord, tokenizer: TokenizerRecord, processes: int, scratch: Path) -> float:
+    """Seconds for the same rows by `datasets.map`, inserted into a DuckDB file through Arrow."""
+    import duckdb
+    from datasets import load_dataset
+    from transformers import AutoTokenizer
+
+    cache = scratch / "datasets-cache"
+    start = time.perf_counter()
+    fast = AutoTokenizer.from_pretrained(tokenizer.folder)
+    bos, eos = fast.bos_token_id, fast.eos_token_id
+
+    def tokenize(rows: dict[str, list[str]]) -> dict[str, list[list[int]]]:
+        found = fast(rows["text"], add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        return {"token_ids": [[bos, *ids, eos] for ids in found if ids]}
+
+    files = {"train": str(corpus.folder / "text.txt")}
+    lines = load_dataset("text", data_files=files, split="train", cache_dir=str(cache))
+    mapped = lines.map(tokenize, batched=True, num_proc=processes, remove_columns=["text"], load_from_cache_file=False)
+    target = scratch / "theirs.duckdb"
+    with duckdb.connect(str(target)) as connection:
+        connection.execute("create table sequences (token_ids usmallint[])")
+        for batch in mapped.with_format("arrow").iter(batch_size=100_000):
+            connection.register("incoming", batch)
+            connection.execute("insert into sequences select token_ids from incoming")
+    seconds = time.perf_counter() - start
+    target.unlink()
+    shutil.rmtree(cache)
+    return seconds
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
+
+
+def reader(options: argparse.Namespace, scratch: Path) -> None:
+    """Shuffled batches as tensors, on one core; how random their order is; what a token takes on disk."""
+    import torch
+
+    torch.set_num_threads(1)
+    os.sched_setaffinity(0, {0})
+    table(["mode", "tokens", "batch", "tokens/s on one core", "rank correlation, 20 epochs", "padding", "bytes/token"])
+    size = options.sizes[0] if len(options.sizes) == 1 else 20
+    text = copies(options.text, scratch / "reader.txt", max(1, round(size * 5.4e6 / options.text.stat().st_size)))
+    for mode in ("sentence", "stream"):
+        home = Home(scratch / f"reader-{mode}")
+        os.sched_setaffinity(0, set(range(os.cpu_count() or 1)))
+        dataset, _ = prepared(home, text, "word", mode=mode)
+        os.sched_setaffinity(0, {0})
+        source = StoredSplit(dataset, "train")
+        for batch_size in (32, 128):
+            start, seen, cells = time.perf_counter(), 0, 0
+            for batch in TrainingBatches(source, mode, batch_size, 35, seed=0):
+                seen += batch.predicted_tokens
+                cells += batch.target_ids.numel()
+            rate = seen / (time.perf_counter() - start)
+            rank = rank_correlations(len(source), batch_size) if mode == "sentence" else "in order"
+            source.close()
+            per_token = bytes_a_token(dataset)
+            row(mode, f"{seen:,}", batch_size, f"{rate:,.0f}", rank, f"{1 - seen / cells:.2%}", f"{per_token:.2f}")
+    os.sched_setaffinity(0, set(range(os.cpu_count() or 1)))
+
+
+def rank_correlations(rows: int, batch_size: int, epochs: int = 20) -> str:
+    """Spearman's, over some epochs: between a row's place in the file and in the epoch's order. 0 is random.
+
+    Windows draw their chunks at random, so it varies about 0 with a deviation of 1 / sqrt(chunks); a full shuffle's
+    would be 1 / sqrt(rows).
+    """
+    found = []
+    for epoch in range(epochs):
+        batches = shuffled_batches(Numbered(rows), batch_size, 0, epoch)
+        order = np.concatenate([batch.target_ids[:, 0].numpy() for batch in batches])
+        found.append(np.corrcoef(order, np.arange(rows))[0, 1])
+    return f"{np.mean(found):+.3f} ± {np.std(found):.3f}"
+
+
+class Numbered:
+    """Rows that hold nothing but their own number."""
+
+    def __init__(self, rows: int) -> None:
+        self.predicted_count = rows
+
+    def __len__(self) -> int:
+        return self.predicted_count
+
+    def read(self, first: int, last: int) -> TokenRows:
+        numbers = np.repeat(np.arange(first, last), 2)
+        return TokenRows(numbers.astype(np.int32), ends(np.full(last - first, 2)))
+
+
+def bytes_a_token(dataset: DatasetRecord) -> float:
+    """Bytes of the dataset file beyond those of a file with the same tables and no sequences, per stored token."""
+    import duckdb
+
+    with duckdb.connect(str(dataset.database), read_only=True) as connection:
+        blocks = connection.execute(
+            "select count(distinct block_id) from pragma_storage_info('shifted_sequences') where block_id >= 0"
+        ).fetchone()[0]
+        extra = connection.execute(
+            "select count(distinct block) from (select unnest(additional_block_ids) as block "
+            "from pragma_storage_info('shifted_sequences'))"
+        ).fetchone()[0]
+        tokens = connection.execute("select sum(len(token_ids)) from shifted_sequences").fetchone()[0]
+        size = connection.execute("select block_size from pragma_database_size()").fetchone()[0]
+    return float((blocks + extra) * size / tokens)
+
+
+def padding(options: argparse.Namespace, scratch: Path) -> None:
+    """Share of padding in the batches of the text itself."""
+    table(["text", "batch", "padding"])
+    home = Home(scratch / "padding")
+    dataset, _ = prepared(home, options.text, "word")
+    source = StoredSplit(dataset, "train")
+    for batch_size in (16, 32, 64, 128):
+        batches = list(TrainingBatches(source, "sentence", batch_size, 35, seed=0))
+        cells = sum(batch.target_ids.numel() for batch in batches)
+        row(options.text.name, batch_size, f"{1 - sum(batch.predicted_tokens for batch in batches) / cells:.2%}")
+    source.close()
+
+
+# --- memory ----------------------------------------------------------------------------------------------------
+
+
+def memory(options: argparse.Namespace, scratch: Path) -> None:
+    """Peak proportional set size over all processes, each action in a fresh process."""
+    heads = ["million tokens", "vocabulary, MiB", "prepare, MiB", "read sentences, MiB", "read stream, MiB"]
+    table([*heads, "prepare, tokens/s"])
+    for size in options.sizes:
+        text = copies(options.text, scratch / "memory.txt", max(1, round(size * 5.4e6 / options.text.stat().st_size)))
+        home = Home(scratch / "memory-home")
+        corpus_of(home, text)
+        peaks, seconds = {}, {}
+        for action in ("tokenizer", "prepare", "read", "prepare-stream", "read-stream"):
+            peaks[action], seconds[action], output = measured(home, action, text)
+        row(
+            f"{int(output) / 1e6:.0f}",
+            *(f"{peaks[action]:.0f}" for action in ("tokenizer", "prepare", "read", "read-stream")),
+            f"{int(output) / seconds['prepare']:,.0f}",
+        )
+        shutil.rmtree(home.root)
+
+
+def measured(home: Home, action: str, text: Path) -> tuple[float, float, str]:
+    """(peak MiB over the process tree, seconds, what it printed) of a fresh process."""
+    command = [sys.executable, __file__, str(text), "--worker", str(home.root), action]
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    peak = 0.0
+    finished = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not finished.wait(0.2):
+            peak = max(peak, sum(map(proportional_set_size, tree(process.pid))))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    output, _ = process.communicate()
+    finished.set()
+    watcher.join()
+    if process.returncode:
+        sys.exit(f"{action} failed")
+    return peak, time.perf_counter() - start, output.strip()
+
+
+def tree(root: int) -> list[int]:
+    """A process and all below it."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found = [root]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
+
+
+def proportional_set_size(pid: int) -> float:
+    """MiB; pages shared by n processes count for 1/n in each."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    return 0.0
+
+
+def worker(home: Home, action: str, text: Path) -> None:
+    """One action in this process; prints the number of tokens."""
+    corpus, config = corpus_of(home, text)
+    tokenizer = train_tokenizer(home, corpus, config, TokenizerConfig())
+    if action == "tokenizer":
+        print(load_tokenizer(tokenizer.folder).vocabulary_size)
+        return
+    mode = "stream" if action.endswith("-stream") else "sentence"
+    cut = SequencesConfig(mode=mode)
+    dataset = store_sequences(home, corpus, config, tokenizer, cut, required_splits=("train",))
+    if action.startswith("read"):
+        for _ in TrainingBatches(StoredSplit(dataset, "train"), mode, 32, 35, seed=0):
+            pass
+    print(dataset.predicted_tokens["train"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""Tokenizing in parallel processes: the corpus in shards, each a few Parquet files, none made twice."""
+
+import logging
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.corpora.splits import Document, Stretch, documents_in, stretches
+from rnnlm.home import atomic_file
+from rnnlm.records import SPLITS, CorpusRecord, Split
+from rnnlm.sequences.cutting import TokenRows, ends, rows_of, running_text, sentences
+from rnnlm.tokenizers.face import UNK, TextTokenizer, load_tokenizer
+
+logger = logging.getLogger(__name__)
+SHARD_BYTES = 4 << 20  # of text: about a million tokens
+BYTES_WORTH_A_PROCESS = 16 << 20  # starting one takes a second or two
+LOG_EVERY_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One stretch of the corpus and the files its tokens go to."""
+
+    folder: Path
+    number: int
+    stretch: Stretch
+
+    @property
+    def documents(self) -> Path:
+        """The marker, too: written last, so where it lies the shard is done."""
+        return self.folder / f"{self.number:06d}.documents.parquet"
+
+    def rows(self, split: Split) -> Path:
+        return self.folder / f"{self.number:06d}.{split}.parquet"
+
+
+@dataclass(frozen=True)
+class ShardMaker:
+    """All that making a shard needs; it travels to other processes."""
+
+    corpus: CorpusRecord
+    corpus_config: CorpusConfig
+    config: SequencesConfig
+    tokenizer_folder: Path
+
+    def __call__(self, shard: Shard) -> int:
+        """Tokenize the shard and write its files. Returns the number of predicted tokens."""
+        face = loaded(self.tokenizer_folder)
+        found = list(documents_in(self.corpus, self.corpus_config, shard.stretch))
+        texts = [document.lines for document in found]
+        lines = rows_of(face.encode_lines([line for document in texts for line in document]))
+        facts = describe(found, texts, lines, face, self.config)
+        split_of_line = np.repeat([SPLITS.index(document.split) for document in found], facts["line_count"])
+        for index, split in enumerate(SPLITS):
+            part = lines.take(np.flatnonzero(split_of_line == index))
+            write_rows(shard.rows(split), cut(part, self.config), face)
+        with atomic_file(shard.documents) as partial:
+            pq.write_table(pa.table(facts), partial)
+        return int(sum(facts["predicted_tokens"]))
+
+
+def cut(lines: TokenRows, config: SequencesConfig) -> TokenRows:
+    """Rows as they will be stored; of a stream, which goes on from shard to shard, the running text."""
+    if config.mode == "sentence":
+        return sentences(lines, config.context_length)
+    text = running_text(lines)
+    return TokenRows(text, np.array([0, len(text)], np.int64))
+
+
+def describe(
+    found: list[Document], texts: list[list[str]], lines: TokenRows, face: TextTokenizer, config: SequencesConfig
+) -> dict[str, list[Any]]:
+    """Columns of the table `documents`: where each lies, its digest, and what its unknown words cost."""
+    line_counts = [len(document) for document in texts]
+    first_lines = ends(np.array(line_counts, np.int64))
+    # A line's predicted tokens are its own and <eos>; in sentence mode a blank line is no sentence.
+    predicted = lines.lengths + 1 if config.mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
+    total = ends(predicted)
+    unknown_tokens, unknown_bytes = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
+    for line in lines_with_losses(lines, face):
+        index = int(np.searchsorted(first_lines, line, side="right")) - 1
+        text = texts[index][line - int(first_lines[index])]
+        words = face.unknown_words(text)
+        unknown_tokens[index] += len(words)
+        unknown_bytes[index] += sum(map(utf8_bytes, words)) + utf8_bytes(face.dropped_text(text))
+    return {
+        "split": [document.split for document in found],
+        "source_file": [document.source_file for document in found],
+        "byte_offset": [document.byte_offset for document in found],
+        "byte_count": [len(document.data) for document in found],
+        "line_count": line_counts,
+        "sha256": [document.sha256 for document in found],
+        "predicted_tokens": (total[first_lines[1:]] - total[first_lines[:-1]]).tolist(),
+        "unknown_tokens": unknown_tokens.tolist(),
+        "unknown_bytes": unknown_bytes.tolist(),
+    }
+
+
+def lines_with_losses(lines: TokenRows, face: TextTokenizer) -> list[int]:
+    """The lines that the tokenizer could not spell completely."""
+    if face.drops_text:
+        return list(range(len(lines)))
+    unknown = np.flatnonzero(lines.token_ids == UNK)
+    found: list[int] = np.unique(np.searchsorted(lines.offsets, unknown, side="right") - 1).tolist()
+    return found
+
+
+def utf8_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def write_rows(path: Path, rows: TokenRows, face: TextTokenizer) -> None:
+    with atomic_file(path) as partial:
+        pq.write_table(pa.table({"token_ids": arrow_rows(rows, face.vocabulary_size)}), partial, compression="zstd")
+
+
+def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
+    """Rows as an Arrow list array of the narrowest type that holds every id."""
+    narrow = np.uint16 if vocabulary_size <= 1 << 16 else np.uint32
+    offset_type = np.int32 if rows.offsets[-1] < 1 << 31 else np.int64
+    lists = pa.ListArray if offset_type is np.int32 else pa.LargeListArray
+    return lists.from_arrays(pa.array(rows.offsets.astype(offset_type)), pa.array(rows.token_ids.astype(narrow)))
+
+
+def tokenize_shards(
+    folder: Path, corpus: CorpusRecord, corpus_config: CorpusConfig, config: SequencesConfig, tokenizer_folder: Path
+) -> list[Shard]:
+    """All shards of the corpus, in its order, tokenized. Those whose files are there are left as they are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    make = ShardMaker(corpus, corpus_config, config, tokenizer_folder)
+    shards: list[Shard] = []
+    progress = ShardProgress()
+    with executor(corpus.corpus_bytes, config.processes) as submit:
+        waiting: list[Future[int]] = []
+        for number, stretch in enumerate(stretches(corpus, SHARD_BYTES)):
+            shards.append(Shard(folder, number, stretch))
+            if not shards[-1].documents.exists():
+                waiting.append(submit(make, shards[-1]))
+            while len(waiting) > 2 * (os.cpu_count() or 1):  # a plan ahead of the work is enough
+                progress.done(waiting.pop(0).result())
+        for future in waiting:
+            progress.done(future.result())
+    return shards
+
+
+Submit = Callable[[ShardMaker, Shard], "Future[int]"]
+
+
+@contextmanager
+def executor(corpus_bytes: int, processes: int | None) -> Iterator[Submit]:
+    """A way to have shards made: in other processes, or in this one where those would not pay."""
+    count = min(processes or os.cpu_count() or 1, -(-corpus_bytes // BYTES_WORTH_A_PROCESS))
+    if count <= 1:
+
+        def at_once(make: ShardMaker, shard: Shard) -> Future[int]:
+            future: Future[int] = Future()
+            future.set_result(make(shard))
+            return future
+
+        yield at_once
+        return
+    # Spawned, not forked: the caller may have threads, and a fork would copy their locks.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=end_with_the_parent)
+    try:
+        yield lambda make, shard: pool.submit(make, shard)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def end_with_the_parent() -> None:
+    """A process whose parent was killed ends too, instead of waiting for work for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+_LOADED: dict[Path, TextTokenizer] = {}
+
+
+def loaded(folder: Path) -> TextTokenizer:
+    """The tokenizer, read once a process."""
+    if folder not in _LOADED:
+        _LOADED.clear()
+        _LOADED[folder] = load_tokenizer(folder)
+    return _LOADED[folder]
+
+
+class ShardProgress:
+    """A log line every few seconds: how many tokens are through, and how fast."""
+
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+        self.next_line = self.start + LOG_EVERY_SECONDS
+        self.shards = self.tokens = 0
+
+    def done(self, tokens: int) -> None:
+        self.shards += 1
+        self.tokens += tokens
+        now = time.monotonic()
+        if now >= self.next_line:
+            self.next_line = now + LOG_EVERY_SECONDS
+            speed = self.tokens / (now - self.start)
+            logger.info(
+                "sequences: %d shards, %s tokens, %s tokens/s", self.shards, f"{self.tokens:,}", f"{speed:,.0f}"
+            )

@@ -1,0 +1,53 @@
+"""bpe and unigram: pieces of bytes, so that every text can be spelled and comes back exactly."""
+
+import json
+from collections.abc import Iterator
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from rnnlm.config import TokenizerConfig
+from rnnlm.tokenizers.face import SPECIAL_TOKENS
+
+UNREACHABLE = -1e6  # log-probability of a special token's spelling: any spelling by bytes is likelier
+
+
+def train_bpe(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
+    """Byte-pair encoding (Sennrich et al. 2016) over bytes (Radford et al. 2019)."""
+    tokenizer = over_bytes(Tokenizer(models.BPE()))
+    trainer = trainers.BpeTrainer(
+        vocab_size=config.vocabulary_size,
+        min_frequency=config.minimum_count,
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(lines, trainer)
+    return tokenizer
+
+
+def train_unigram(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
+    """Unigram language model over pieces (Kudo 2018), over bytes."""
+    tokenizer = over_bytes(Tokenizer(models.Unigram()))
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.UnigramTrainer(
+        vocab_size=config.vocabulary_size,
+        special_tokens=list(SPECIAL_TOKENS),
+        unk_token="<unk>",
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(lines, trainer)
+    saved = json.loads(tokenizer.to_str())
+    pieces = [[piece, UNREACHABLE if piece in SPECIAL_TOKENS else score] for piece, score in saved["model"]["vocab"]]
+    # The trainer may drop a byte that the text lacks; other text may hold it.
+    known = {piece for piece, _ in pieces}
+    rarest = min(score for piece, score in pieces if score > UNREACHABLE)
+    pieces += [[byte, rarest - 1.0] for byte in alphabet if byte not in known]
+    saved["model"]["vocab"] = pieces
+    return Tokenizer.from_str(json.dumps(saved))
+
+
+def over_bytes(tokenizer: Tokenizer) -> Tokenizer:
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer

@@ -1,0 +1,89 @@
+"""char and word: a vocabulary is a list of what the training text holds, the most frequent first."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from rnnlm.config import TokenizerConfig
+from rnnlm.tokenizers.face import SPECIAL_TOKENS
+
+logger = logging.getLogger(__name__)
+MAXIMUM_DISTINCT = 2_000_000  # different words counted at once: about 250 MB
+WHITE_SPACE = r"[\s\x1c-\x1f]"  # Python's str.split, in the library's regular expressions
+PUNCTUATION = r"\w+|[^\w\s]"  # runs of letters and digits, and every other sign by itself
+TEXTBOOK = r"\b[a-zA-Z0-9]+\b|[.]"  # the textbook's words: everything else is lost
+COUNTED_AT_ONCE = 10_000  # lines
+
+
+def train_characters(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+    """One id a character."""
+    tokenizer = Tokenizer(models.WordLevel({}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)|\n"), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line)
+    return with_vocabulary(tokenizer, counts, config)
+
+
+def train_words(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+    """One id a word; what a word is, `splitting` says."""
+    tokenizer = Tokenizer(models.WordLevel({}, unk_token="<unk>"))
+    literal = re.escape(config.unknown_literal) if config.unknown_literal else None
+    if config.splitting == "whitespace":
+        # A normaliser, because it travels inside tokenizer.json: text never spells a special token.
+        never = "|".join([*map(re.escape, ("<pad>", "<bos>", "<eos>")), *([literal] if literal else [])])
+        spelled = Regex(rf"(?:(?<=^)|(?<={WHITE_SPACE}))(?:{never})(?:(?=$)|(?={WHITE_SPACE}))")
+        tokenizer.normalizer = normalizers.Replace(spelled, "<unk>")
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(rf"{WHITE_SPACE}+"), "removed")
+        words: Iterable[list[str]] = (line.split() for line in lines)
+    else:
+        pattern = PUNCTUATION if config.splitting == "punctuation" else TEXTBOOK
+        if literal:
+            # The corpus's own literal stays one word, whatever the pattern makes of its signs.
+            pattern = rf"(?<!\S){literal}(?!\S)|{pattern}"
+            if config.unknown_literal != "<unk>":
+                tokenizer.normalizer = normalizers.Replace(Regex(rf"(?<!\S){literal}(?!\S)"), "<unk>")
+                pattern = rf"(?<!\S)<unk>(?!\S)|{pattern}"
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
+        words = library_words(tokenizer, lines)
+    counts = count_words(words)
+    counts.pop(str(config.unknown_literal), None)
+    return with_vocabulary(tokenizer, counts, config)
+
+
+def library_words(tokenizer: Tokenizer, lines: Iterable[str]) -> Iterator[list[str]]:
+    for line in lines:
+        yield [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(line)]
+
+
+def count_words(words: Iterable[list[str]]) -> Counter[str]:
+    """How often each word occurs. Beyond MAXIMUM_DISTINCT different ones the rarest are forgotten.
+
+    Lossy counting (Manku and Motwani 2002): a word may be counted short by at most the floor reached, so
+    what is frequent is kept and memory stays bounded however large the corpus.
+    """
+    counts: Counter[str] = Counter()
+    floor = 0
+    for line in words:
+        counts.update(line)
+        while len(counts) > MAXIMUM_DISTINCT:
+            floor += 1
+            for word in [word for word, count in counts.items() if count <= floor]:
+                del counts[word]
+            logger.warning("more than %s different words: those seen at most %d times forgotten", "2 million", floor)
+    return counts
+
+
+def with_vocabulary(tokenizer: Tokenizer, counts: Counter[str], config: TokenizerConfig) -> Tokenizer:
+    """Ids by falling count, ties by spelling, after the four special tokens."""
+    for token in SPECIAL_TOKENS:
+        counts.pop(token, None)
+    frequent = (word for word, count in counts.items() if count >= config.minimum_count)
+    ordered = sorted(frequent, key=lambda word: (-counts[word], word))
+    words = [*SPECIAL_TOKENS, *ordered][: config.vocabulary_size]
+    tokenizer.model = models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>")
+    return tokenizer

@@ -6,6 +6,7 @@ from rnnlm import reports
 from rnnlm.config import PipelineConfig
 from rnnlm.records import PreparedRecord
 from tasks.check_sequences import check_sequences
+from tasks.describe_sequences import describe_sequences
 from tasks.download_corpus import download_corpus
 from tasks.publish_markdown import publish_markdown
 from tasks.store_sequences import store_sequences
@@ -22,8 +23,9 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     publish_markdown("tokenizer", reports.tokenizer_report(tokenizer))
 
     dataset = store_sequences(corpus, config.corpus, tokenizer, config.sequences, force="sequences" in config.force)
-    checks = check_sequences(dataset)
+    checks = check_sequences(dataset, config.sequences)
     publish_markdown("sequences", reports.sequences_report(dataset, checks))
+    publish_markdown("description", describe_sequences(dataset, force="sequences" in config.force))
     return PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset)
 
 

@@ -61,19 +61,27 @@ class SequencesConfig(Section):
     mode: Literal["sentence", "stream"] = "sentence"
     context_length: int = Field(64, ge=1, le=65_536)  # predicted tokens a row at most, sentence mode
     block_length: int = Field(512, ge=2, le=1_048_576)  # predicted tokens a stored row, stream mode
+    maximum_leakage: float = Field(1.0, ge=0.0, le=1.0)  # share of a held-out split found in training text; 1: any
     processes: int | None = Field(None, ge=1, le=1_024)  # that tokenize; None: one a CPU core. Changes no result
     memory_mebibytes: int = Field(512, ge=64, le=1_048_576)  # DuckDB's memory_limit. Changes no result
 
 
 class ModelConfig(Section):
     hidden_size: int = Field(128, ge=1, le=16_384)
-    embedding_size: int | None = Field(None, ge=1, le=16_384)  # None: hidden_size
+    input: Literal["embedding", "one-hot"] = "embedding"  # one-hot: the embedding is the identity and stays it
+    embedding_size: int | None = Field(None, ge=1, le=16_384)  # None: hidden_size; one-hot: the vocabulary
     layers: int = Field(1, ge=1, le=64)
     nonlinearity: Literal["tanh", "relu"] = "tanh"
     recurrent_initialization: Literal["xavier", "orthogonal", "identity"] = "orthogonal"  # of U
     tie_embeddings: bool = False  # the head's matrix is the embedding's
     head_bias: Literal["zero", "unigram"] = "unigram"  # unigram: log training frequencies
     backend: Literal["fused", "loop"] = "fused"  # the same function: kernel, or readable Python
+
+    @model_validator(mode="after")
+    def one_hot_is_fixed(self) -> "ModelConfig":
+        if self.input == "one-hot" and (self.tie_embeddings or self.embedding_size is not None):
+            raise ValueError("input=one-hot needs tie_embeddings=false and no embedding_size: both follow from it")
+        return self
 
     @model_validator(mode="after")
     def tied_sizes_agree(self) -> "ModelConfig":

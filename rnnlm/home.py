@@ -44,6 +44,10 @@ class Home:
         return self.root / "shards"
 
     @property
+    def descriptions(self) -> Path:
+        return self.root / "descriptions"
+
+    @property
     def runs(self) -> Path:
         return self.root / "runs"
 

@@ -1,6 +1,7 @@
 """What people read about a run: markdown for the Prefect UI, rows of tables, the summary on the terminal."""
 
 import base64
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rnnlm.records import (
 )
 
 Rows = list[tuple[str, object]]
+LETTERS = re.compile(r"[^\W\d]")
 
 
 def facts(title: str, record: StageRecord, rows: Rows) -> str:
@@ -132,15 +134,16 @@ def model_row(version: ModelVersion) -> dict[str, Any]:
 
 
 def columns(rows: list[dict[str, Any]]) -> list[str]:
-    """Lines of a table for the terminal: a heading, then the rows, numbers aligned to the right."""
+    """Lines of a table for the terminal: a heading, then the rows; the first column and text to the left."""
     heads = list(rows[0])
+    left = {head for head in heads if head == heads[0] or any(LETTERS.match(str(row[head])) for row in rows)}
     widths = [max(len(head), *(len(str(row[head])) for row in rows)) for head in heads]
     lines = [heads, *([str(row[head]) for head in heads] for row in rows)]
     return [
         "  ".join(
-            cell.ljust(width) if index == 0 else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
+            cell.ljust(width) if head in left else cell.rjust(width)
+            for head, cell, width in zip(heads, line, widths, strict=True)
+        ).rstrip()
         for line in lines
     ]
 

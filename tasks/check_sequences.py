@@ -1,13 +1,16 @@
-"""The data tests of sql/checks, run on a dataset."""
+"""The data tests of sql/checks, run on a dataset, and that its held-out splits are not training text."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from rnnlm.config import SequencesConfig
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.checks import check_dataset
+from rnnlm.sequences.describing import check_leakage
 
 
 @task(task_run_name="check-{dataset.dataset_id}", cache_policy=NO_CACHE)
-def check_sequences(dataset: DatasetRecord) -> list[str]:
-    """Names of the checks passed; DatasetError where one returned a row."""
-    return check_dataset(dataset)
+def check_sequences(dataset: DatasetRecord, config: SequencesConfig) -> list[str]:
+    """Names of the checks passed; DatasetError where one returned a row or too much has leaked."""
+    leaked_share = check_leakage(dataset, config.maximum_leakage)
+    return [*check_dataset(dataset), f"leakage at most {leaked_share:.1%}"]

@@ -5,23 +5,36 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from transformers.utils.logging import disable_progress_bar
 
 from rnnlm.config import ModelConfig
-from rnnlm.errors import ModelError
+from rnnlm.errors import ConfigError, ModelError
 from rnnlm.models.hugging_face import ElmanConfig, ElmanForCausalLM
 from rnnlm.models.initialization import initialize
+
+ONE_HOT_VOCABULARY = 4_096  # ids at most: their embedding is a square matrix
 
 
 def build_model(
     config: ModelConfig, vocabulary_size: int, seed: int, log_unigram: np.ndarray | None = None
 ) -> ElmanForCausalLM:
-    """A fresh model on the CPU. log_unigram: (V,) natural logarithms, used where head_bias is `unigram`."""
+    """A fresh model on the CPU. log_unigram: (V,) natural logarithms, used where head_bias is `unigram`.
+
+    ConfigError for one-hot input with a vocabulary that needs millions of weights for it.
+    """
+    one_hot = config.input == "one-hot"
+    if one_hot and vocabulary_size > ONE_HOT_VOCABULARY:
+        raise ConfigError(
+            f"model.input=one-hot: the vocabulary has {vocabulary_size:,} ids, "
+            f"expected at most {ONE_HOT_VOCABULARY:,};\n"
+            "use tokenizer.kind=char, or model.input=embedding"
+        )
     model = ElmanForCausalLM(
         ElmanConfig(
             vocab_size=vocabulary_size,
             hidden_size=config.hidden_size,
-            embedding_size=config.embedding_size,
+            embedding_size=vocabulary_size if one_hot else config.embedding_size,
             num_hidden_layers=config.layers,
             nonlinearity=config.nonlinearity,
             backend=config.backend,
@@ -30,7 +43,17 @@ def build_model(
     )
     bias = torch.from_numpy(log_unigram) if config.head_bias == "unigram" and log_unigram is not None else None
     initialize(model.language_model, config.recurrent_initialization, torch.Generator().manual_seed(seed), bias)
+    if one_hot:
+        set_one_hot(model.language_model.embedding)
     return model
+
+
+@torch.no_grad()
+def set_one_hot(embedding: nn.Embedding) -> None:
+    """Token i becomes the i-th unit vector, `<pad>` zero, and training leaves it so."""
+    nn.init.eye_(embedding.weight)
+    embedding.weight[embedding.padding_idx] = 0.0
+    embedding.weight.requires_grad_(False)
 
 
 def load_model(folder: Path, device: str = "cpu") -> ElmanForCausalLM:

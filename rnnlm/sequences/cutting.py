@@ -1,6 +1,7 @@
 """Two ways to cut a corpus into rows of token ids: by sentence, or as one running stream."""
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class TokenRows:
 def rows_of(lines: list[list[int]]) -> TokenRows:
     """Lists as rows."""
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
-    token_ids = np.fromiter((token_id for line in lines for token_id in line), np.int32, int(lengths.sum()))
+    token_ids = np.fromiter(chain.from_iterable(lines), np.int32, int(lengths.sum()))
     return TokenRows(token_ids, ends(lengths))
 
 

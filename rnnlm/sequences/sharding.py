@@ -123,7 +123,7 @@ def utf8_bytes(text: str) -> int:
 
 def write_rows(path: Path, rows: TokenRows, face: TextTokenizer) -> None:
     with atomic_file(path) as partial:
-        pq.write_table(pa.table({"token_ids": arrow_rows(rows, face.vocabulary_size)}), partial, compression="zstd")
+        pq.write_table(pa.table({"token_ids": arrow_rows(rows, face.vocabulary_size)}), partial, compression="lz4")
 
 
 def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 
 from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home, digest_of, read_json, write_json, write_once
+from rnnlm.home import Home, digest_of, write_json, write_once
 from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
 from rnnlm.sequences.cutting import StreamCutter, TokenRows, joined
+from rnnlm.sequences.finding import record_of
 from rnnlm.sequences.reading import rows_from_arrow
 from rnnlm.sequences.sharding import Shard, arrow_rows, tokenize_shards
 from rnnlm.sequences.statements import statement
@@ -74,6 +75,8 @@ def store_sequences(
                     f"or raise corpus.{'valid' if split == 'train' else split}_share where one text is split"
                 )
         facts = {
+            "corpus_name": corpus.name,
+            "corpus_digest": corpus.digest,
             "mode": config.mode,
             "vocabulary_size": face.vocabulary_size,
             "predicted_tokens": predicted,
@@ -83,14 +86,8 @@ def store_sequences(
 
     skipped = write_once(home, folder, build, force=force)
     shutil.rmtree(shard_folder, ignore_errors=True)
-    return DatasetRecord(
-        dataset_id=dataset_id,
-        folder=folder,
-        corpus_name=corpus.name,
-        corpus_digest=corpus.digest,
-        skipped=skipped,
-        **read_json(folder / "dataset.json"),
-    )
+    # The same text may be known by another name now.
+    return record_of(folder).model_copy(update={"corpus_name": corpus.name, "skipped": skipped})
 
 
 def new_database(folder: Path, config: SequencesConfig) -> duckdb.DuckDBPyConnection:

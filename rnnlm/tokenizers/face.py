@@ -13,6 +13,7 @@ SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
 PAD, UNK, BOS, EOS = range(4)  # their ids, in every tokenizer of ours
 NEVER_FROM_TEXT = frozenset((PAD, BOS, EOS))
 SETTINGS_FILE = "rnnlm_tokenizer.json"  # what tokenizer.json cannot say: kind, splitting, unknown_literal
+ANY_CHARACTER, WORD = re.compile("(?s:.)"), re.compile(r"\S+")
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: not encodable as UTF-8
 
 
@@ -43,16 +44,16 @@ class TextTokenizer:
         return self._tokenizer.get_vocab_size()
 
     def encode(self, line: str) -> list[int]:
-        return self.encode_lines([line])[0]
+        return self.encode_lines([LONE_SURROGATE.sub("\ufffd", line)])[0]
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
+        """Of many lines at once, which must be encodable as UTF-8."""
         if self._words is not None:
             get = self._words.get
             if self.kind == "char":
                 return [[get(character, UNK) for character in line] for line in lines]
             return [[get(word, UNK) for word in line.split()] for line in lines]
-        texts = [LONE_SURROGATE.sub("\ufffd", line) for line in lines]
-        found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+        found = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(lines, add_special_tokens=False)]
         return [ids if NEVER_FROM_TEXT.isdisjoint(ids) else unspecial(ids) for ids in found]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -69,16 +70,17 @@ class TextTokenizer:
 
     def spans(self, line: str) -> list[tuple[int, int, int]]:
         """(id, start, end) of each token: the characters of the line that it stands for."""
+        if self._words is not None:
+            pattern = ANY_CHARACTER if self.kind == "char" else WORD
+            found = ((match.group(), *match.span()) for match in pattern.finditer(line))
+            return [(self._words.get(piece, UNK), start, end) for piece, start, end in found]
         encoding = self._tokenizer.encode(LONE_SURROGATE.sub("\ufffd", line), add_special_tokens=False)
         ids = unspecial(encoding.ids)
         return [(token_id, start, end) for token_id, (start, end) in zip(ids, encoding.offsets, strict=True)]
 
     def unknown_words(self, line: str) -> list[str]:
         """What of the line became `<unk>`. The literal the corpus itself uses for that is not among it."""
-        if self._words is not None:
-            words = [word for word in (line if self.kind == "char" else line.split()) if word not in self._words]
-        else:
-            words = [line[start:end] for token_id, start, end in self.spans(line) if token_id == UNK]
+        words = (line[start:end] for token_id, start, end in self.spans(line) if token_id == UNK)
         return [word for word in words if word != self.unknown_literal]
 
     def dropped_text(self, line: str) -> str:

@@ -6,11 +6,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from rnnlm.config import ModelConfig
-from rnnlm.errors import ModelError
+from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.errors import ConfigError, ModelError
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.models.building import build_model, load_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.training.losses import exact_cross_entropy
+from rnnlm.training.optimization import make_optimizer
 
 
 def model(**settings: object) -> ElmanForCausalLM:
@@ -115,3 +117,23 @@ def test_damaged_and_missing_weights_are_told(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_model(tmp_path)
+
+
+def test_one_hot_input_is_the_identity_and_stays_it() -> None:
+    built = model(input="one-hot").language_model
+    one_hot = torch.eye(30)
+    one_hot[0] = 0.0
+    built.embedding.weight.data.copy_(one_hot)  # model() has scaled all weights
+    optimizer = make_optimizer(built, TrainingConfig(weight_decay=0.1))
+    hidden, _ = built.hidden(torch.tensor([[2, 5, 7]]))
+    exact_cross_entropy(built, hidden, torch.tensor([[5, 7, 3]])).backward()
+    before = built.stack.cells[0].W.clone()
+    optimizer.step()
+    assert torch.equal(built.embedding.weight, one_hot)
+    assert not torch.equal(built.stack.cells[0].W, before)
+    assert built.stack.cells[0].W.shape == (30, 12)  # row i is what token i adds to the hidden state
+
+
+def test_one_hot_input_of_a_large_vocabulary_is_refused() -> None:
+    with pytest.raises(ConfigError, match="one-hot: the vocabulary has 5,000 ids"):
+        build_model(ModelConfig(input="one-hot"), 5_000, seed=0)

@@ -1,20 +1,28 @@
 """Text ↔ ids: learnt from the training split alone, special tokens never from text, the same after a reload."""
 
+import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from rnnlm.config import CorpusConfig, TokenizerConfig
+from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.sources import obtain_corpus
 from rnnlm.errors import ModelError
+from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
 from rnnlm.records import TokenizerRecord
+from rnnlm.sequences.storing import store_sequences
+from rnnlm.tokenizers import vocabularies
 from rnnlm.tokenizers.face import BOS, EOS, PAD, UNK, TextTokenizer, load_tokenizer
-from rnnlm.tokenizers.subwords import train_bpe
+from rnnlm.tokenizers.pretrained import own_spellings
+from rnnlm.tokenizers.showing import coloured
+from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.training import train_tokenizer
+from rnnlm.tokenizers.vocabularies import count_words, train_characters, train_words
 
 TRAIN = "b b b c c a a <unk> <eos>\nd\n"
 
@@ -85,37 +93,174 @@ def test_an_unchanged_tokenizer_is_not_trained_again(home: Home, tmp_path: Path)
     assert train(home, tmp_path / "c", minimum_count=3).digest != first.digest
 
 
-BYTES = TextTokenizer(
-    train_bpe(iter(["the cat sees"] * 9), TokenizerConfig(kind="bpe", vocabulary_size=270)), "bpe", None
-)
+CAT = ["the cat sees"] * 9
+CONFIG = TokenizerConfig(kind="bpe", vocabulary_size=270)
+BYTE_LEVEL = {
+    "bpe": TextTokenizer(train_bpe(iter(CAT), CONFIG), "bpe"),
+    "unigram": TextTokenizer(train_unigram(iter(CAT), CONFIG), "unigram"),
+}
+ALPHABET = "abc é日\t<>pad|"
+CHARACTERS = TextTokenizer(train_characters([ALPHABET], TokenizerConfig(kind="char")), "char")
 
 
-@given(st.text(alphabet=st.characters(codec="utf-8")))
-def test_byte_level_gives_every_text_back(text: str) -> None:
-    ids = BYTES.encode(text)
-    assert BYTES.decode(ids) == text
+@pytest.mark.parametrize("kind", BYTE_LEVEL)
+@given(text=st.text(alphabet=st.characters(codec="utf-8")))
+def test_byte_level_gives_every_text_back(kind: str, text: str) -> None:
+    tokenizer = BYTE_LEVEL[kind]
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
     assert all(token_id > EOS for token_id in ids)
+    assert tokenizer.unknown_words(text) == []
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
-@given(st.lists(st.sampled_from(["<pad>", "<eos>", "<bos>", "<unk>", " ", "cat", "é", "<"])).map("".join))
-def test_byte_level_keeps_the_spelling_of_special_tokens_as_text(text: str) -> None:
-    assert BYTES.decode(BYTES.encode(text)) == text
+SPELLINGS = st.lists(st.sampled_from(["<pad>", "<eos>", "<bos>", "<unk>", " ", "cat", "é", "<"])).map("".join)
 
 
-def test_byte_level_is_the_same_after_a_reload(home: Home, tmp_path: Path) -> None:
-    folder = train(home, tmp_path / "c", kind="bpe", vocabulary_size=262).folder
-    text = " the <eos> of  <pad> 日本"
+@pytest.mark.parametrize("kind", BYTE_LEVEL)
+@settings(max_examples=30)
+@given(text=SPELLINGS)
+def test_byte_level_keeps_the_spelling_of_special_tokens_as_text(kind: str, text: str) -> None:
+    assert BYTE_LEVEL[kind].decode(BYTE_LEVEL[kind].encode(text)) == text
+
+
+@given(text=st.text(alphabet=ALPHABET))
+def test_characters_give_every_text_of_their_alphabet_back(text: str) -> None:
+    ids = CHARACTERS.encode(text)
+    assert len(ids) == len(text)  # one id a character
+    assert all(token_id > EOS for token_id in ids)
+    assert CHARACTERS.decode(ids) == text
+
+
+def test_a_character_outside_the_alphabet_is_unknown() -> None:
+    assert CHARACTERS.encode("axb")[1] == UNK
+    assert CHARACTERS.unknown_words("axbx") == ["x", "x"]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
+def test_a_saved_tokenizer_is_the_same_for_us_and_for_transformers(home: Home, tmp_path: Path, kind: str) -> None:
+    folder = train(home, tmp_path / "c", kind=kind, vocabulary_size=270).folder
+    text = "a <eos> b <unk> c"
     ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
     assert theirs.encode(text, add_special_tokens=False) == ours.encode(text)
-    assert theirs.decode(ours.encode(text)) == text
-    assert (theirs.pad_token_id, theirs.unk_token_id, theirs.bos_token_id, theirs.eos_token_id) == (
-        0,
-        1,
-        2,
-        3,
+    assert theirs.decode(ours.encode(text)) == ours.decode(ours.encode(text)) == text
+    assert (theirs.pad_token_id, theirs.unk_token_id, theirs.bos_token_id, theirs.eos_token_id) == (0, 1, 2, 3)
+    assert ours.unknown_words(text) == []
+
+
+def test_white_space_is_what_python_splits_at(home: Home, tmp_path: Path) -> None:
+    """Our dictionary and the saved tokenizer must agree on every character that there is."""
+    folder = train(home, tmp_path / "c").folder
+    ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
+    for start in range(0, 0x110000, 0x4000):
+        characters = [chr(code) for code in range(start, start + 0x4000) if not 0xD800 <= code < 0xE000]
+        if characters:
+            text = "".join(f"a{character}b <eos>{character}" for character in characters)
+            assert theirs.encode(text, add_special_tokens=False) == ours.encode(text), hex(start)
+
+
+@pytest.mark.parametrize(
+    ("splitting", "pieces", "dropped"),
+    [
+        ("whitespace", ["Don't", "stop,", "A1", "now..."], ""),
+        ("punctuation", ["Don", "'", "t", "stop", ",", "A1", "now", ".", ".", "."], ""),
+        ("textbook", ["Don", "t", "stop", "A1", "now", ".", ".", "."], "',"),
+    ],
+)
+def test_what_a_word_is_can_be_chosen(splitting: str, pieces: list[str], dropped: str) -> None:
+    config = TokenizerConfig.model_validate({"splitting": splitting})
+    text = "Don't  stop, A1 now..."
+    tokenizer = TextTokenizer(train_words(iter([text]), config), "word", "<unk>", splitting)
+    assert tokenizer.pieces(tokenizer.encode(text)) == pieces
+    assert tokenizer.dropped_text(text) == dropped
+    assert (
+        tokenizer.unknown_words("A1 <unk> <eos>")
+        == {
+            "whitespace": ["<eos>"],
+            "punctuation": ["<", "eos", ">"],
+            "textbook": ["eos"],
+        }[splitting]
     )
-    assert ours.unknown_words("anything") == []
+
+
+def test_what_the_textbook_drops_is_paid_for(home: Home, tmp_path: Path) -> None:
+    """8 bits for each dropped byte: a tokenizer does not get better by leaving text out."""
+    (tmp_path / "c.txt").write_text("a, b!\n" * 3)
+    source = CorpusConfig(source=str(tmp_path / "c.txt"), valid_share=0, test_share=0)
+    corpus = obtain_corpus(home, source)
+    tokenizer = train_tokenizer(home, corpus, source, TokenizerConfig(splitting="textbook"))
+    dataset = store_sequences(home, corpus, source, tokenizer, SequencesConfig(), required_splits=("train",))
+    facts = split_facts(dataset, "train")
+    assert (facts.predicted_tokens, facts.unknown_tokens, facts.unknown_bytes) == (9, 0, 6)
+
+
+def test_counting_words_forgets_the_rarest_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vocabularies, "MAXIMUM_DISTINCT", 5)
+    text = [["often", f"w{index}"] for index in range(100)] + [["late"], ["late"], ["late"]]
+    counts = count_words(text)
+    assert len(counts) <= 5
+    assert counts["often"] > 90
+    assert counts["late"] == 3
+
+
+def test_a_pretrained_tokenizer_is_renumbered_and_otherwise_the_same(home: Home, tmp_path: Path) -> None:
+    """A byte-level BPE of somebody else's, with other special tokens at other ids."""
+    theirs = Tokenizer(models.BPE())
+    theirs.pre_tokenizer, theirs.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=290, special_tokens=["[S]", "[END]"], initial_alphabet=alphabet)
+    theirs.train_from_iterator(["the cat sees the dog"] * 20, trainer)
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=theirs, bos_token="[S]", eos_token="[END]")
+    wrapped.save_pretrained(tmp_path / "theirs")
+
+    record = train(home, tmp_path / "c", kind=f"pretrained:{tmp_path / 'theirs'}")
+    ours = load_tokenizer(record.folder)
+    assert ours.pieces(range(4)) == ["<pad>", "<unk>", "[S]", "[END]"]
+    assert record.vocabulary_size == theirs.get_vocab_size() + 2  # <pad> and <unk> are new
+    text = "the cat é <pad> [END] <unk>"
+    expected = theirs_as_text(theirs, text)
+    assert ours.pieces(ours.encode(text)) == expected
+    assert ours.decode(ours.encode(text)) == text
+    assert all(token_id > EOS for token_id in ours.encode(text))
+    again = AutoTokenizer.from_pretrained(record.folder)
+    assert again.encode(text, add_special_tokens=False) == ours.encode(text)
+
+
+def theirs_as_text(theirs: Tokenizer, text: str) -> list[str]:
+    theirs.encode_special_tokens = True
+    return list(theirs.encode(text, add_special_tokens=False).tokens)
+
+
+def test_the_same_pretrained_tokenizer_is_the_same_wherever_it_lies(home: Home, tmp_path: Path) -> None:
+    word = train(home, tmp_path / "c")
+    for name in ("one", "two"):
+        shutil.copytree(word.folder, tmp_path / name)
+    first = train(home, tmp_path / "c", kind=f"pretrained:{tmp_path / 'one'}")
+    second = train(home, tmp_path / "c", kind=f"pretrained:{tmp_path / 'two'}")
+    assert (second.digest, second.skipped) == (first.digest, True)
+
+
+@pytest.mark.parametrize(
+    ("roles", "spellings"),
+    [
+        ([None, "u", "x", "x"], ["<pad>", "u", "<bos>", "<eos>"]),
+        (["u", "u", None, "e"], ["<pad>", "<unk>", "<bos>", "e"]),
+    ],
+)
+def test_a_spelling_that_serves_two_roles_serves_none(roles: list[str | None], spellings: list[str]) -> None:
+    assert own_spellings(roles) == spellings
+
+
+def test_a_pretrained_tokenizer_that_is_not_there_is_told(home: Home, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"tokenizer\.kind: pretrained:.*nothing") as caught:
+        train(home, tmp_path / "c", kind=f"pretrained:{tmp_path / 'nothing'}")
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_a_line_is_shown_in_coloured_pieces(home: Home, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(train(home, tmp_path / "c").folder)
+    assert coloured(tokenizer, "a zz\x1b b") == (
+        "\x1b[30;44ma\x1b[0m \x1b[30;41mzz\\x1b\x1b[0m \x1b[30;45mb\x1b[0m"  # the stranger's escape is spelled out
+    )
 
 
 def test_a_folder_without_a_tokenizer_is_told(tmp_path: Path) -> None:

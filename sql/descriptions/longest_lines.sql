@@ -1,0 +1,49 @@
+-- Grain: one row a line of a stream-mode dataset: the $count longest over all splits. A line ends with <eos> (3).
+-- Token 0 of a split's stream is <bos>; target i of block b is token b * block_length + i.
+with line_ends as (
+    select
+        shifted_sequences.split,
+        shifted_sequences.sequence_id * dataset.block_length + unnest(
+            list_filter(range(1, len(target_ids) + 1), lambda i : target_ids[i] = 3)
+        ) as line_end
+    from shifted_sequences
+    cross join dataset
+),
+lines as (
+    select split, line_end, line_end - lag(line_end, 1, 0) over (partition by split order by line_end) as predicted_tokens
+    from line_ends
+),
+longest as (
+    select split, line_end, predicted_tokens
+    from lines
+    order by predicted_tokens desc, split, line_end
+    limit $count
+),
+places as (
+    select
+        longest.split,
+        longest.line_end,
+        longest.predicted_tokens,
+        unnest(range(1, least(12, longest.predicted_tokens) + 1)) as place
+    from longest
+),
+spelled as (
+    select places.split, places.line_end, places.predicted_tokens, places.place, tokens.token
+    from places
+    cross join dataset
+    inner join shifted_sequences
+        on shifted_sequences.split = places.split
+        and shifted_sequences.sequence_id
+        = (places.line_end - places.predicted_tokens + places.place - 1) // dataset.block_length
+    inner join tokens
+        on tokens.token_id = shifted_sequences.target_ids[
+            (places.line_end - places.predicted_tokens + places.place - 1) % dataset.block_length + 1
+        ]
+)
+select
+    cast(split as varchar) as split,
+    cast(predicted_tokens as bigint) as predicted_tokens,
+    string_agg(token, ' ' order by place) as opening
+from spelled
+group by split, line_end, predicted_tokens
+order by predicted_tokens desc, split, line_end;

@@ -1,0 +1,15 @@
+"""A dataset → its description and pictures as one markdown report."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.data_reports import description_report
+from rnnlm.home import find_home
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.describing import describe_dataset
+
+
+@task(task_run_name="describe-{dataset.dataset_id}", cache_policy=NO_CACHE)
+def describe_sequences(dataset: DatasetRecord, force: bool = False) -> str:
+    description, pictures = describe_dataset(find_home(), dataset, force=force)
+    return description_report(description, pictures)

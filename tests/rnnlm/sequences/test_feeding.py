@@ -1,0 +1,33 @@
+"""The feed from a dataset file: the same batches for any number of workers, on any machine."""
+
+import pytest
+
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences import batching
+from rnnlm.sequences.batching import Batch
+from rnnlm.sequences.feeding import TrainingBatches, training_loader
+from rnnlm.sequences.reading import StoredSplit
+
+
+def order(batches: list[Batch]) -> list[list[list[int]]]:
+    return [batch.target_ids.tolist() for batch in batches]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_change_no_batch(toy_dataset: DatasetRecord, workers: int) -> None:
+    batches = TrainingBatches(StoredSplit(toy_dataset, "train"), "sentence", 7, 35, seed=5, epochs=range(2))
+    alone = order(list(training_loader(batches, 0)))
+    assert len(alone) == 2 * batches.batches_an_epoch == 2 * 43  # 300 rows
+    assert order(list(training_loader(batches, workers))) == alone
+
+
+def test_the_file_is_read_as_rows_in_memory_are(toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "CHUNK_ROWS", 16)
+    monkeypatch.setattr(batching, "WINDOW_CHUNKS", 4)
+    stored = StoredSplit(toy_dataset, "train")
+    memory = stored.read(0, len(stored))
+    assert (len(stored), stored.predicted_count) == (len(memory), memory.predicted_count)
+    from_file = TrainingBatches(stored, "sentence", 7, 35, seed=5)
+    from_memory = TrainingBatches(memory, "sentence", 7, 35, seed=5)
+    assert order(list(from_file)) == order(list(from_memory))
+    stored.close()

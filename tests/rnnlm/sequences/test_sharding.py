@@ -1,0 +1,88 @@
+"""Shards: the same rows however many processes make them; none made twice; nothing lives on after a kill."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.home import Home
+from rnnlm.records import CorpusRecord, TokenizerRecord
+from rnnlm.sequences import sharding
+from rnnlm.sequences.sharding import Shard, tokenize_shards
+from rnnlm.sequences.storing import stored_rows
+
+SHARED = CorpusConfig(source="x")
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.records import CorpusRecord
+from rnnlm.sequences import sharding
+
+if __name__ == "__main__":
+    sharding.SHARD_BYTES, sharding.BYTES_WORTH_A_PROCESS = 2000, 1
+    corpus = CorpusRecord.model_validate_json(sys.argv[2])
+    config = SequencesConfig(processes=2)
+    sharding.tokenize_shards(Path(sys.argv[1]), corpus, CorpusConfig(source="x"), config, Path(sys.argv[3]))
+"""
+
+
+@pytest.fixture
+def corpus(home: Home, toy_tokenizer: TokenizerRecord, tmp_path: Path) -> CorpusRecord:
+    """Some 200 kB of the toy corpus's words."""
+    text = "".join(f"the cat sees the dog near house{index} .\n" for index in range(6_000))
+    (tmp_path / "long.txt").write_text(text)
+    return obtain_corpus(home, CorpusConfig(source=str(tmp_path / "long.txt")))
+
+
+def rows(shards: list[Shard]) -> list[list[int]]:
+    return [
+        stored_rows(shard.rows(split)).token_ids.tolist() for shard in shards for split in ("train", "valid", "test")
+    ]
+
+
+def test_processes_change_no_row(
+    corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharding, "SHARD_BYTES", 50_000)
+    alone = tokenize_shards(tmp_path / "one", corpus, SHARED, SequencesConfig(processes=1), toy_tokenizer.folder)
+    monkeypatch.setattr(sharding, "BYTES_WORTH_A_PROCESS", 1)
+    beside = tokenize_shards(tmp_path / "two", corpus, SHARED, SequencesConfig(processes=2), toy_tokenizer.folder)
+    assert len(alone) == len(beside) > 3
+    assert rows(alone) == rows(beside)
+
+
+def test_a_killed_run_leaves_no_process_and_its_shards_are_not_made_again(
+    corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "shards"
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "script.py", str(folder), corpus.model_dump_json(), str(toy_tokenizer.folder)]
+    root = Path(sharding.__file__).parents[2]
+    process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)})
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("*.documents.parquet"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = {path: path.stat().st_mtime_ns for path in folder.glob("*.documents.parquet")}
+    assert len(done) >= 3
+    assert len(children) >= 2
+    while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
+
+    done = {path: path.stat().st_mtime_ns for path in folder.glob("*.documents.parquet")}
+    monkeypatch.setattr(sharding, "SHARD_BYTES", 2000)
+    shards = tokenize_shards(folder, corpus, SHARED, SequencesConfig(processes=1), toy_tokenizer.folder)
+    assert len(shards) > len(done)  # it was killed before its end
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    again = tokenize_shards(tmp_path / "again", corpus, SHARED, SequencesConfig(processes=1), toy_tokenizer.folder)
+    assert rows(shards) == rows(again)

@@ -39,6 +39,10 @@ class Home:
         return self.root / "datasets"
 
     @property
+    def ngrams(self) -> Path:
+        return self.root / "ngrams"
+
+    @property
     def runs(self) -> Path:
         return self.root / "runs"
 

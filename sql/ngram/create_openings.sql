@@ -1,0 +1,11 @@
+-- Grain: one row an n-gram of less than the highest order that stands at the beginning of a row of text: it has
+-- nothing to its left that could be counted.
+create temporary table openings (
+    ngram_order utinyint not null,
+    c4 token_id not null,
+    c3 token_id not null,
+    c2 token_id not null,
+    c1 token_id not null,
+    word token_id not null,
+    count uinteger not null -- occurrences after <bos>; else 1, the beginning being one more thing to the left
+);

@@ -59,7 +59,7 @@ def summary(result: "NgramResult") -> str:
     row = {
         "model": f"{result.order}-gram, {result.method}",
         "test ppl" if result.normalised else "test figure": f"{result.test_perplexity:.2f}",
-        "valid ppl": valid,
+        **({"valid ppl": valid} if result.normalised else {}),
         "tokens": f"{result.tokens:,}",
         "unknown": f"{result.unknown_rate:.2%}",
         "seconds": f"{result.seconds:.1f}",

@@ -1,6 +1,5 @@
 -- Adds the n-grams of orders 2 to $ngram_order - 1 that stand at the beginning of a training row.
--- After <bos> (2) they keep their raw counts, as Kneser-Ney wants of what has nothing to its left.
-insert into openings (ngram_order, c4, c3, c2, c1, word, count)
+insert into openings (ngram_order, c4, c3, c2, c1, word, after_bos, count)
 with heads as (
     select token_ids[:$ngram_order - 1] as token_ids
     from dataset.shifted_sequences
@@ -9,7 +8,7 @@ with heads as (
 begun as (
     select
         unnest(range(2, len(token_ids) + 1)) as ngram_order,
-        token_ids[1] as first_token,
+        token_ids[1] = 2 as after_bos,
         0 as c4,
         unnest(([0, 0] || token_ids)[:-4]) as c3,
         unnest(([0] || token_ids)[:-3]) as c2,
@@ -17,6 +16,6 @@ begun as (
         unnest(token_ids[2:]) as word
     from heads
 )
-select ngram_order, c4, c3, c2, c1, word, if(first_token = 2, count(*), 1)
+select ngram_order, c4, c3, c2, c1, word, after_bos, count(*)
 from begun
-group by ngram_order, first_token, c4, c3, c2, c1, word;
+group by ngram_order, c4, c3, c2, c1, word, after_bos;

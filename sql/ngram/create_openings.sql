@@ -7,5 +7,6 @@ create temporary table openings (
     c2 token_id not null,
     c1 token_id not null,
     word token_id not null,
-    count uinteger not null -- occurrences after <bos>; else 1, the beginning being one more thing to the left
+    after_bos boolean not null, -- false: the row goes on a sentence that was cut, or a stream
+    count uinteger not null -- occurrences
 );

@@ -66,19 +66,20 @@ def test_lower_orders_count_what_stands_to_the_left(connection: duckdb.DuckDBPyC
 
 
 def test_an_n_gram_after_bos_keeps_its_raw_count_at_every_order(connection: duckdb.DuckDBPyConnection) -> None:
-    connection.execute(
-        "insert into dataset.shifted_sequences (split, sequence_id, token_ids) values ('train', 3, [2, 4, 5, 3])"
+    connection.executemany(
+        "insert into dataset.shifted_sequences (split, sequence_id, token_ids) values ('train', ?, ?)",
+        [(3, [2, 4, 5, 3]), (4, [5, 4, 5])],
     )
+    connection.execute(statement("ngram/count_occurrences"), {"ngram_order": 5})
     connection.execute(statement("ngram/count_openings"), {"ngram_order": 5})
-    rows = connection.execute("select ngram_order, c3, c2, c1, word, count from openings").fetchall()
-    assert sorted(rows) == [
-        (2, 0, 0, 2, 3, 1),
-        (2, 0, 0, 2, 4, 2),
-        (2, 0, 0, 5, 4, 1),
-        (3, 0, 2, 4, 5, 2),
-        (3, 0, 5, 4, 5, 1),
-        (4, 2, 4, 5, 3, 2),
-    ]
+    connection.execute(statement("ngram/count_left_extensions"), {"ngram_order": 4})
+    connection.execute(statement("ngram/count_left_extensions"), {"ngram_order": 3})
+    connection.execute(statement("ngram/count_left_extensions"), {"ngram_order": 2})
+    assert grams(connection, 5) == {}
+    assert grams(connection, 4) == {(2, 4, 5, 3): 2}
+    # Twice a cut row begins with 5, 4, 5: to its left stands one thing, a beginning.
+    assert grams(connection, 3) == {(2, 4, 5): 2, (4, 5, 3): 1, (5, 4, 5): 1}
+    assert grams(connection, 2) == {(2, 4): 2, (2, 3): 1, (4, 5): 2, (5, 3): 1, (5, 4): 1}
 
 
 def test_discounts_come_from_the_counts_of_counts(connection: duckdb.DuckDBPyConnection) -> None:

@@ -48,6 +48,10 @@ class Home:
         return self.root / "descriptions"
 
     @property
+    def ngrams(self) -> Path:
+        return self.root / "ngrams"
+
+    @property
     def runs(self) -> Path:
         return self.root / "runs"
 

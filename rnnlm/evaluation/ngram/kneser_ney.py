@@ -1,0 +1,52 @@
+"""Interpolated modified Kneser-Ney (Chen & Goodman 1998), counted inside DuckDB.
+
+p_k(w | context) = max(c(context, w) - D(c), 0) / total(context) + gamma(context) p_{k-1}(w | shorter context),
+down to the uniform distribution over the predictable vocabulary. The highest order counts occurrences, the lower ones
+distinct tokens to the left; n-grams that begin with <bos> have none there and count occurrences at every order.
+A context begins with its row, so a sentence that is cut into rows loses what lies before the cut.
+"""
+
+import logging
+from pathlib import Path
+
+from rnnlm.config import NgramConfig
+from rnnlm.evaluation.ngram.database import NgramRecord, create_tables, open_database, train_once
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.statements import statement
+
+logger = logging.getLogger(__name__)
+
+
+def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) -> NgramRecord:
+    """The model of the dataset's training split, under home.ngrams."""
+
+    def train(database: Path, spill: Path) -> None:
+        count_ngrams(dataset.database, dataset.vocabulary_size, database, config, spill)
+
+    return train_once(home, config, {"dataset": dataset.dataset_id}, train)
+
+
+def count_ngrams(dataset: Path, vocabulary_size: int, database: Path, config: NgramConfig, spill: Path) -> None:
+    """Write the model of the dataset file's training split to `database`, a new file.
+
+    Works from the highest order down, because an order is counted from the one above it.
+    """
+    orders = range(config.order, 0, -1)
+    with open_database(database, config, spill, dataset) as connection:
+        create_tables(connection, vocabulary_size)
+        connection.execute(statement("ngram/view_positions"))
+        connection.execute(statement("ngram/insert_vocabulary"))
+        connection.execute(statement("ngram/count_occurrences"), {"ngram_order": config.order})
+        connection.execute(statement("ngram/count_openings"), {"ngram_order": config.order})
+        for order in orders[1:]:
+            connection.execute(statement("ngram/count_left_extensions"), {"ngram_order": order})
+        for order in orders:
+            connection.execute(statement("ngram/measure_discounts"), {"ngram_order": order})
+            connection.execute(statement("ngram/measure_contexts"), {"ngram_order": order})
+        fixed = [str(row[0]) for row in connection.execute(statement("ngram/read_unestimated_orders")).fetchall()]
+    if fixed:
+        logger.warning(
+            "n-grams of order %s: too few to estimate discounts from; fixed ones (0.5, 1, 1.5) are used",
+            ", ".join(fixed),
+        )

@@ -1,0 +1,71 @@
+"""How well an n-gram model predicts a split: the sums are made inside DuckDB."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from rnnlm.config import NgramConfig
+from rnnlm.errors import DatasetError
+from rnnlm.evaluation.ngram.database import NgramRecord, open_database
+from rnnlm.records import DatasetRecord, Split
+from rnnlm.sequences.statements import statement
+
+
+@dataclass(frozen=True)
+class NgramScore:
+    tokens: int  # predicted
+    perplexity: float  # of the textbook's method: its figure, from scores that sum to more than 1
+
+
+def score_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split, config: NgramConfig) -> NgramScore:
+    """The model's figure on a whole split. The textbook's model holds its own text and takes no dataset."""
+    with open_scores(model.database, dataset.database if dataset else None, config) as connection:
+        return measure(connection, split)
+
+
+def log_probabilities(
+    model: NgramRecord, dataset: DatasetRecord | None, split: Split, config: NgramConfig
+) -> Iterator[pa.RecordBatch]:
+    """(sequence_id, position, log_probability) of every predicted token of a split, in stored order.
+
+    position counts a row's targets from 0; the logarithms are natural ones. For mixing with another model.
+    """
+    with open_scores(model.database, dataset.database if dataset else None, config) as connection:
+        query = statement("ngram/read_log_probabilities")
+        yield from connection.sql(query, params={"split": split}).to_arrow_reader()
+
+
+def unknown_rate(model: NgramRecord, config: NgramConfig) -> float:
+    """The share of the textbook's test words that its training part does not hold."""
+    with open_scores(model.database, None, config) as connection:
+        row = connection.execute(statement("ngram/measure_unknown_rate"), {"split": "test"}).fetchone()
+    assert row is not None  # one row, whatever the text holds
+    return float(row[0])
+
+
+@contextmanager
+def open_scores(database: Path, dataset: Path | None, config: NgramConfig) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The model's file, read-only, with the view log_probabilities: over the dataset, or over its own positions."""
+    with (
+        tempfile.TemporaryDirectory(prefix="rnnlm-ngram-") as spill,
+        open_database(database, config, Path(spill), dataset, read_only=True) as connection,
+    ):
+        if config.method == "kneser-ney":
+            connection.execute(statement("ngram/view_positions"))
+            connection.execute(statement("ngram/view_kneser_ney_probabilities"))
+        else:
+            connection.execute(statement("ngram/view_textbook_scores"))
+        yield connection
+
+
+def measure(connection: duckdb.DuckDBPyConnection, split: Split) -> NgramScore:
+    row = connection.execute(statement("ngram/measure_score"), {"split": split}).fetchone()
+    assert row is not None  # one row, whatever the split holds
+    if not row[0]:
+        raise DatasetError(f"the {split} split holds no token to predict; give a longer text")
+    return NgramScore(*row)

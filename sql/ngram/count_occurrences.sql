@@ -1,0 +1,17 @@
+-- Adds the training split's n-grams of $ngram_order with the number of times they occur.
+-- A position whose row began too late to hold the whole context has no n-gram of this order.
+insert into ngrams (ngram_order, c4, c3, c2, c1, word, count)
+with masked as (
+    select
+        if($ngram_order >= 5, c4, 0) as c4,
+        if($ngram_order >= 4, c3, 0) as c3,
+        if($ngram_order >= 3, c2, 0) as c2,
+        if($ngram_order >= 2, c1, 0) as c1,
+        word
+    from positions
+    where split = 'train'
+        and case $ngram_order when 5 then c4 when 4 then c3 when 3 then c2 when 2 then c1 else 1 end <> 0
+)
+select $ngram_order, c4, c3, c2, c1, word, count(*)
+from masked
+group by c4, c3, c2, c1, word;

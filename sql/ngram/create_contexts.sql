@@ -1,0 +1,10 @@
+-- Grain: one row a context of an order, that of order 1 being the empty one.
+create table contexts (
+    ngram_order utinyint not null, -- of the n-grams that continue it
+    c4 token_id not null,
+    c3 token_id not null,
+    c2 token_id not null,
+    c1 token_id not null,
+    total ubigint not null, -- sum of their counts
+    gamma double -- share of the order below, what the discounts took; null where the method has none
+);

@@ -1,0 +1,12 @@
+-- Grain: one row an order: what Kneser-Ney takes from counts of 1, of 2, and of 3 or more.
+create table discounts (
+    ngram_order utinyint not null,
+    n1 ubigint not null, -- n-grams that were counted once
+    n2 ubigint not null,
+    n3 ubigint not null,
+    n4 ubigint not null,
+    d1 double not null,
+    d2 double not null,
+    d3 double not null,
+    estimated boolean not null -- false: the counts of counts give none, and fixed ones stand here
+);

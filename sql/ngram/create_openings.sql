@@ -1,0 +1,12 @@
+-- Grain: one row an n-gram of less than the highest order that stands at the beginning of a row of text: it has
+-- nothing to its left that could be counted.
+create temporary table openings (
+    ngram_order utinyint not null,
+    c4 token_id not null,
+    c3 token_id not null,
+    c2 token_id not null,
+    c1 token_id not null,
+    word token_id not null,
+    after_bos boolean not null, -- false: the row goes on a sentence that was cut, or a stream
+    count uinteger not null -- occurrences
+);

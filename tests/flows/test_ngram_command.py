@@ -1,0 +1,113 @@
+"""`rnnlm ngram`: what another program reads of it."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.command_line import main
+from rnnlm.home import Home
+
+KEYS = {
+    "method",
+    "order",
+    "normalised",
+    "test_perplexity",
+    "validation_perplexity",
+    "tokens",
+    "unknown_rate",
+    "seconds",
+    "samples",
+}
+
+
+@pytest.fixture(autouse=True)
+def environment_of_its_own(home: Home, capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """`main` fills in os.environ: put it back for the next test."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    capsys.readouterr()
+    assert main(["ngram", *arguments, "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert isinstance(value, dict)
+    return value
+
+
+def test_kneser_ney_answers_with_perplexities(capsys: pytest.CaptureFixture[str], toy_folder: Path) -> None:
+    found = answer(capsys, "--corpus", str(toy_folder), "--order", "3", "--samples", "2", "--seed", "1")
+    assert set(found) == KEYS
+    assert (found["method"], found["order"], found["normalised"], found["tokens"]) == ("kneser-ney", 3, True, 40 * 10)
+    assert found["unknown_rate"] == 0
+    assert found["seconds"] > 0
+    # The grammar's own: (4 · 3 · 4 · 3)^(1/10) = 1.64. A trigram cannot keep the verb's sentence apart, yet comes near.
+    assert 1.6 < found["test_perplexity"] < 2.1
+    assert 1.6 < found["validation_perplexity"] < 2.1
+    samples = found["samples"]
+    assert isinstance(samples, list)
+    assert [set(sample) for sample in samples] == [{"prompt", "text", "tokens"}] * 2
+    again = answer(capsys, "--corpus", str(toy_folder), "--order", "3", "--samples", "2", "--seed", "1")
+    assert again["samples"] == samples
+    assert again["test_perplexity"] == pytest.approx(found["test_perplexity"])
+
+
+def test_a_setting_reaches_the_dataset(capsys: pytest.CaptureFixture[str], toy_folder: Path) -> None:
+    """With a vocabulary of 16 ids, 12 of the toy's 13 words are kept."""
+    found = answer(capsys, "--corpus", str(toy_folder), "--order", "2", "--set", "tokenizer.vocabulary_size=16")
+    assert 0 < found["unknown_rate"] < 0.2
+
+
+def test_the_textbook_has_no_validation_part_and_says_that_its_figure_is_no_perplexity(
+    capsys: pytest.CaptureFixture[str], toy_folder: Path
+) -> None:
+    arguments = ["--corpus", str(toy_folder), "--method", "textbook", "--order", "4"]
+    found = answer(capsys, *arguments)
+    assert set(found) == KEYS
+    assert found["validation_perplexity"] is None
+    assert found["normalised"] is False
+    assert found["tokens"] == 3420 - 3078  # 380 sentences of nine words, int(0.9 N) of them counted
+    assert main(["ngram", *arguments, "--samples", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "not a normalised distribution: not comparable with perplexities" in out
+    assert "ppl" not in out
+
+
+def test_the_table_of_a_distribution_says_perplexity(capsys: pytest.CaptureFixture[str], toy_folder: Path) -> None:
+    assert main(["ngram", "--corpus", str(toy_folder)]) == 0
+    out = capsys.readouterr().out
+    assert "test ppl" in out
+    assert "5-gram, kneser-ney" in out
+    assert "not comparable" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--order", "0"], "ngram.order"),
+        (["--order", "6"], "ngram.order"),
+        (["--method", "guess"], "ngram.method"),
+        (["--memory-limit", "lots"], "ngram.memory_limit"),
+        (["--set", "model.layer=1"], "model.layer"),
+    ],
+)
+def test_a_wrong_call_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], toy_folder: Path, arguments: list[str], named: str
+) -> None:
+    assert main(["ngram", "--corpus", str(toy_folder), *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert named in err
+
+
+def test_an_order_that_is_no_number_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["ngram", "--corpus", "x.txt", "--order", "five"])
+    assert caught.value.code == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -1,0 +1,45 @@
+"""A dataset file of given rows: what an n-gram model reads, without the chain of stages that makes one."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.statements import statement
+
+Rows = list[list[int]]
+WriteDataset = Callable[..., DatasetRecord]
+
+
+@pytest.fixture
+def write_dataset(tmp_path: Path) -> WriteDataset:
+    """write_dataset(vocabulary_size, train=rows, valid=rows, test=rows) → the record of a new file."""
+
+    def write(vocabulary_size: int, **splits: Rows) -> DatasetRecord:
+        folder = tmp_path / f"dataset-{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        record = DatasetRecord(
+            dataset_id=folder.name,
+            folder=folder,
+            corpus_name="rows",
+            corpus_digest="0" * 64,
+            mode="sentence",
+            vocabulary_size=vocabulary_size,
+            predicted_tokens={},
+        )
+        with duckdb.connect(str(record.database)) as connection:
+            for name in ("split", "token_id", "shifted_sequences", "tokens"):
+                connection.execute(statement(f"schema/{name}"))
+            connection.executemany(
+                "insert into tokens values (?, ?, 0)", [[index, f"w{index}"] for index in range(vocabulary_size)]
+            )
+            for split, rows in splits.items():
+                connection.executemany(
+                    "insert into shifted_sequences (split, sequence_id, token_ids) values (?, ?, ?)",
+                    [[split, index, row] for index, row in enumerate(rows)],
+                )
+        return record
+
+    return write

@@ -1,0 +1,238 @@
+"""Modified Kneser-Ney in SQL: by hand, against a slow one in plain Python, and as a distribution."""
+
+import logging
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from rnnlm.config import NgramConfig
+from rnnlm.errors import DatasetError
+from rnnlm.evaluation.ngram.database import NgramRecord, open_database
+from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
+from rnnlm.evaluation.ngram.sampling import next_distribution
+from rnnlm.evaluation.ngram.scoring import log_probabilities, score_split
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord
+
+Rows = list[list[int]]
+WriteDataset = Callable[..., DatasetRecord]
+PAD, UNK, BOS, EOS = range(4)
+PREDICTABLE = 20 - 2  # of a vocabulary of 20
+
+
+def distribution(model: NgramRecord, context: Sequence[int], tmp_path: Path) -> dict[int, float]:
+    config = NgramConfig(order=model.order)
+    with open_database(model.database, config, tmp_path / "spill", read_only=True) as connection:
+        ids, _, probabilities = next_distribution(connection, config, context)
+    return dict(zip(ids.tolist(), probabilities.tolist(), strict=True))
+
+
+class SlowKneserNey:
+    """The formulas, one n-gram at a time."""
+
+    def __init__(self, rows: Rows, order: int, predictable: int) -> None:
+        self.order, self.predictable = order, predictable
+        occurrences: Counter[tuple[int, ...]] = Counter()
+        left: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
+        for row in rows:
+            for end in range(1, len(row)):
+                for start in range(max(0, end - order + 1), end + 1):
+                    gram = tuple(row[start : end + 1])
+                    occurrences[gram] += 1
+                    left[gram].add(row[start - 1] if start else -1)  # -1: the row's beginning
+        self.counts = {
+            gram: count if len(gram) == order or gram[0] == BOS else len(left[gram])
+            for gram, count in occurrences.items()
+        }
+        self.continued: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+        for gram, count in self.counts.items():
+            self.continued[gram[:-1]].append(count)
+        self.discounts = {length: self.estimate(length) for length in range(1, order + 1)}
+
+    def estimate(self, length: int) -> list[float]:
+        tally = Counter(count for gram, count in self.counts.items() if len(gram) == length)
+        n1, n2, n3, n4 = (tally[count] for count in (1, 2, 3, 4))
+        fixed = [0.0, 0.5, 1.0, 1.5]
+        if not (n1 and n2 and n3 and n4):
+            return fixed
+        y = n1 / (n1 + 2 * n2)
+        found = [0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3]
+        return found if all(0 < found[k] <= k for k in (1, 2, 3)) else fixed
+
+    def probability(self, word: int, context: tuple[int, ...]) -> float:
+        if len(context) >= self.order:
+            context = context[len(context) - self.order + 1 :]
+        lower = self.probability(word, context[1:]) if context else 1 / self.predictable
+        counts = self.continued[context]
+        if not counts:
+            return lower
+        discount = self.discounts[len(context) + 1]
+        count = self.counts.get((*context, word), 0)
+        gamma = sum(discount[min(other, 3)] for other in counts) / sum(counts)
+        return (count - discount[min(count, 3)]) / sum(counts) + gamma * lower
+
+
+def random_rows(draw: random.Random, count: int) -> Rows:
+    """Sentences of a few frequent words, some of which are cut rows that do not begin with <bos>."""
+    words, weights = list(range(4, 20)), [1 / (rank + 1) ** 1.5 for rank in range(16)]
+    rows = []
+    for _ in range(count):
+        row = [BOS, *draw.choices(words, weights, k=draw.randint(0, 9)), EOS]
+        cut = draw.randrange(len(row) - 1) if draw.random() < 0.3 else 0
+        rows.append(row[cut:])
+    return rows
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_probability_is_the_one_of_the_formulas(
+    home: Home, write_dataset: WriteDataset, order: int, seed: int
+) -> None:
+    draw = random.Random(seed)
+    train, test = random_rows(draw, 150 if seed else 8), random_rows(draw, 40)
+    dataset = write_dataset(20, train=train, test=test)
+    config = NgramConfig(order=order)
+    model = train_kneser_ney(home, dataset, config)
+    slow = SlowKneserNey(train, order, PREDICTABLE)
+
+    rows = [row for batch in log_probabilities(model, dataset, "test", config) for row in batch.to_pylist()]
+    expected = [
+        (index, position, math.log(slow.probability(row[position + 1], tuple(row[: position + 1]))))
+        for index, row in enumerate(test)
+        for position in range(len(row) - 1)
+    ]
+    assert [(row["sequence_id"], row["position"]) for row in rows] == [(index, at) for index, at, _ in expected]
+    got = [row["log_probability"] for row in rows]
+    np.testing.assert_allclose(got, [value for _, _, value in expected], rtol=1e-9)
+
+    score = score_split(model, dataset, "test", config)
+    assert score.tokens == len(expected)
+    assert score.perplexity == pytest.approx(math.exp(-sum(got) / len(got)))
+
+
+@pytest.mark.parametrize("order", [1, 3, 5])
+def test_probabilities_sum_to_one_after_seen_half_seen_and_unseen_contexts(
+    home: Home, write_dataset: WriteDataset, tmp_path: Path, order: int
+) -> None:
+    draw = random.Random(7)
+    train = random_rows(draw, 120)
+    dataset = write_dataset(20, train=[row for row in train if 19 not in row])
+    model = train_kneser_ney(home, dataset, NgramConfig(order=order))
+    seen = [row[: draw.randint(1, len(row) - 1)] for row in train[:10]]
+    contexts = [[], [BOS], *seen, *([19, *row] for row in seen[:5]), [19], [4, 19], [19, 19, 19, 19]]
+    contexts += [draw.choices(range(3, 20), k=4) for _ in range(10)]
+    for context in contexts:
+        found = distribution(model, context, tmp_path)
+        assert sum(found.values()) == pytest.approx(1, abs=1e-6), context
+        assert min(found.values()) > 0
+        assert set(found) == set(range(20)) - {PAD, BOS}  # <bos> is context only
+
+
+def test_the_statement_for_a_whole_distribution_agrees_with_the_one_that_scores(
+    home: Home, write_dataset: WriteDataset, tmp_path: Path
+) -> None:
+    draw = random.Random(3)
+    row = [BOS, 4, 5, 6, 4, 5, 19, 4, EOS]
+    dataset = write_dataset(20, train=random_rows(draw, 150), test=[row])
+    config = NgramConfig(order=4)
+    model = train_kneser_ney(home, dataset, config)
+    scored = [value for batch in log_probabilities(model, dataset, "test", config) for value in batch[2].to_pylist()]
+    found = [distribution(model, row[: end + 1], tmp_path)[row[end + 1]] for end in range(len(row) - 1)]
+    np.testing.assert_allclose(np.exp(scored), found, rtol=1e-9)
+
+
+def test_one_order_is_the_discounted_unigram_mixed_with_the_uniform_distribution(
+    home: Home, write_dataset: WriteDataset, tmp_path: Path
+) -> None:
+    """Counts 1, 1, 2, 3, 4: n1 = 2, n2 = n3 = n4 = 1, so Y = 2 / 4 and D = 1/2, 1/2, 1.
+
+    gamma = (2 · 1/2 + 1 · 1/2 + 2 · 1) / 11 over 7 words.
+    """
+    dataset = write_dataset(9, train=[[BOS, 4, 5, 6, 6, 7, 7, 7, 8, 8, 8, 8]])
+    model = train_kneser_ney(home, dataset, NgramConfig(order=1))
+    uniform = 3.5 / 11 / 7
+    assert distribution(model, [BOS, 4], tmp_path) == pytest.approx(
+        {
+            1: uniform,
+            3: uniform,
+            4: 0.5 / 11 + uniform,
+            5: 0.5 / 11 + uniform,
+            6: 1.5 / 11 + uniform,
+            7: 2 / 11 + uniform,
+            8: 3 / 11 + uniform,
+        }
+    )
+
+
+def test_two_orders_by_hand_with_the_fixed_discounts(home: Home, write_dataset: WriteDataset, tmp_path: Path) -> None:
+    """`a`, `a` and `b` as sentences. To the left of <eos> stand two words, of `a` and of `b` one.
+
+    Order 1: total 4, gamma (1 + 1/2 + 1/2) / 4 = 1/2 over 4 words. After <bos>: total 3, gamma (1 + 1/2) / 3 = 1/2.
+    """
+    dataset = write_dataset(6, train=[[BOS, 4, EOS], [BOS, 4, EOS], [BOS, 5, EOS]])
+    model = train_kneser_ney(home, dataset, NgramConfig(order=2))
+    assert distribution(model, [], tmp_path) == pytest.approx({1: 0.125, 3: 0.375, 4: 0.25, 5: 0.25})
+    assert distribution(model, [BOS], tmp_path) == pytest.approx(
+        {1: 0.0625, 3: 0.1875, 4: 1 / 3 + 0.125, 5: 0.5 / 3 + 0.125}
+    )
+
+
+def test_discounts_that_cannot_be_estimated_are_warned_of(
+    home: Home, write_dataset: WriteDataset, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset = write_dataset(6, train=[[BOS, 4, EOS]])
+    with caplog.at_level(logging.WARNING):
+        train_kneser_ney(home, dataset, NgramConfig(order=2))
+    assert [record.getMessage() for record in caplog.records] == [
+        "n-grams of order 1, 2: too few to estimate discounts from; fixed ones (0.5, 1, 1.5) are used"
+    ]
+
+
+def test_a_model_is_made_once_and_leaves_nothing_beside_it(home: Home, write_dataset: WriteDataset) -> None:
+    dataset = write_dataset(20, train=random_rows(random.Random(1), 50))
+    config = NgramConfig(order=3)
+    first = train_kneser_ney(home, dataset, config)
+    again = train_kneser_ney(home, dataset, config)
+    assert (first.skipped, again.skipped) == (False, True)
+    assert first.seconds == again.seconds > 0  # what the training took, not the looking
+    assert sorted(path.name for path in first.folder.iterdir()) == [
+        "COMPLETE",
+        "ngram-kneser-ney-3.duckdb",
+        "ngram.json",
+    ]
+    assert train_kneser_ney(home, dataset, NgramConfig(order=2)).folder != first.folder
+
+
+def test_a_killed_run_leaves_nothing_that_a_later_one_does_not_clear(home: Home, write_dataset: WriteDataset) -> None:
+    good = write_dataset(20, train=random_rows(random.Random(1), 50))
+    config = NgramConfig(order=2)
+    broken = good.model_copy(update={"folder": good.folder / "absent"})
+    with pytest.raises(DatasetError, match="missing"):
+        train_kneser_ney(home, broken, config)
+    assert list(home.ngrams.iterdir()) == []
+
+    model = train_kneser_ney(home, good, config)
+    leftover = home.ngrams / f".{model.folder.name}.killed"  # as a killed run would leave it
+    (leftover / "spill").mkdir(parents=True)
+    (model.folder / "COMPLETE").unlink()
+    train_kneser_ney(home, good, config)
+    assert [path.name for path in home.ngrams.iterdir()] == [model.folder.name]
+
+
+def test_ids_beyond_two_bytes_are_counted(home: Home, write_dataset: WriteDataset) -> None:
+    dataset = write_dataset(20, train=random_rows(random.Random(1), 20), test=[[BOS, 4, EOS]])
+    narrow = NgramConfig(order=2)
+    wide = dataset.model_copy(update={"vocabulary_size": 70_000, "dataset_id": "wide"})
+    figures = [
+        score_split(train_kneser_ney(home, record, narrow), record, "test", narrow).perplexity
+        for record in (dataset, wide)
+    ]
+    assert figures[0] == pytest.approx(figures[1])
+    with duckdb.connect(str(train_kneser_ney(home, wide, narrow).database), read_only=True) as connection:
+        assert connection.execute("select typeof(word) from ngrams limit 1").fetchone() == ("UINTEGER",)

@@ -28,6 +28,7 @@ def write_dataset(tmp_path: Path) -> WriteDataset:
             mode="sentence",
             vocabulary_size=vocabulary_size,
             predicted_tokens={},
+            sequence_counts={},
         )
         with duckdb.connect(str(record.database)) as connection:
             for name in ("split", "token_id", "shifted_sequences", "tokens"):

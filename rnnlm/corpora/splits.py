@@ -22,14 +22,23 @@ class Document:
 
 
 def documents(corpus: CorpusRecord, config: CorpusConfig) -> Iterator[Document]:
-    """All documents in the corpus's order. Given splits are kept; one text is split by digest."""
+    """All documents in the corpus's order. Given splits are kept; what is not given is carved by digest."""
+    shares = config.model_copy(
+        update={f"{split}_share": 0.0 for split in ("valid", "test") if split not in carved_splits(corpus.files)}
+    )
     for role, file_name in sorted(corpus.files.items()):
         offset = 0
         for text in paragraphs(read_lines(corpus.folder / file_name)):
             data = text.encode("utf-8")
-            split: Split = split_of(data, config) if role == "text" else role  # type: ignore[assignment]
+            split: Split = split_of(data, shares) if role in ("text", "train") else role  # type: ignore[assignment]
             yield Document(split, file_name, offset, text)
             offset += len(data)
+
+
+def carved_splits(roles: Iterable[str]) -> tuple[Split, ...]:
+    """The splits that the source does not give, so that they are carved from `text` or `train`."""
+    given = set(roles)
+    return tuple(split for split in ("valid", "test") if split not in given)  # type: ignore[misc]
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from flows.commands.adding import Commands, Say, add
 from rnnlm.home import Home
 
 FIELDS = ("name", "location", "licence", "format", "splits", "size", "advice")
-WIDTHS = {"name": 16, "format": 31, "splits": 46, "size": 0}  # 120 columns at most, with the parts below
+WIDTHS = {"name": 16, "format": 31, "splits": 36, "size": 0}  # 120 columns at most, with the parts below
 
 
 def add_commands(commands: Commands) -> None:

@@ -48,7 +48,7 @@ CATALOGUE = {
             location="https://www.thelmbook.com/data/news",
             licence="not stated by its publisher (thelmbook.com): for study",
             format="text in tar.gz, a sentence a line",
-            splits="train, test given; valid by digest from train",
+            splits="train, test given; valid by digest",
             size="22,034,911 training sentences",
             advice="--set sequences.context_length=30 --set corpus.digits='###'",
         ),

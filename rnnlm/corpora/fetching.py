@@ -96,8 +96,7 @@ def fetch(
             if attempt == policy.attempts:
                 forget_what_cannot_be_resumed(partial, sha256)
                 kept = f", {partial.size:,} bytes are kept for the next" if partial.size else ""
-                raise FetchError(f"{error}
-({attempt} attempts{kept})") from error
+                raise FetchError(f"{error}\n({attempt} attempts{kept})") from error
             longest = min(policy.maximum_wait_seconds, policy.backoff_seconds * 2 ** (attempt - 1))
             wait = draw.uniform(0, longest)
             if error.after_seconds is not None:

@@ -85,7 +85,8 @@ class Handler(BaseHTTPRequestHandler):
         if asked and same and server.behaviour != "ignores Range":
             begin = int(asked.removeprefix("bytes=").removesuffix("-"))
             if begin >= len(body):
-                return self.answer(416, b"", **headers, **{"Content-Range": f"bytes */{len(body)}"})
+                self.answer(416, b"", **headers, **{"Content-Range": f"bytes */{len(body)}"})
+                return
             headers["Content-Range"] = f"bytes {begin}-{len(body) - 1}/{len(body)}"
             if server.behaviour == "sends another range":
                 headers["Content-Range"] = f"bytes {begin + 1}-{len(body) - 1}/{len(body)}"

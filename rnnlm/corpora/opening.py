@@ -151,7 +151,7 @@ class Opener:
         """What the configuration says, else what the first bytes, then what the name's suffix says."""
         if self.config.format != "auto":
             return self.config.format
-        if head.startswith(PARQUET_MARK) and head[4:5] < b"\x09":
+        if head.startswith(PARQUET_MARK):
             return "parquet"
         return TABLES.get(suffix_of(name), "text")
 

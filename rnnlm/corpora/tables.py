@@ -13,7 +13,7 @@ from rnnlm.errors import CorpusError
 
 MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: a quote never closed would take in the whole file
 PARQUET_ROWS_AT_ONCE = 256
-PARQUET_MARK = b"PAR1"
+PARQUET_MARK = b"PAR1\x15"  # the mark, and how every first header begins: text may begin with the mark alone
 
 
 def column_of(config: CorpusConfig) -> str:

@@ -29,13 +29,13 @@ class HubName:
     @property
     def folder(self) -> Path | None:
         path = Path(self.path).expanduser()
-        return path if path.exists() else None
+        return path if self.path and path.exists() else None
 
 
 def hub_name(source: str) -> HubName:
     """'hf:owner/name:config' in its parts. CorpusError for what is neither a name nor a folder."""
     rest = source.removeprefix(PREFIX)
-    if Path(rest).expanduser().exists():
+    if rest and Path(rest).expanduser().exists():
         return HubName(rest, None)
     path, _, configuration = rest.partition(":")
     name = HubName(path, configuration or None)

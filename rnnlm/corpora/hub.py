@@ -17,6 +17,7 @@ from rnnlm.errors import CorpusError, FetchError
 
 ROWS_AT_ONCE = 1000
 PREFIX = "hf:"
+NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "requests", "urllib3"}
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def errors_made_ours(source: str) -> Iterator[None]:
         from datasets.exceptions import DatasetNotFoundError
 
         reason = f"{type(error).__name__}: {printable(str(error).partition(chr(10))[0])}"
-        network = isinstance(error, ConnectionError | TimeoutError) or type(error).__module__.startswith(
-            ("httpx", "httpcore", "requests", "aiohttp", "urllib3")
+        network = isinstance(error, ConnectionError | TimeoutError) or any(
+            kind.__module__.split(".")[0] in NETWORK_LIBRARIES for kind in type(error).__mro__
         )
         if isinstance(error, DatasetNotFoundError):
             raise CorpusError(

@@ -1,5 +1,9 @@
 """hf: sources, read by the real `datasets` from a local folder; and what is told when there is no hub."""
 
+import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import check_source, corpus_name, obtain_corpus
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home
+from tests.rnnlm.corpora.hub_server import HubServer
 from tests.rnnlm.corpora.packing import parquet_of
 
 
@@ -91,3 +96,41 @@ def test_no_hub_is_worth_another_try(home: Home, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(hub, "load", unreachable)  # the hub's own client waits 23 s before it says so
     refused(home, "hf:nobody/nothing", "hub could not be reached", FetchError)
+
+
+def from_loopback_hub(source: str, folder: Path) -> str:
+    """What another process, with a hub on this machine as its endpoint, makes of the source: the text or the error."""
+    script = (
+        "import sys; from rnnlm.config import CorpusConfig; from rnnlm.corpora.sources import obtain_corpus\n"
+        "from rnnlm.errors import CorpusError; from rnnlm.home import find_home\n"
+        "try: corpus = obtain_corpus(find_home(), CorpusConfig(source=sys.argv[1]))\n"
+        "except CorpusError as error: print(error)\n"
+        "else: print({role: (corpus.folder / name).read_text() for role, name in corpus.files.items()})"
+    )
+    with HubServer() as hub:
+        threading.Thread(target=hub.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(folder / "hf"), "RNNLM_HOME": str(folder / "home")}
+        done = subprocess.run(
+            [sys.executable, "-c", script, source],
+            env=os.environ | environment | {"HF_HUB_DISABLE_TELEMETRY": "1"},
+            cwd=Path(__file__).parents[3],
+            capture_output=True,
+            text=True,
+        )
+        hub.shutdown()
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("hf:owner/name:small", "{'test': 'the fox\\n', 'train': 'the cat\\nthe dog\\n'}"),
+        ("hf:owner/name:huge", "BuilderConfig 'huge' not found"),
+        ("hf:nobody/nothing", "no such data set on the hub"),
+    ],
+)
+def test_a_hub_s_data_set_is_read_in_its_named_configuration(tmp_path: Path, source: str, told: str) -> None:
+    answer = from_loopback_hub(source, tmp_path)
+    assert told in answer
+    assert len(answer.splitlines()) <= 3

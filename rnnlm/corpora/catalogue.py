@@ -7,25 +7,91 @@ from typing import Any
 
 from rnnlm.corpora import python_docs
 
+INSTALLATION = "made from this installation"
+
 
 @dataclass(frozen=True)
 class Entry:
-    """A corpus that this installation can write by itself."""
+    """A corpus with all that one should know before taking it."""
 
     name: str
+    location: str  # an http(s) address, an hf: name, or INSTALLATION
     licence: str
-    versions: Callable[[], dict[str, str]]  # all that its text depends on
-    write: Callable[[Path], dict[str, Any]]  # writes the text to a path, returns facts about it
+    format: str
+    splits: str  # given, or the rule by which they are made
+    size: str
+    advice: str = ""  # settings that go well with it
+    gutenberg: bool = False  # Project Gutenberg's header and licence are cut off
+    versions: Callable[[], dict[str, str]] | None = None  # of a written corpus: all that its text depends on
+    write: Callable[[Path], dict[str, Any]] | None = None  # writes the text to a path, returns facts about it
 
+
+BY_DIGEST = "by each document's digest"
+GIVEN = "train, valid, test given"
+WIKIPEDIA = "CC BY-SA 3.0 and GFDL (Wikipedia's authors)"
 
 CATALOGUE = {
     entry.name: entry
     for entry in (
         Entry(
             name="python-docs",
+            location=INSTALLATION,
             licence="Python: PSF licence 2; libraries: their own, mostly BSD-3-Clause and Apache-2.0",
+            format="text, a sentence a line",
+            splits=BY_DIGEST,
+            size="about 700,000 words",
             versions=python_docs.versions,
             write=python_docs.write_corpus,
+        ),
+        Entry(
+            name="news",
+            location="https://www.thelmbook.com/data/news",
+            licence="not stated by its publisher (thelmbook.com): for study",
+            format="text in tar.gz, a sentence a line",
+            splits="train, test given; valid by digest",
+            size="22,034,911 training sentences",
+            advice="--set sequences.context_length=30 --set corpus.digits='###'",
+        ),
+        Entry(
+            name="brown",
+            location="https://www.thelmbook.com/data/brown",
+            licence="Brown Corpus (Francis and Kučera): free for non-commercial use",
+            format="text in gzip",
+            splits=BY_DIGEST,
+            size="about 1 million words, 6 MB",
+        ),
+        Entry(
+            name="wikitext-2",
+            location="hf:Salesforce/wikitext:wikitext-2-raw-v1",
+            licence=WIKIPEDIA,
+            format="Parquet, by datasets",
+            splits=GIVEN,
+            size="2 million words, 13 MB",
+        ),
+        Entry(
+            name="wikitext-103",
+            location="hf:Salesforce/wikitext:wikitext-103-raw-v1",
+            licence=WIKIPEDIA,
+            format="Parquet, by datasets",
+            splits=GIVEN,
+            size="103 million words, 545 MB",
+        ),
+        Entry(
+            name="tinyshakespeare",
+            location="https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+            licence="public domain",
+            format="text",
+            splits=BY_DIGEST,
+            size="1,115,394 bytes",
+        ),
+        Entry(
+            name="war-and-peace",
+            location="https://www.gutenberg.org/cache/epub/2600/pg2600.txt",
+            licence="public domain in the USA (Project Gutenberg 2600, its own header and licence cut off)",
+            format="text",
+            splits=BY_DIGEST,
+            size="about 570,000 words, 3 MB",
+            gutenberg=True,
         ),
     )
 }

@@ -1,53 +1,98 @@
-"""A stranger's bytes become our text: UTF-8, line feeds, nothing binary; or the error says where."""
+"""A stranger's bytes become our text: decoded, line feeds, nothing binary; or the error says where."""
 
 import codecs
 import io
-from pathlib import Path
-from typing import BinaryIO
+from collections.abc import Iterator
+from typing import Literal, Protocol
 
 from rnnlm.errors import CorpusError
 
 CHUNK_BYTES = 1 << 20
 
 
-def append_text(source: Path, encoding: str, target: BinaryIO) -> bool:
-    """Append the file's text to `target` as UTF-8 with line feeds. Returns whether there was any non-space.
+class Readable(Protocol):
+    """What can be read in pieces."""
 
-    CorpusError names file and byte offset of what is no text in that encoding.
-    """
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+def check_encoding(encoding: str) -> None:
+    """CorpusError for a name that is no text encoding of Python's."""
     try:
-        decoder = codecs.getincrementaldecoder(encoding)("strict")
-    except LookupError:
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        codecs.getincrementaldecoder(encoding)("strict")
+    except (LookupError, ValueError):
         raise CorpusError(
-            f"corpus.encoding: {encoding!r} is no encoding that Python knows; try utf-8 or latin-1"
+            f"corpus.encoding: {encoding!r} is no text encoding that Python knows; try utf-8 or latin-1"
         ) from None
+
+
+def text_pieces(
+    stream: Readable, label: str, encoding: str, undecodable: Literal["refuse", "replace"] = "refuse"
+) -> Iterator[str]:
+    """The stream's text in pieces of any length, with line feeds for line ends and without a byte-order mark.
+
+    CorpusError names `label` and the byte offset of what is no text in that encoding.
+    """
+    check_encoding(encoding)
+    decoder = codecs.getincrementaldecoder(encoding)("strict" if undecodable == "refuse" else "replace")
     line_ends = io.IncrementalNewlineDecoder(None, translate=True)
-    offset, any_text, last = 0, False, ""
-    try:
-        with source.open("rb") as stream:
-            while True:
-                chunk = stream.read(CHUNK_BYTES)
-                waiting = len(decoder.getstate()[0])  # bytes of a character that the last chunk cut
-                try:
-                    text = decoder.decode(chunk, final=not chunk)
-                except UnicodeDecodeError as error:
-                    raise CorpusError(
-                        f"{source}: byte {offset - waiting + error.start} is not {encoding}: {error.reason};\n"
-                        "name the file's encoding, such as --set corpus.encoding=latin-1"
-                    ) from None
-                if "\x00" in text:
-                    raise CorpusError(f"{source}: holds NUL bytes, so it is no text; give a text file")
-                text = line_ends.decode(text, final=not chunk)
-                if offset == 0:
-                    text = text.removeprefix("\ufeff")  # a byte-order mark is no text
-                target.write(text.encode("utf-8"))
-                any_text = any_text or bool(text.strip())
-                last = text[-1:] or last
-                offset += len(chunk)
-                if not chunk:
-                    break
-    except OSError as error:
-        raise CorpusError(f"{source}: cannot be read ({error.strerror}); check its path and permissions") from error
-    if last not in ("", "\n"):
-        target.write(b"\n")  # a text's last line ends like the others
-    return any_text
+    offset, begun, chunk = 0, False, b"\n"
+    while chunk:
+        waiting = len(decoder.getstate()[0])  # bytes of a character that the last chunk cut
+        try:
+            chunk = stream.read(CHUNK_BYTES)
+            text = decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            raise CorpusError(
+                f"{label}: byte {offset - waiting + error.start} is not {encoding}: {error.reason};\n"
+                "name the file's encoding, such as --set corpus.encoding=latin-1, or set corpus.undecodable=replace"
+            ) from None
+        except UnicodeError as error:  # UTF-16 without a byte-order mark, for one
+            raise CorpusError(f"{label}: is not {encoding} ({error}); name the file's encoding") from None
+        except OSError as error:
+            raise CorpusError(
+                f"{label}: cannot be read ({error.strerror or error}); check its path and permissions"
+            ) from error
+        text = line_ends.decode(text, final=not chunk)
+        if not begun and text:
+            text, begun = text.removeprefix("\ufeff"), True  # a byte-order mark is no text
+        refuse_nul(text, label)
+        offset += len(chunk)
+        if text:
+            yield text
+
+
+def refuse_nul(text: str, label: str) -> None:
+    if "\x00" in text:
+        raise CorpusError(f"{label}: holds NUL bytes, so it is no text; give a text file, or its corpus.encoding")
+
+
+def whole_lines(pieces: Iterator[str]) -> Iterator[str]:
+    """Single lines with their ends, whatever the pieces were cut at."""
+    for block in line_blocks(pieces):
+        lines = block.split("\n")
+        yield from (line + "\n" for line in lines[:-1])
+        if lines[-1]:
+            yield lines[-1]
+
+
+def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
+    """The pieces cut anew, at line ends only. A line longer than a piece is held whole."""
+    held: list[str] = []
+    for piece in pieces:
+        end = piece.rfind("\n") + 1
+        if end:
+            yield "".join([*held, piece[:end]])
+            held = []
+        if end < len(piece):
+            held.append(piece[end:])
+    if held:
+        yield "".join(held)
+
+
+def tidy_cell(text: str, label: str) -> str:
+    """A table's cell as lines of text: line feeds only, one at its end."""
+    refuse_nul(text, label)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.endswith("\n") else text + "\n"

@@ -1,12 +1,12 @@
 """Documents and their splits: a document's own digest decides, so it stays where it is when the corpus grows."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.reading import read_lines
-from rnnlm.records import CorpusRecord, Split
+from rnnlm.records import SPLITS, CorpusRecord, Split
 
 DOCUMENT_LINES = 50  # a longer paragraph, or a text without paragraphs, is cut into blocks of so many
 
@@ -44,13 +44,14 @@ def documents(corpus: CorpusRecord, config: CorpusConfig) -> Iterator[Document]:
 
 
 def documents_in(corpus: CorpusRecord, config: CorpusConfig, stretch: Stretch) -> Iterator[Document]:
-    """The documents of a stretch. Given splits are kept; the other documents are split by digest."""
+    """The documents of a stretch. Given splits are kept; what is not given is carved by digest."""
+    shares = config.model_copy(update={f"{split}_share": 0.0 for split in SPLITS[1:] if split in corpus.files})
     (role,) = (role for role, name in corpus.files.items() if name == stretch.source_file)
     offset = stretch.byte_offset
     path = corpus.folder / stretch.source_file
     for data in paragraphs(read_lines(path, offset, stretch.byte_count)):
         digest = hashlib.sha256(data)
-        split: Split = split_of(digest.digest(), config) if role == "text" else role  # type: ignore[assignment]
+        split: Split = split_of(digest.digest(), shares) if role in ("text", "train") else role  # type: ignore[assignment]
         yield Document(split, stretch.source_file, offset, data, digest.hexdigest())
         offset += len(data)
 
@@ -70,6 +71,11 @@ def stretches(corpus: CorpusRecord, byte_count: int) -> Iterator[Stretch]:
 
 def corpus_files(corpus: CorpusRecord) -> list[str]:
     return [name for _, name in sorted(corpus.files.items())]
+
+
+def carved_splits(roles: Container[str]) -> tuple[Split, ...]:
+    """The splits that the source does not give, so that they are carved from `text` or `train`."""
+    return tuple(split for split in SPLITS[1:] if split not in roles)
 
 
 def paragraphs(lines: Iterable[bytes]) -> Iterator[bytes]:

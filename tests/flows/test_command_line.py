@@ -58,6 +58,12 @@ def write(path: Path, data: bytes) -> str:
         (["run", "--set", "model.layers=0"], ["model.layers", "0"]),
         (["run", "--corpus", "/no/such/corpus.txt"], ["/no/such/corpus.txt"]),
         (["run", "--corpus", "ftp://example.org/corpus.txt"], ["ftp", "http"]),
+        (["run", "--corpus", "http://"], ["http://", "valid address"]),
+        (["run", "--corpus", "/no/such/*.txt"], ["/no/such/*.txt", "no file matches"]),
+        (["run", "--corpus", "hf:/no/such/folder"], ["hf:/no/such/folder", "hf:owner/name"]),
+        (["run", "--corpus", "/dev/null"], ["/dev/null", "neither a file nor a folder"]),
+        (["run", "--set", "corpus.encoding=klingon"], ["corpus.encoding", "klingon"]),
+        (["run", "--set", f"corpus.sha256={'0' * 64}"], ["corpus.sha256", "python-docs"]),
         (["generate", "models:/nobody@champion"], ["nobody"]),
         (["evaluate", "/no/such/run", "--corpus", "python-docs"], ["/no/such/run"]),
         (["generate", "models:/nobody@champion", "--temperature", "-1"], ["temperature", "-1"]),
@@ -68,6 +74,18 @@ def test_a_wrong_call_is_told_in_three_lines(
     capsys: pytest.CaptureFixture[str], arguments: list[str], names: list[str]
 ) -> None:
     fails_with(capsys, arguments, *names)
+
+
+def test_the_catalogue_is_a_table_of_120_columns_and_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["corpora"]) == 0
+    table = capsys.readouterr().out
+    assert max(map(len, table.splitlines())) <= 120
+    assert main(["corpora", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {"python-docs", "news", "war-and-peace"} <= {row["name"] for row in rows}
+    for row in rows:
+        assert all(row[field] for field in ("name", "location", "licence", "format", "splits", "size"))
+        assert all(row[field] in table for field in row)
 
 
 def test_an_unknown_stage_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,11 @@
 import pytest
 
 from rnnlm.config import CorpusConfig, PipelineConfig
-from rnnlm.errors import CorpusError, FetchError
+from rnnlm.corpora import fetching
+from rnnlm.corpora.requesting import FetchPolicy
+from rnnlm.errors import FetchError
 from rnnlm.home import Home
-from tasks.download_corpus import download_corpus, download_failed
+from tasks.download_corpus import download_corpus
 
 
 def test_the_corpus_lies_in_the_home(home: Home, toy_config: PipelineConfig) -> None:
@@ -14,10 +16,7 @@ def test_the_corpus_lies_in_the_home(home: Home, toy_config: PipelineConfig) -> 
     assert not download_corpus.fn(toy_config.corpus, force=True).skipped
 
 
-def test_only_a_failed_download_is_tried_again(home: Home) -> None:
-    from prefect.states import Failed
-
-    assert download_failed(None, None, Failed(data=FetchError("away")))
-    assert not download_failed(None, None, Failed(data=CorpusError("missing")))
+def test_a_failed_download_is_told_apart(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "POLICY", FetchPolicy(attempts=1))
     with pytest.raises(FetchError):
         download_corpus.fn(CorpusConfig(source="http://127.0.0.1:9/text"))

@@ -1,107 +1,219 @@
-"""Downloads from a loopback server that is good, and one that is not."""
+"""Downloads from a loopback server that is good, and one that breaks off, stalls, lies and changes its mind."""
 
+import datetime
+import email.utils
 import hashlib
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import time
 from pathlib import Path
 
 import pytest
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora import fetching
 from rnnlm.corpora.fetching import fetch
+from rnnlm.corpora.requesting import FetchPolicy, retry_after_seconds
 from rnnlm.corpora.sources import obtain_corpus
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home
+from tests.rnnlm.corpora.loopback import HALF, QUICK, TEXT, Server
 
-TEXT = b"the cat sees the dog .\n" * 200
 SHA256 = hashlib.sha256(TEXT).hexdigest()
 
 
-class Handler(BaseHTTPRequestHandler):
-    requests: list[str] = []
-
-    def do_GET(self) -> None:
-        self.requests.append(self.path)
-        if self.path == "/good.txt":
-            self.answer(200, TEXT)
-        elif self.path == "/short.txt":
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(TEXT)))
-            self.end_headers()
-            self.wfile.write(TEXT[:100])
-        elif self.path == "/away":
-            self.answer(302, b"", Location="file:///etc/hostname")
-        elif self.path == "/moved":
-            self.answer(302, b"", Location="/good.txt")
-        elif self.path == "/round":
-            self.answer(302, b"", Location="/round")
-        else:
-            self.answer(int(self.path[1:]), b"sorry")
-
-    def answer(self, status: int, body: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None: ...
-
-
 @pytest.fixture
-def server() -> Iterator[str]:
-    Handler.requests = []
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        threading.Thread(target=http.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{http.server_port}"
-        http.shutdown()
+def target(tmp_path: Path) -> Path:
+    (tmp_path / "downloads").mkdir()
+    return tmp_path / "text"
 
 
-def test_a_download_arrives_whole(server: str, tmp_path: Path) -> None:
-    fetch(f"{server}/good.txt", tmp_path / "text", SHA256)
-    assert (tmp_path / "text").read_bytes() == TEXT
-    fetch(f"{server}/moved", tmp_path / "moved", SHA256)
-    assert (tmp_path / "moved").read_bytes() == TEXT
+def get(server: Server, target: Path, sha256: str | None = None, policy: FetchPolicy = QUICK) -> bytes:
+    fetch(server.url, target, target.parent / "downloads", sha256, policy)
+    return target.read_bytes()
+
+
+def left(target: Path) -> list[str]:
+    return sorted(path.name for path in (target.parent / "downloads").iterdir())
+
+
+def interrupted(server: Server, target: Path) -> None:
+    """A first run whose download breaks off halfway, for a later run to resume."""
+    server.behaviour = "breaks off"
+    with pytest.raises(FetchError, match=f"{HALF} bytes|IncompleteRead|broke off"):
+        get(server, target, policy=FetchPolicy(attempts=1))
+    server.asked.clear()
+    server.behaviour = "good"
+
+
+def test_a_download_arrives_whole_and_leaves_nothing_beside_it(server: Server, target: Path) -> None:
+    assert get(server, target, SHA256) == TEXT
+    assert left(target) == []
+
+
+def test_a_redirect_within_http_is_followed(server: Server, target: Path) -> None:
+    server.behaviour = "moved"
+    assert get(server, target, SHA256) == TEXT
+    assert [path for path, _ in server.asked] == ["/text", "/elsewhere"]
+
+
+def test_redirects_have_an_end(server: Server, target: Path) -> None:
+    server.behaviour = "redirect /elsewhere"
+    with pytest.raises(CorpusError, match="more than 5 redirects"):
+        get(server, target)
+    assert len(server.asked) == 6
+
+
+@pytest.mark.parametrize("place", ["file:///etc/hostname", "ftp://127.0.0.1/text", "gopher://127.0.0.1/"])
+def test_a_redirect_out_of_http_is_refused(server: Server, target: Path, place: str) -> None:
+    server.behaviour = f"redirect {place}"
+    with pytest.raises(CorpusError, match="only http and https") as caught:
+        get(server, target)
+    assert type(caught.value) is CorpusError
+    assert len(server.asked) == 1
+    assert left(target) == []
+
+
+def test_what_broke_off_is_resumed_in_the_same_run(server: Server, target: Path) -> None:
+    server.behaviour = "breaks off once"
+    assert get(server, target, SHA256) == TEXT
+    assert [asked for _, asked in server.asked] == [None, f"bytes={HALF}-"]
+
+
+def test_what_stalled_is_resumed_after_the_read_timeout(server: Server, target: Path) -> None:
+    server.behaviour = "stalls once"
+    began = time.monotonic()
+    assert get(server, target, SHA256) == TEXT
+    assert time.monotonic() - began < 3
+    assert server.asked[1][1] == f"bytes={HALF}-"
+
+
+def test_what_broke_off_is_resumed_by_a_later_run(server: Server, target: Path) -> None:
+    interrupted(server, target)
+    assert get(server, target, SHA256) == TEXT
+    assert [asked for _, asked in server.asked] == [f"bytes={HALF}-"]
+    assert left(target) == []
+
+
+def test_a_whole_file_left_by_a_killed_run_is_taken_without_a_further_byte(server: Server, target: Path) -> None:
+    interrupted(server, target)
+    (partial,) = (target.parent / "downloads").glob("*.part")
+    partial.write_bytes(TEXT)
+    assert get(server, target, SHA256) == TEXT
+    assert [asked for _, asked in server.asked] == [f"bytes={len(TEXT)}-"]
+
+
+def test_more_than_the_server_has_is_thrown_away(server: Server, target: Path) -> None:
+    interrupted(server, target)
+    (partial,) = (target.parent / "downloads").glob("*.part")
+    partial.write_bytes(TEXT + b"more")
+    assert get(server, target, SHA256) == TEXT
+
+
+@pytest.mark.parametrize("behaviour", ["ignores Range", "sends another range"])
+def test_a_server_that_does_not_resume_begins_anew(server: Server, target: Path, behaviour: str) -> None:
+    interrupted(server, target)
+    server.behaviour = behaviour
+    assert get(server, target, SHA256) == TEXT
+
+
+def test_a_file_that_changed_between_two_attempts_is_not_mixed(server: Server, target: Path) -> None:
+    server.behaviour = "breaks off and changes"
+    assert get(server, target) == TEXT.upper()
+
+
+@pytest.mark.parametrize("body", [TEXT.upper(), TEXT.upper() + b"longer\n", TEXT[:HALF].upper()])
+def test_a_file_that_changed_between_two_runs_is_not_mixed(server: Server, target: Path, body: bytes) -> None:
+    interrupted(server, target)
+    server.behaviour = "ignores If-Range"
+    server.body, server.etag = body, '"two"'
+    assert get(server, target) == body
+
+
+def test_without_a_validator_nothing_is_resumed(server: Server, target: Path) -> None:
+    server.etag = None
+    interrupted(server, target)
+    assert left(target) == []
+    assert get(server, target) == TEXT
+    assert [asked for _, asked in server.asked] == [None]
+
+
+def test_a_cut_chunked_answer_is_tried_again(server: Server, target: Path) -> None:
+    server.behaviour = "chunked and cut"
+    assert get(server, target) == TEXT
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(("after", "least"), [("1", 0.4), ("0", 0.0), ("soon", 0.0)])
+def test_retry_after_is_kept_up_to_the_longest_wait(server: Server, target: Path, after: str, least: float) -> None:
+    server.behaviour = f"busy {after}"
+    began = time.monotonic()
+    assert get(server, target) == TEXT
+    assert least <= time.monotonic() - began < least + 1
+
+
+def test_retry_after_may_be_a_date() -> None:
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=100)
+    assert retry_after_seconds(email.utils.format_datetime(soon, usegmt=True)) == pytest.approx(100, abs=2)
+    assert retry_after_seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    assert retry_after_seconds("120") == 120
+    assert retry_after_seconds("soon") is None
 
 
 @pytest.mark.parametrize(
-    ("path", "error", "message"),
-    [
-        ("/503", FetchError, "503"),
-        ("/429", FetchError, "429"),
-        ("/short.txt", FetchError, "short.txt"),
-        ("/404", CorpusError, "404"),
-        ("/away", CorpusError, "file:///etc/hostname"),
-        ("/round", CorpusError, "redirects"),
-    ],
+    ("status", "error", "requests"),
+    [(503, FetchError, 3), (429, FetchError, 3), (404, CorpusError, 1), (403, CorpusError, 1)],
 )
-def test_a_failed_download_leaves_nothing(
-    server: str, tmp_path: Path, path: str, error: type[Exception], message: str
+def test_only_what_may_pass_is_tried_again_and_not_for_ever(
+    server: Server, target: Path, status: int, error: type[Exception], requests: int
 ) -> None:
-    with pytest.raises(error, match=message) as caught:
-        fetch(f"{server}{path}", tmp_path / "text")
-    assert type(caught.value) is error  # only FetchError is tried again
-    assert list(tmp_path.iterdir()) == []
+    server.behaviour = f"status {status}"
+    with pytest.raises(error, match=f"answered {status}") as caught:
+        get(server, target)
+    assert type(caught.value) is error
+    assert len(str(caught.value).splitlines()) <= 3
+    assert len(server.asked) == requests
+    assert left(target) == []
 
 
-def test_a_wrong_digest_says_what_came(server: str, tmp_path: Path) -> None:
+def test_a_wrong_digest_says_what_came_and_is_not_tried_again(server: Server, target: Path) -> None:
     with pytest.raises(CorpusError, match=rf"{SHA256[:12]}, expected 000000000000"):
-        fetch(f"{server}/good.txt", tmp_path / "text", "0" * 64)
-    assert list(tmp_path.iterdir()) == []
+        get(server, target, "0" * 64)
+    assert len(server.asked) == 1
+    assert left(target) == []
+    assert not target.exists()
 
 
-def test_nobody_listening_is_worth_another_try(tmp_path: Path) -> None:
+def test_a_kept_beginning_that_spoils_the_digest_is_fetched_anew_once(server: Server, target: Path) -> None:
+    interrupted(server, target)
+    (partial,) = (target.parent / "downloads").glob("*.part")
+    partial.write_bytes(b"x" * HALF)
+    assert get(server, target, SHA256) == TEXT
+    assert [asked for _, asked in server.asked] == [f"bytes={HALF}-", None]
+
+
+def test_nobody_listening_is_worth_another_try(target: Path) -> None:
     with pytest.raises(FetchError, match="check the address"):
-        fetch("http://127.0.0.1:9/text", tmp_path / "text")
+        fetch("http://127.0.0.1:9/text", target, target.parent / "downloads", policy=QUICK)
 
 
-def test_a_url_is_downloaded_once(server: str, home: Home) -> None:
-    config = CorpusConfig(source=f"{server}/good.txt", sha256=SHA256)
+@pytest.mark.parametrize("url", ["http://[::1", "http://a..b/text", "http://127.0.0.1:port/text"])
+def test_an_address_that_is_none_is_not(target: Path, url: str) -> None:
+    with pytest.raises(CorpusError):
+        fetch(url, target, target.parent / "downloads", policy=QUICK)
+
+
+def test_a_url_is_downloaded_once(server: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "POLICY", QUICK)
+    config = CorpusConfig(source=server.url, sha256=SHA256)
     first = obtain_corpus(home, config)
     assert (first.digest, first.skipped) == (SHA256, False)
     assert obtain_corpus(home, config).skipped
-    assert Handler.requests == ["/good.txt"]
+    assert len(server.asked) == 1
     assert not obtain_corpus(home, config, force=True).skipped
-    assert len(Handler.requests) == 2
+    assert len(server.asked) == 2
+
+
+def test_a_download_that_is_no_text_leaves_nothing(server: Server, home: Home) -> None:
+    server.body = b"\x1f\x8b\x08 no gzip"
+    with pytest.raises(CorpusError, match="gzip"):
+        obtain_corpus(home, CorpusConfig(source=server.url))
+    assert [path.name for path in home.corpora.rglob("*") if path.is_file()] == []

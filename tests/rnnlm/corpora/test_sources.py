@@ -87,10 +87,10 @@ def test_folder_with_named_splits(home: Home, tmp_path: Path) -> None:
     assert (corpus.folder / "valid.txt").read_text() == "ptb.valid.txt\n"
 
 
-def test_folder_that_lacks_a_split_says_which(home: Home, tmp_path: Path) -> None:
-    write(tmp_path / "train.txt", b"a\n")
+def test_folder_without_training_text_says_so(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "valid.txt", b"a\n")
     write(tmp_path / "test.txt", b"a\n")
-    with pytest.raises(CorpusError, match=r"not valid\.txt"):
+    with pytest.raises(CorpusError, match="valid, test but none for train"):
         obtain(home, tmp_path)
 
 

@@ -1,0 +1,141 @@
+"""tar and zip: the names of the members, checked, and the members as streams. Nothing is unpacked to disk."""
+
+import contextlib
+import posixpath
+import re
+import stat
+import tarfile
+import zipfile
+from collections.abc import Collection, Iterator
+from typing import IO, Literal
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.roles import suffix_of
+from rnnlm.corpora.unpacking import Meter, Stream, Unpacked, damaged, printable
+from rnnlm.errors import CorpusError
+
+Member = tuple[str, Stream | None]  # name, and its bytes if it is a regular file that is wanted
+TAR_MARK = slice(257, 262)
+LINK_TARGET_BYTES = 4096
+SMALL_STEPS = {zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}  # zipfile inflates whole what it reads of these at once
+
+
+def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
+    """By its first bytes; a tar from before 1988 has no mark, so its name counts too."""
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "zip"
+    return "tar" if head[TAR_MARK] == b"ustar" or (suffix_of(name) == ".tar" and head) else None
+
+
+class StrictMember(tarfile.TarInfo):
+    """tarfile takes a damaged header, or the file's end, for the archive's end; we do not."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> "StrictMember":
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"header at byte {archive.offset}: {error}") from error
+
+
+def tar_members(
+    stream: Stream, label: str, meter: Meter, config: CorpusConfig, wanted: Collection[str]
+) -> Iterator[Member]:
+    """(name, stream) of each regular member in the archive's order; the stream is None unless it is wanted.
+
+    Every member is checked, the archive is read to its end, and links that stay inside are passed over.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            archive = stack.enter_context(
+                tarfile.open(fileobj=stream, mode="r|", tarinfo=StrictMember)  # type: ignore[arg-type]
+            )
+        except CorpusError:
+            raise
+        except Exception as error:  # tarfile raises a dozen different types on damaged data
+            raise damaged(label, "tar", error) from error
+        for count in range(config.maximum_archive_members + 1):
+            info = next_member(archive, label)
+            if info is None:
+                break
+            if count == config.maximum_archive_members:
+                raise CorpusError(too_many(label, config))
+            member = f"{label}: {printable(info.name)}"
+            refuse_name(info.name, member)
+            if info.issym() or info.islnk():
+                base = posixpath.dirname(info.name) if info.issym() else ""
+                refuse_link(base, info.linkname, member)
+            elif info.isdev():
+                raise CorpusError(f"{member}: is a device or a pipe, not a file; give an archive of files alone")
+            elif info.isfile():
+                content = archive.extractfile(info) if info.name in wanted else None
+                yield info.name, Unpacked(content, "tar", member, meter) if content else None
+        while stream.read(1 << 20):  # to the checksum at the compression's end
+            pass
+
+
+def next_member(archive: tarfile.TarFile, label: str) -> tarfile.TarInfo | None:
+    try:
+        return archive.next()
+    except CorpusError:
+        raise
+    except Exception as error:
+        raise damaged(label, "tar", error) from error
+
+
+def zip_members(
+    file: IO[bytes], label: str, meter: Meter, config: CorpusConfig, wanted: Collection[str]
+) -> Iterator[Member]:
+    """(name, stream) of each regular member in order of name; the stream is None unless it is wanted."""
+    try:
+        archive = zipfile.ZipFile(file)
+    except Exception as error:  # zipfile raises a dozen different types on damaged data
+        raise damaged(label, "zip", error) from error
+    members = archive.infolist()
+    if len(members) > config.maximum_archive_members:
+        raise CorpusError(too_many(label, config))
+    with archive:
+        for info in sorted(members, key=lambda info: info.filename):
+            member = f"{label}: {printable(info.filename)}"
+            refuse_name(info.filename, member)
+            if info.flag_bits & 1:
+                raise CorpusError(f"{member}: is encrypted; decrypt the archive first")
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            if kind == stat.S_IFLNK:
+                target = zip_stream(archive, info, member, meter).read(LINK_TARGET_BYTES)
+                refuse_link(posixpath.dirname(info.filename), target.decode("utf-8", "replace"), member)
+            elif kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK):
+                raise CorpusError(f"{member}: is a device or a pipe, not a file; give an archive of files alone")
+            elif not info.is_dir():
+                stream = zip_stream(archive, info, member, meter) if info.filename in wanted else None
+                yield info.filename, stream
+
+
+def zip_stream(archive: zipfile.ZipFile, info: zipfile.ZipInfo, label: str, meter: Meter) -> Stream:
+    try:
+        content = archive.open(info)
+    except Exception as error:
+        raise damaged(label, "zip", error) from error
+    return Unpacked(content, "zip", label, meter, step=4096 if info.compress_type in SMALL_STEPS else 1 << 20)
+
+
+def refuse_name(name: str, label: str) -> None:
+    """No member is ever written under its name; one that tries to leave the archive says what the archive is."""
+    if name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:[/\\]", name):
+        raise CorpusError(f"{label}: has an absolute path; an archive with such members is not trusted")
+    if ".." in re.split(r"[/\\]", name):
+        raise CorpusError(f"{label}: has .. in its path; an archive with such members is not trusted")
+
+
+def refuse_link(base: str, target: str, label: str) -> None:
+    reached = posixpath.normpath(posixpath.join(base, target))
+    if target.startswith(("/", "\\")) or reached.startswith(".."):
+        raise CorpusError(
+            f"{label}: is a link that leaves the archive (to {printable(target)}); such an archive is not trusted"
+        )
+
+
+def too_many(label: str, config: CorpusConfig) -> str:
+    return f"{label}: has more than {config.maximum_archive_members:,} members (corpus.maximum_archive_members)"

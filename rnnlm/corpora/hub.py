@@ -1,0 +1,111 @@
+"""`hf:owner/name[:config]` or `hf:FOLDER`: a data set read by Hugging Face `datasets`, streaming."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.decoding import tidy_cell
+from rnnlm.corpora.roles import checked_roles, split_named
+from rnnlm.corpora.tables import column_of, no_column, no_text
+from rnnlm.corpora.unpacking import printable
+from rnnlm.corpora.writing import CorpusWriter
+from rnnlm.errors import CorpusError, FetchError
+
+ROWS_AT_ONCE = 1000
+PREFIX = "hf:"
+NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "requests", "urllib3"}
+
+
+@dataclass(frozen=True)
+class HubName:
+    """What stands behind `hf:`."""
+
+    path: str  # owner/name, or a local folder
+    configuration: str | None
+
+    @property
+    def folder(self) -> Path | None:
+        path = Path(self.path).expanduser()
+        return path if self.path and path.exists() else None
+
+
+def hub_name(source: str) -> HubName:
+    """'hf:owner/name:config' in its parts. CorpusError for what is neither a name nor a folder."""
+    rest = source.removeprefix(PREFIX)
+    if rest and Path(rest).expanduser().exists():
+        return HubName(rest, None)
+    path, _, configuration = rest.partition(":")
+    name = HubName(path, configuration or None)
+    if name.folder is None and (path.startswith((".", "/", "~")) or path.count("/") > 1 or not path):
+        raise CorpusError(f"{source}: no such folder; expected hf:owner/name[:config] or hf: and a folder")
+    return name
+
+
+def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter) -> None:
+    """Every split whose name is one of ours goes to its role; others are told and left out."""
+    with errors_made_ours(source):
+        splits = load(hub_name(source))
+        roles = {name: split_named(name) for name in sorted(splits)}
+        if not any(roles.values()):
+            raise CorpusError(
+                f"{source}: has the splits {', '.join(roles)}; expected train, and perhaps validation and test"
+            )
+        checked_roles(source, (role for role in roles.values() if role))
+        for name, role in roles.items():
+            if role is None:
+                logging.getLogger(__name__).info("%s: split %s is left out: train, valid, test count", source, name)
+            else:
+                writer.append(role, cells(splits[name], f"{source}: {name}", column_of(config)), f"{source}: {name}")
+
+
+def load(name: HubName) -> Any:
+    from datasets import load_dataset
+
+    for noisy in ("fsspec.local", "huggingface_hub.utils._http", "httpx"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    path = str(name.folder.resolve()) if name.folder else name.path
+    return load_dataset(path, name.configuration, streaming=True)
+
+
+def cells(rows: Any, label: str, column: str) -> Iterator[str]:
+    """The column's texts, each ending in a line feed; null is no text."""
+    there = rows.column_names or list(next(iter(rows), {}))
+    if column not in there:
+        raise no_column(label, column, there)
+    for batch in rows.select_columns([column]).iter(batch_size=ROWS_AT_ONCE):
+        for cell in batch[column]:
+            if isinstance(cell, str):
+                yield tidy_cell(cell, label)
+            elif cell is not None:
+                raise no_text(label, column, type(cell).__name__)
+
+
+@contextlib.contextmanager
+def errors_made_ours(source: str) -> Iterator[None]:
+    """`datasets` and what lies below it raise many types: two of ours say whether another try is worth it."""
+    try:
+        yield
+    except CorpusError:
+        raise
+    except Exception as error:
+        from datasets.exceptions import DatasetNotFoundError
+
+        reason = f"{type(error).__name__}: {printable(str(error).partition(chr(10))[0])}"
+        network = isinstance(error, ConnectionError | TimeoutError) or any(
+            kind.__module__.split(".")[0] in NETWORK_LIBRARIES for kind in type(error).__mro__
+        )
+        if isinstance(error, DatasetNotFoundError):
+            raise CorpusError(
+                f"{source}: no such data set on the hub, or it is private; check its name\n({reason})"
+            ) from error
+        if network:
+            raise FetchError(
+                f"{source}: the hub could not be reached; check the network, or give the text as a file\n({reason})"
+            ) from error
+        raise CorpusError(
+            f"{source}: cannot be loaded as a data set; check its name and config (hf:owner/name:config)\n({reason})"
+        ) from error

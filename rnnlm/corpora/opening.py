@@ -1,0 +1,163 @@
+"""Files of any format, plain, compressed or in an archive: which of them are text of which split, and that text."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.archives import Member, archive_kind, tar_members, zip_members
+from rnnlm.corpora.decoding import text_pieces
+from rnnlm.corpora.roles import TABLES, checked_roles, is_archive_name, may_be_text, split_named, suffix_of
+from rnnlm.corpora.tables import PARQUET_MARK, column_of, csv_cells, json_cells, parquet_cells
+from rnnlm.corpora.unpacking import Meter, Peeked, Stream, decompressed, printable
+from rnnlm.errors import CorpusError
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file on disk, what messages call it, and the name that tells its format."""
+
+    path: Path
+    label: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text of one file or member, still to be read."""
+
+    role: str  # a split, or "text"
+    label: str
+    pieces: Iterator[str]
+
+
+Plan = list[tuple[SourceFile, dict[str, str]]]  # each file with its wanted members → roles; "" is the file itself
+
+
+class Opener:
+    """Reads the files of one source; keeps count of what they unpack to."""
+
+    def __init__(self, source: str, config: CorpusConfig, scratch: Path) -> None:
+        self.source, self.config, self.scratch = source, config, scratch
+        self.unpacked_bytes = 0
+
+    def texts(self, files: list[SourceFile], named: bool) -> Iterator[Text]:
+        """Every text in the order of the files (a zip's members by name, a tar's as they lie in it).
+
+        `named`: the files' own names tell splits, as in a folder; a single file's name does not.
+        """
+        for file, wanted in self.plan(files, named):
+            if "" in wanted:
+                yield self.text_of_file(file, wanted[""])
+                continue
+            with self.members(file, wanted) as (found, meter):
+                for name, stream in found:
+                    if stream is not None:
+                        label = f"{file.label}: {printable(name)}"
+                        yield Text(wanted[name], label, self.pieces(stream, label, name, meter))
+                self.unpacked_bytes += meter.unpacked_bytes
+
+    def plan(self, files: list[SourceFile], named: bool) -> Plan:
+        """Decided before anything is read: archives are gone through once for their members' names."""
+        roles: Plan = []
+        for file in files:
+            own = split_named(file.name) if named else None
+            names = self.member_names(file)
+            members = [""] if names is None else [name for name in names if may_be_text(name)]
+            if names and not members and any(is_archive_name(name) for name in names):
+                raise CorpusError(f"{file.label}: holds archives and no text; archives inside archives are not opened")
+            roles.append((file, {name: own or (name and split_named(name)) or "text" for name in members}))
+        found = {role for _, wanted in roles for role in wanted.values()}
+        if not found:
+            raise nothing_left(self.source)
+        checked_roles(self.source, found)
+        if "train" in found:
+            roles = [(file, {name: role for name, role in wanted.items() if role != "text"}) for file, wanted in roles]
+        return [(file, wanted) for file, wanted in roles if wanted]
+
+    def member_names(self, file: SourceFile) -> list[str] | None:
+        """Checked names of an archive's regular members, None for another file. The first of two passes."""
+        with self.outermost(file) as (stream, name, _):
+            if archive_kind(stream.head, name) is None:
+                return None
+        with self.members(file, {}) as (found, _):
+            return [name for name, _ in found]
+
+    @contextlib.contextmanager
+    def outermost(self, file: SourceFile) -> Iterator[tuple[Peeked, str, Meter]]:
+        """The file's bytes without its own compression."""
+        with contextlib.ExitStack() as stack:
+            try:
+                meter = Meter(file.label, file.path.stat().st_size, self.config, self.unpacked_bytes)
+                raw = stack.enter_context(file.path.open("rb"))
+                stream, name = decompressed(Peeked(raw), file.name, file.label, meter)
+            except OSError as error:
+                raise CorpusError(
+                    f"{file.label}: cannot be read ({error.strerror or error}); check its path and permissions"
+                ) from error
+            yield stream, name, meter
+
+    @contextlib.contextmanager
+    def members(self, file: SourceFile, wanted: dict[str, str]) -> Iterator[tuple[Iterator[Member], Meter]]:
+        with self.outermost(file) as (stream, name, outer):
+            meter = Meter(file.label, outer.packed_bytes, self.config, self.unpacked_bytes)
+            if archive_kind(stream.head, name) == "tar":
+                yield tar_members(stream, file.label, meter, self.config, wanted), meter
+            elif outer.unpacked_bytes:
+                raise CorpusError(f"{file.label}: is a compressed zip; decompress it once and give the zip")
+            else:
+                with file.path.open("rb") as raw:
+                    yield zip_members(raw, file.label, meter, self.config, wanted), meter
+
+    def text_of_file(self, file: SourceFile, role: str) -> Text:
+        return Text(role, file.label, self.pieces_of_file(file))
+
+    def pieces_of_file(self, file: SourceFile) -> Iterator[str]:
+        with self.outermost(file) as (stream, name, meter):
+            if not meter.unpacked_bytes and self.format_of(stream.head, name) == "parquet":
+                yield from parquet_cells(file.path, file.label, self.config, meter)
+            else:
+                yield from self.formatted(stream, name, file.label, meter)
+        self.unpacked_bytes += meter.unpacked_bytes
+
+    def pieces(self, member: Stream, label: str, name: str, meter: Meter) -> Iterator[str]:
+        """The text of an archive's member, which may be compressed itself."""
+        stream, name = decompressed(Peeked(member), name, label, meter)
+        if archive_kind(stream.head, name):
+            raise CorpusError(f"{label}: is an archive inside an archive; unpack the outer one and give a folder")
+        yield from self.formatted(stream, name, label, meter)
+
+    def formatted(self, stream: Peeked, name: str, label: str, meter: Meter) -> Iterator[str]:
+        kind = self.format_of(stream.head, name)
+        if kind == "parquet":  # its index stands at the end, so it must lie in a file
+            with tempfile.NamedTemporaryFile(dir=self.scratch, suffix=".parquet") as spooled:
+                shutil.copyfileobj(stream, spooled, 1 << 20)
+                spooled.flush()
+                yield from parquet_cells(Path(spooled.name), label, self.config, meter)
+            return
+        pieces = text_pieces(stream, label, self.config.encoding, self.config.undecodable)
+        column = column_of(self.config)
+        if kind == "jsonl":
+            yield from json_cells(pieces, label, column)
+        elif kind in ("csv", "tsv"):
+            yield from csv_cells(pieces, label, column, "excel" if kind == "csv" else "excel-tab")
+        else:
+            yield from pieces
+
+    def format_of(self, head: bytes, name: str) -> str:
+        """What the configuration says, else what the first bytes, then what the name's suffix says."""
+        if self.config.format != "auto":
+            return self.config.format
+        if head.startswith(PARQUET_MARK):
+            return "parquet"
+        return TABLES.get(suffix_of(name), "text")
+
+
+def nothing_left(source: str) -> CorpusError:
+    return CorpusError(
+        f"{source}: holds no text; expected files such as train.txt, valid.txt and test.txt, or others that end\n"
+        "in .txt, .csv, .tsv, .jsonl or .parquet (also compressed)"
+    )

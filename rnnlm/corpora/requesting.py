@@ -1,0 +1,104 @@
+"""One http(s) request: redirects judged hop by hop, an answer that is worth another try told from one that is not."""
+
+import contextlib
+import datetime
+import email.utils
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+
+import requests
+
+from rnnlm.errors import CorpusError, FetchError
+
+MAXIMUM_REDIRECTS = 5
+CHUNK_BYTES = 1 << 20
+RETRIED_STATUSES = {408, 425, 429}  # and all from 500 on
+EXPECTED_STATUSES = {200, 206, 416}
+
+
+@dataclass(frozen=True)
+class FetchPolicy:
+    """How long to wait for what, and how often to try."""
+
+    attempts: int = 5  # requests at most, whatever came of them
+    connect_seconds: float = 10.0
+    read_seconds: float = 60.0  # between two pieces
+    backoff_seconds: float = 1.0  # the longest first wait; it doubles each time
+    maximum_wait_seconds: float = 60.0  # between two attempts, whatever the server asks for
+
+
+class TransientError(FetchError):
+    """This attempt failed; the server may have said when to come again."""
+
+    def __init__(self, message: str, after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.after_seconds = after_seconds
+
+
+@contextlib.contextmanager
+def network_errors_told(url: str) -> Iterator[None]:
+    """What requests and urllib3 raise becomes a TransientError, or a CorpusError for an address that is none."""
+    try:
+        yield
+    except CorpusError:
+        raise
+    except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
+        raise CorpusError(f"{url}: is no valid address; expected http(s)://host/path") from None
+    except requests.RequestException as error:
+        raise TransientError(
+            f"{url}: download failed ({type(error).__name__}); check the address and run again"
+        ) from error
+    except Exception as error:
+        if type(error).__module__.startswith("urllib3"):  # raw streams raise urllib3's own errors
+            raise TransientError(f"{url}: download broke off ({type(error).__name__}); run again") from error
+        if isinstance(error, ValueError):
+            raise CorpusError(f"{url}: is no valid address ({error}); expected http(s)://host/path") from None
+        raise
+
+
+def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Response:
+    """The final answer after redirects, each of which must stay within http and https: 200, 206 or 416."""
+    asked = url
+    timeout = (policy.connect_seconds, policy.read_seconds)
+    # identity, so that lengths count the bytes that come
+    headers = {"Accept-Encoding": "identity", "User-Agent": "rnnlm", **headers}
+    for _ in range(MAXIMUM_REDIRECTS + 1):
+        response = requests.get(url, stream=True, timeout=timeout, allow_redirects=False, headers=headers)
+        if not response.is_redirect:
+            break
+        response.close()
+        target = urljoin(url, response.headers["Location"])
+        if urlsplit(target).scheme not in ("http", "https"):
+            raise CorpusError(f"{asked}: redirects to {target}; only http and https are followed")
+        url = target
+    else:
+        raise CorpusError(f"{asked}: more than {MAXIMUM_REDIRECTS} redirects; give the final address")
+    status = response.status_code
+    if status in EXPECTED_STATUSES:
+        return response
+    response.close()
+    if status >= 500 or status in RETRIED_STATUSES:
+        after = retry_after_seconds(response.headers.get("Retry-After"))
+        raise TransientError(f"{asked}: the server answered {status}; run again later", after)
+    raise CorpusError(f"{asked}: the server answered {status}, expected 200; check the address")
+
+
+def pieces(response: requests.Response) -> Iterator[bytes]:
+    """The body as it comes, in pieces as soon as they are there, so that none is lost when the rest is."""
+    while piece := response.raw.read1(CHUNK_BYTES, decode_content=False):
+        yield piece
+
+
+def retry_after_seconds(value: str | None) -> float | None:
+    """Seconds until the time that Retry-After names, as a number or as an HTTP date; None where it names none."""
+    if value is None:
+        return None
+    if value.strip().isascii() and value.strip().isdigit():
+        return float(value)
+    try:
+        date = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    now = datetime.datetime.now(datetime.UTC)
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or datetime.UTC) - now).total_seconds())

@@ -1,0 +1,86 @@
+"""Corpora known by name: where they lie, and that they arrive as the catalogue says."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora import catalogue, fetching
+from rnnlm.corpora.sources import check_source, corpus_name, obtain_corpus
+from rnnlm.corpora.splits import documents
+from rnnlm.errors import CorpusError
+from rnnlm.home import Home
+from tests.rnnlm.corpora.loopback import QUICK, Server
+from tests.rnnlm.corpora.packing import COMPRESSIONS, tar_of
+
+BOOK = "\ufeffTitle\r\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\r\nWell, Prince\r\n*** a star ***\r\n"
+END = "*** END OF THE PROJECT GUTENBERG EBOOK X ***\r\nlicence\r\n"
+
+
+def moved(monkeypatch: pytest.MonkeyPatch, name: str, server: Server, body: bytes) -> CorpusConfig:
+    """The catalogue's entry with the loopback server for its location."""
+    monkeypatch.setattr(fetching, "POLICY", QUICK)
+    monkeypatch.setitem(catalogue.CATALOGUE, name, dataclasses.replace(catalogue.CATALOGUE[name], location=server.url))
+    server.body = body
+    return CorpusConfig(source=name)
+
+
+def text_of(home: Home, config: CorpusConfig, role: str = "text") -> str:
+    return (obtain_corpus(home, config).folder / f"{role}.txt").read_bytes().decode()
+
+
+def test_every_entry_is_a_source_and_says_what_one_should_know() -> None:
+    assert {"python-docs", "news", "brown", "wikitext-2", "wikitext-103", "tinyshakespeare", "war-and-peace"} == set(
+        catalogue.CATALOGUE
+    )
+    for name, entry in catalogue.CATALOGUE.items():
+        check_source(CorpusConfig(source=name))
+        assert corpus_name(CorpusConfig(source=name)) == entry.name == name
+        assert all((entry.location, entry.licence, entry.format, entry.splits, entry.size))
+        assert bool(entry.write) == bool(entry.versions) == (entry.location == catalogue.INSTALLATION)
+
+
+def test_news_is_an_archive_without_a_suffix_whose_validation_split_is_carved(
+    home: Home, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = "".join(f"in {1900 + n} it rained .\n\n" for n in range(100)).encode()
+    body = COMPRESSIONS[".gz"](tar_of({"news/train.txt": train, "news/test.txt": b"on 5 may .\n"}))
+    config = moved(monkeypatch, "news", server, body).model_copy(update={"digits": "###", "valid_share": 0.3})
+    corpus = obtain_corpus(home, config)
+    assert corpus.files == {"train": "train.txt", "test": "test.txt"}
+    assert corpus.licence == catalogue.CATALOGUE["news"].licence
+    assert (corpus.folder / "test.txt").read_bytes() == b"on ### may .\n"
+    plain = config.model_copy(update={"digits": None})
+    assert {document.split for document in documents(obtain_corpus(home, plain), plain)} == {"train", "valid", "test"}
+
+
+def test_brown_is_gzip_without_a_suffix(home: Home, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert text_of(home, moved(monkeypatch, "brown", server, COMPRESSIONS[".gz"](b"The jury said .\n"))) == (
+        "The jury said .\n"
+    )
+
+
+def test_a_gutenberg_book_loses_its_frame(home: Home, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = moved(monkeypatch, "war-and-peace", server, (BOOK + END).encode())
+    assert text_of(home, config) == "Well, Prince\n*** a star ***\n"
+
+
+@pytest.mark.parametrize(("body", "missing"), [(BOOK, "END"), ("a text\n", "START")])
+def test_a_gutenberg_book_without_its_frame_is_refused(
+    home: Home, server: Server, monkeypatch: pytest.MonkeyPatch, body: str, missing: str
+) -> None:
+    with pytest.raises(CorpusError, match=f"{missing} OF"):
+        obtain_corpus(home, moved(monkeypatch, "war-and-peace", server, body.encode()))
+    assert [path for path in home.corpora.rglob("*") if path.is_file()] == []
+
+
+def test_a_written_corpus_is_cleaned_too(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(path: Path) -> dict[str, object]:
+        path.write_text("Chapter 12\n")
+        return {"words": 2}
+
+    entry = dataclasses.replace(catalogue.CATALOGUE["python-docs"], write=write, versions=lambda: {"python": "3"})
+    monkeypatch.setitem(catalogue.CATALOGUE, "python-docs", entry)
+    assert text_of(home, CorpusConfig(lowercase=True, digits="#")) == "chapter #\n"
+    assert text_of(home, CorpusConfig()) == "Chapter 12\n"

@@ -1,0 +1,136 @@
+"""hf: sources, read by the real `datasets` from a local folder; and what is told when there is no hub."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.sources import check_source, corpus_name, obtain_corpus
+from rnnlm.errors import CorpusError, FetchError
+from rnnlm.home import Home
+from tests.rnnlm.corpora.hub_server import HubServer
+from tests.rnnlm.corpora.packing import parquet_of
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "data-set"
+    folder.mkdir()
+    for split, texts in {
+        "train": [" = Title = \n", "", "the cat", None, "two\r\nlines"],
+        "validation": ["v"],
+        "test": ["t\n"],
+    }.items():
+        (folder / f"{split}-00000-of-00001.parquet").write_bytes(parquet_of(texts))
+    return folder
+
+
+def obtain(home: Home, source: str, **settings: object) -> dict[str, str]:
+    corpus = obtain_corpus(home, CorpusConfig.model_validate({"source": source} | settings))
+    return {role: (corpus.folder / name).read_bytes().decode() for role, name in corpus.files.items()}
+
+
+def test_a_folder_s_splits_and_column_are_read(home: Home, folder: Path) -> None:
+    expected = {"train": " = Title = \n\nthe cat\ntwo\nlines\n", "valid": "v\n", "test": "t\n"}
+    assert obtain(home, f"hf:{folder}") == expected
+    assert corpus_name(CorpusConfig(source=f"hf:{folder}")) == "data-set"
+    assert obtain_corpus(home, CorpusConfig(source=f"hf:{folder}")).skipped
+
+
+def test_a_changed_folder_is_read_again(home: Home, folder: Path) -> None:
+    before = obtain(home, f"hf:{folder}")
+    (folder / "test-00000-of-00001.parquet").write_bytes(parquet_of(["other"]))
+    assert obtain(home, f"hf:{folder}") == before | {"test": "other\n"}
+
+
+def test_text_is_cleaned_and_a_column_may_be_named(home: Home, folder: Path) -> None:
+    assert obtain(home, f"hf:{folder}", lowercase=True)["train"].startswith(" = title = \n")
+    for path in folder.iterdir():
+        path.unlink()
+    (folder / "train.parquet").write_bytes(parquet_of(["a"], column="body"))
+    assert obtain(home, f"hf:{folder}", column="body") == {"train": "a\n"}
+
+
+def refused(home: Home, source: str, message: str, error: type[Exception] = CorpusError, **settings: object) -> None:
+    with pytest.raises(error, match=message) as caught:
+        obtain(home, source, **settings)
+    assert type(caught.value) is error
+    assert len(str(caught.value).splitlines()) <= 3
+    assert [path for path in home.corpora.rglob("*") if path.is_file()] == []
+
+
+def test_wrong_columns_configs_and_folders_are_told(home: Home, folder: Path) -> None:
+    refused(home, f"hf:{folder}", "no column 'body'; it has: id, text", column="body")
+    refused(home, f"hf:{folder}", "test: column 'id' holds int, expected text", column="id")
+    refused(home, f"hf:{folder}:nope", "BuilderConfig 'nope' not found")
+    for path in folder.iterdir():
+        path.unlink()
+    refused(home, f"hf:{folder}", "cannot be loaded")
+    for source in ("hf:/no/such/folder", "hf:a/b/c", "hf:", "hf:./x"):
+        with pytest.raises(CorpusError, match="no such folder"):
+            check_source(CorpusConfig(source=source))
+    refused(home, "hf:no good/name", "cannot be loaded|no such data set")
+
+
+def test_a_damaged_file_of_a_data_set_is_told(home: Home, folder: Path) -> None:
+    path = folder / "test-00000-of-00001.parquet"
+    path.write_bytes(path.read_bytes()[:-30])
+    refused(home, f"hf:{folder}", "cannot be loaded")
+
+
+def test_a_data_set_without_training_text_is_refused(home: Home, folder: Path) -> None:
+    (folder / "train-00000-of-00001.parquet").unlink()
+    refused(home, f"hf:{folder}", "valid, test but none for train")
+
+
+def test_no_hub_is_worth_another_try(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rnnlm.corpora import hub
+
+    def unreachable(name: object) -> object:
+        raise ConnectionError("Couldn't reach 'nobody/nothing' on the Hub\nand more")
+
+    monkeypatch.setattr(hub, "load", unreachable)  # the hub's own client waits 23 s before it says so
+    refused(home, "hf:nobody/nothing", "hub could not be reached", FetchError)
+
+
+def from_loopback_hub(source: str, folder: Path) -> str:
+    """What another process, with a hub on this machine as its endpoint, makes of the source: the text or the error."""
+    script = (
+        "import sys; from rnnlm.config import CorpusConfig; from rnnlm.corpora.sources import obtain_corpus\n"
+        "from rnnlm.errors import CorpusError; from rnnlm.home import find_home\n"
+        "try: corpus = obtain_corpus(find_home(), CorpusConfig(source=sys.argv[1]))\n"
+        "except CorpusError as error: print(error)\n"
+        "else: print({role: (corpus.folder / name).read_text() for role, name in corpus.files.items()})"
+    )
+    with HubServer() as hub:
+        threading.Thread(target=hub.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(folder / "hf"), "RNNLM_HOME": str(folder / "home")}
+        done = subprocess.run(
+            [sys.executable, "-c", script, source],
+            env=os.environ | environment | {"HF_HUB_DISABLE_TELEMETRY": "1"},
+            cwd=Path(__file__).parents[3],
+            capture_output=True,
+            text=True,
+        )
+        hub.shutdown()
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("hf:owner/name:small", "{'test': 'the fox\\n', 'train': 'the cat\\nthe dog\\n'}"),
+        ("hf:owner/name:huge", "BuilderConfig 'huge' not found"),
+        ("hf:nobody/nothing", "no such data set on the hub"),
+    ],
+)
+def test_a_hub_s_data_set_is_read_in_its_named_configuration(tmp_path: Path, source: str, told: str) -> None:
+    answer = from_loopback_hub(source, tmp_path)
+    assert told in answer
+    assert len(answer.splitlines()) <= 3

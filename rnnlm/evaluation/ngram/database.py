@@ -85,6 +85,17 @@ def open_database(
         yield connection
 
 
+@contextmanager
+def open_model(database: Path, config: NgramConfig, dataset: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A trained model, read-only. Spills beside its folder, under a name that write_once knows as a leftover's."""
+    folder = database.parent
+    with (
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.spill-") as spill,
+        open_database(database, config, Path(spill), dataset, read_only=True) as connection,
+    ):
+        yield connection
+
+
 def create_tables(connection: duckdb.DuckDBPyConnection, vocabulary_size: int) -> None:
     narrow = vocabulary_size <= NARROW_VOCABULARY
     connection.execute(statement("schema/token_id" if narrow else "schema/token_id_wide"))

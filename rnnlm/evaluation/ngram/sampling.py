@@ -1,14 +1,12 @@
 """Text from an n-gram model: the distribution comes from one SQL statement, the draw from an explicit generator."""
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import duckdb
 import numpy as np
 
 from rnnlm.config import NgramConfig
-from rnnlm.evaluation.ngram.database import NgramRecord, open_database
+from rnnlm.evaluation.ngram.database import NgramRecord, open_model
 from rnnlm.records import Sample
 from rnnlm.sequences.statements import statement
 from rnnlm.tokenizers.face import BOS, EOS, TextTokenizer
@@ -25,10 +23,7 @@ def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None, config: Ng
     generator = np.random.default_rng(config.seed)
     start, stop = ([BOS], EOS) if tokenizer else ([], None)
     samples = []
-    with (
-        tempfile.TemporaryDirectory(prefix="rnnlm-ngram-") as spill,
-        open_database(model.database, config, Path(spill), read_only=True) as connection,
-    ):
+    with open_model(model.database, config) as connection:
         for _ in range(config.samples):
             drawn = draw(connection, config, start, stop, generator)
             ids = [token_id for token_id, _ in drawn]

@@ -1,6 +1,5 @@
 """How well an n-gram model predicts a split: the sums are made inside DuckDB."""
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from rnnlm.config import NgramConfig
 from rnnlm.errors import DatasetError
-from rnnlm.evaluation.ngram.database import NgramRecord, open_database
+from rnnlm.evaluation.ngram.database import NgramRecord, open_model
 from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.statements import statement
 
@@ -51,10 +50,7 @@ def unknown_rate(model: NgramRecord, config: NgramConfig) -> float:
 @contextmanager
 def open_scores(database: Path, dataset: Path | None, config: NgramConfig) -> Iterator[duckdb.DuckDBPyConnection]:
     """The model's file, read-only, with the view log_probabilities: over the dataset, or over its own positions."""
-    with (
-        tempfile.TemporaryDirectory(prefix="rnnlm-ngram-") as spill,
-        open_database(database, config, Path(spill), dataset, read_only=True) as connection,
-    ):
+    with open_model(database, config, dataset) as connection:
         if config.method == "kneser-ney":
             connection.execute(statement("ngram/view_positions"))
             connection.execute(statement("ngram/view_kneser_ney_probabilities"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rnnlm.config import NgramConfig
-from rnnlm.errors import DatasetError
+from rnnlm.errors import ConfigError, DatasetError
 from rnnlm.evaluation.ngram.database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.sampling import next_distribution
@@ -27,8 +27,8 @@ PREDICTABLE = 20 - 2  # of a vocabulary of 20
 
 def distribution(model: NgramRecord, context: Sequence[int]) -> dict[int, float]:
     config = NgramConfig(order=model.order)
-    with open_model(model.database, config) as connection:
-        ids, _, probabilities = next_distribution(connection, config, context)
+    with open_model(model, config) as connection:
+        ids, _, probabilities = next_distribution(connection, model.method, context)
     return dict(zip(ids.tolist(), probabilities.tolist(), strict=True))
 
 
@@ -220,6 +220,13 @@ def test_a_killed_run_leaves_nothing_that_a_later_one_does_not_clear(home: Home,
     (model.folder / "COMPLETE").unlink()
     train_kneser_ney(home, good, config)
     assert [path.name for path in home.ngrams.iterdir()] == [model.folder.name]
+
+
+def test_memory_that_does_not_suffice_is_a_matter_of_configuration(home: Home, write_dataset: WriteDataset) -> None:
+    dataset = write_dataset(20, train=random_rows(random.Random(1), 2000))
+    with pytest.raises(ConfigError, match=r"ngram.memory_limit: 1MB"):
+        train_kneser_ney(home, dataset, NgramConfig(order=5, memory_limit="1MB"))
+    assert list(home.ngrams.iterdir()) == []
 
 
 def test_ids_beyond_two_bytes_are_counted(home: Home, write_dataset: WriteDataset) -> None:

@@ -123,7 +123,7 @@ def measure_size(tokens: int, folder: Path, config: NgramConfig) -> list[str]:
     count_ngrams(text, VOCABULARY, model.database, config, spill)
     trained, trained_cpu = time.perf_counter(), time.process_time()
     watch.over.set()
-    with open_scores(model.database, text, config) as connection:
+    with open_scores(model, text, config) as connection:
         measure(connection, "test")
         row = connection.execute("select count(*) from ngrams where ngram_order = ?", [config.order]).fetchone()
         assert row is not None

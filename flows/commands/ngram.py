@@ -55,11 +55,12 @@ def summary(result: "NgramResult") -> str:
     """A small table, what to beware of, and the samples."""
     from rnnlm.reports import columns
 
-    valid = "-" if result.validation_perplexity is None else f"{result.validation_perplexity:.2f}"
+    figures = {"test ppl" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
+    if result.validation_perplexity is not None:
+        figures["valid ppl"] = f"{result.validation_perplexity:.2f}"
     row = {
         "model": f"{result.order}-gram, {result.method}",
-        "test ppl" if result.normalised else "test figure": f"{result.test_perplexity:.2f}",
-        **({"valid ppl": valid} if result.normalised else {}),
+        **figures,
         "tokens": f"{result.tokens:,}",
         "unknown": f"{result.unknown_rate:.2%}",
         "seconds": f"{result.seconds:.1f}",

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import duckdb
 
 from rnnlm.config import NgramConfig
-from rnnlm.errors import DatasetError
+from rnnlm.errors import ConfigError, DatasetError
 from rnnlm.home import Home, digest_of, read_json, write_json, write_once
 from rnnlm.records import StageRecord
 from rnnlm.sequences.statements import statement
@@ -67,7 +67,7 @@ def open_database(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection within the configured memory and threads; what does not fit goes to the folder `spill`.
 
-    With a dataset's file: attached read-only, its predicted tokens in the view `positions`.
+    A dataset's file is attached read-only as `dataset`. ConfigError where the memory does not suffice.
     """
     settings: dict[str, Any] = {
         "memory_limit": config.memory_limit,
@@ -78,10 +78,37 @@ def open_database(
         settings["threads"] = config.threads
     with duckdb.connect(str(database), read_only=read_only, config=settings) as connection:
         if dataset is not None:
-            if not dataset.exists():
-                raise DatasetError(f"{dataset}: missing; run again with --force sequences")
-            quoted = str(dataset).replace("'", "''")
-            connection.execute(f"attach '{quoted}' as dataset (read_only)")
+            attach(connection, dataset)
+        try:
+            yield connection
+        except duckdb.OutOfMemoryException as error:
+            raise ConfigError(
+                f"ngram.memory_limit: {config.memory_limit} does not suffice here; give more by --memory-limit,\n"
+                "or fewer --threads, each of which needs its own"
+            ) from error
+
+
+def attach(connection: duckdb.DuckDBPyConnection, dataset: Path) -> None:
+    if not dataset.exists():
+        raise DatasetError(f"{dataset}: missing; run again with --force sequences")
+    quoted = str(dataset).replace("'", "''")  # ATTACH takes no parameters
+    connection.execute(f"attach '{quoted}' as dataset (read_only)")
+
+
+@contextmanager
+def open_model(
+    model: NgramRecord, config: NgramConfig, dataset: Path | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A trained model, read-only, with its own positions or the dataset's.
+
+    Spills beside its folder, under a name that write_once clears away should the process be killed.
+    """
+    with (
+        tempfile.TemporaryDirectory(dir=model.folder.parent, prefix=f".{model.folder.name}.spill-") as spill,
+        open_database(model.database, config, Path(spill), dataset, read_only=True) as connection,
+    ):
+        if dataset is not None:
+            connection.execute(statement("ngram/view_positions"))
         yield connection
 
 

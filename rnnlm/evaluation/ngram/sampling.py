@@ -1,14 +1,12 @@
 """Text from an n-gram model: the distribution comes from one SQL statement, the draw from an explicit generator."""
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import duckdb
 import numpy as np
 
 from rnnlm.config import NgramConfig
-from rnnlm.evaluation.ngram.database import NgramRecord, open_database
+from rnnlm.evaluation.ngram.database import Method, NgramRecord, open_model
 from rnnlm.records import Sample
 from rnnlm.sequences.statements import statement
 from rnnlm.tokenizers.face import BOS, EOS, TextTokenizer
@@ -25,12 +23,9 @@ def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None, config: Ng
     generator = np.random.default_rng(config.seed)
     start, stop = ([BOS], EOS) if tokenizer else ([], None)
     samples = []
-    with (
-        tempfile.TemporaryDirectory(prefix="rnnlm-ngram-") as spill,
-        open_database(model.database, config, Path(spill), read_only=True) as connection,
-    ):
+    with open_model(model, config) as connection:
         for _ in range(config.samples):
-            drawn = draw(connection, config, start, stop, generator)
+            drawn = draw(connection, model.method, start, stop, config.maximum_tokens, generator)
             ids = [token_id for token_id, _ in drawn]
             text = tokenizer.decode(ids) if tokenizer else " ".join(word for _, word in drawn)
             samples.append(Sample(prompt="", text=text.strip(), tokens=len(drawn)))
@@ -39,15 +34,16 @@ def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None, config: Ng
 
 def draw(
     connection: duckdb.DuckDBPyConnection,
-    config: NgramConfig,
+    method: Method,
     start: Sequence[int],
     stop: int | None,
+    maximum_tokens: int,
     generator: np.random.Generator,
 ) -> list[tuple[int, str]]:
-    """New (id, token) one by one after `start`, up to and with `stop`, at most config.maximum_tokens."""
+    """New (id, token) one by one after `start`, up to and with `stop`, at most `maximum_tokens`."""
     state, drawn = list(start), []
-    for _ in range(config.maximum_tokens):
-        ids, tokens, probabilities = next_distribution(connection, config, state)
+    for _ in range(maximum_tokens):
+        ids, tokens, probabilities = next_distribution(connection, method, state)
         index = int(generator.choice(len(ids), p=probabilities / probabilities.sum()))
         drawn.append((int(ids[index]), str(tokens[index])))
         if ids[index] == stop:
@@ -57,11 +53,11 @@ def draw(
 
 
 def next_distribution(
-    connection: duckdb.DuckDBPyConnection, config: NgramConfig, context: Sequence[int]
+    connection: duckdb.DuckDBPyConnection, method: Method, context: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ids, tokens and probabilities (all (predictable,)) of the next token; only the last order - 1 ids matter."""
     last = [0, 0, 0, 0, *context][-4:]
     columns = connection.execute(
-        statement(DISTRIBUTIONS[config.method]), dict(zip(("c4", "c3", "c2", "c1"), last, strict=True))
+        statement(DISTRIBUTIONS[method]), dict(zip(("c4", "c3", "c2", "c1"), last, strict=True))
     ).fetchnumpy()
     return tuple(np.asarray(columns[name]) for name in ("token_id", "token", "probability"))  # type: ignore[return-value]

@@ -1,6 +1,5 @@
 """How well an n-gram model predicts a split: the sums are made inside DuckDB."""
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,9 +10,11 @@ import pyarrow as pa
 
 from rnnlm.config import NgramConfig
 from rnnlm.errors import DatasetError
-from rnnlm.evaluation.ngram.database import NgramRecord, open_database
+from rnnlm.evaluation.ngram.database import NgramRecord, open_model
 from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.statements import statement
+
+SCORES = {"kneser-ney": "ngram/view_kneser_ney_probabilities", "textbook": "ngram/view_textbook_scores"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class NgramScore:
 
 def score_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split, config: NgramConfig) -> NgramScore:
     """The model's figure on a whole split. The textbook's model holds its own text and takes no dataset."""
-    with open_scores(model.database, dataset.database if dataset else None, config) as connection:
+    with open_scores(model, dataset.database if dataset else None, config) as connection:
         return measure(connection, split)
 
 
@@ -35,31 +36,24 @@ def log_probabilities(
 
     position counts a row's targets from 0; the logarithms are natural ones. For mixing with another model.
     """
-    with open_scores(model.database, dataset.database if dataset else None, config) as connection:
+    with open_scores(model, dataset.database if dataset else None, config) as connection:
         query = statement("ngram/read_log_probabilities")
         yield from connection.sql(query, params={"split": split}).to_arrow_reader()
 
 
 def unknown_rate(model: NgramRecord, config: NgramConfig) -> float:
     """The share of the textbook's test words that its training part does not hold."""
-    with open_scores(model.database, None, config) as connection:
+    with open_scores(model, None, config) as connection:
         row = connection.execute(statement("ngram/measure_unknown_rate"), {"split": "test"}).fetchone()
     assert row is not None  # one row, whatever the text holds
     return float(row[0])
 
 
 @contextmanager
-def open_scores(database: Path, dataset: Path | None, config: NgramConfig) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_scores(model: NgramRecord, dataset: Path | None, config: NgramConfig) -> Iterator[duckdb.DuckDBPyConnection]:
     """The model's file, read-only, with the view log_probabilities: over the dataset, or over its own positions."""
-    with (
-        tempfile.TemporaryDirectory(prefix="rnnlm-ngram-") as spill,
-        open_database(database, config, Path(spill), dataset, read_only=True) as connection,
-    ):
-        if config.method == "kneser-ney":
-            connection.execute(statement("ngram/view_positions"))
-            connection.execute(statement("ngram/view_kneser_ney_probabilities"))
-        else:
-            connection.execute(statement("ngram/view_textbook_scores"))
+    with open_model(model, config, dataset) as connection:
+        connection.execute(statement(SCORES[model.method]))
         yield connection
 
 

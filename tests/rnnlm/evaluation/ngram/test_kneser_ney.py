@@ -5,15 +5,14 @@ import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import duckdb
 import numpy as np
 import pytest
 
 from rnnlm.config import NgramConfig
-from rnnlm.errors import DatasetError
-from rnnlm.evaluation.ngram.database import NgramRecord, open_database
+from rnnlm.errors import ConfigError, DatasetError
+from rnnlm.evaluation.ngram.database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.sampling import next_distribution
 from rnnlm.evaluation.ngram.scoring import log_probabilities, score_split
@@ -26,10 +25,10 @@ PAD, UNK, BOS, EOS = range(4)
 PREDICTABLE = 20 - 2  # of a vocabulary of 20
 
 
-def distribution(model: NgramRecord, context: Sequence[int], tmp_path: Path) -> dict[int, float]:
+def distribution(model: NgramRecord, context: Sequence[int]) -> dict[int, float]:
     config = NgramConfig(order=model.order)
-    with open_database(model.database, config, tmp_path / "spill", read_only=True) as connection:
-        ids, _, probabilities = next_distribution(connection, config, context)
+    with open_model(model, config) as connection:
+        ids, _, probabilities = next_distribution(connection, model.method, context)
     return dict(zip(ids.tolist(), probabilities.tolist(), strict=True))
 
 
@@ -118,7 +117,7 @@ def test_every_probability_is_the_one_of_the_formulas(
 
 @pytest.mark.parametrize("order", [1, 3, 5])
 def test_probabilities_sum_to_one_after_seen_half_seen_and_unseen_contexts(
-    home: Home, write_dataset: WriteDataset, tmp_path: Path, order: int
+    home: Home, write_dataset: WriteDataset, order: int
 ) -> None:
     draw = random.Random(7)
     train = random_rows(draw, 120)
@@ -128,14 +127,14 @@ def test_probabilities_sum_to_one_after_seen_half_seen_and_unseen_contexts(
     contexts = [[], [BOS], *seen, *([19, *row] for row in seen[:5]), [19], [4, 19], [19, 19, 19, 19]]
     contexts += [draw.choices(range(3, 20), k=4) for _ in range(10)]
     for context in contexts:
-        found = distribution(model, context, tmp_path)
+        found = distribution(model, context)
         assert sum(found.values()) == pytest.approx(1, abs=1e-6), context
         assert min(found.values()) > 0
         assert set(found) == set(range(20)) - {PAD, BOS}  # <bos> is context only
 
 
 def test_the_statement_for_a_whole_distribution_agrees_with_the_one_that_scores(
-    home: Home, write_dataset: WriteDataset, tmp_path: Path
+    home: Home, write_dataset: WriteDataset
 ) -> None:
     draw = random.Random(3)
     row = [BOS, 4, 5, 6, 4, 5, 19, 4, EOS]
@@ -143,12 +142,12 @@ def test_the_statement_for_a_whole_distribution_agrees_with_the_one_that_scores(
     config = NgramConfig(order=4)
     model = train_kneser_ney(home, dataset, config)
     scored = [value for batch in log_probabilities(model, dataset, "test", config) for value in batch[2].to_pylist()]
-    found = [distribution(model, row[: end + 1], tmp_path)[row[end + 1]] for end in range(len(row) - 1)]
+    found = [distribution(model, row[: end + 1])[row[end + 1]] for end in range(len(row) - 1)]
     np.testing.assert_allclose(np.exp(scored), found, rtol=1e-9)
 
 
 def test_one_order_is_the_discounted_unigram_mixed_with_the_uniform_distribution(
-    home: Home, write_dataset: WriteDataset, tmp_path: Path
+    home: Home, write_dataset: WriteDataset
 ) -> None:
     """Counts 1, 1, 2, 3, 4: n1 = 2, n2 = n3 = n4 = 1, so Y = 2 / 4 and D = 1/2, 1/2, 1.
 
@@ -157,7 +156,7 @@ def test_one_order_is_the_discounted_unigram_mixed_with_the_uniform_distribution
     dataset = write_dataset(9, train=[[BOS, 4, 5, 6, 6, 7, 7, 7, 8, 8, 8, 8]])
     model = train_kneser_ney(home, dataset, NgramConfig(order=1))
     uniform = 3.5 / 11 / 7
-    assert distribution(model, [BOS, 4], tmp_path) == pytest.approx(
+    assert distribution(model, [BOS, 4]) == pytest.approx(
         {
             1: uniform,
             3: uniform,
@@ -170,17 +169,15 @@ def test_one_order_is_the_discounted_unigram_mixed_with_the_uniform_distribution
     )
 
 
-def test_two_orders_by_hand_with_the_fixed_discounts(home: Home, write_dataset: WriteDataset, tmp_path: Path) -> None:
+def test_two_orders_by_hand_with_the_fixed_discounts(home: Home, write_dataset: WriteDataset) -> None:
     """`a`, `a` and `b` as sentences. To the left of <eos> stand two words, of `a` and of `b` one.
 
     Order 1: total 4, gamma (1 + 1/2 + 1/2) / 4 = 1/2 over 4 words. After <bos>: total 3, gamma (1 + 1/2) / 3 = 1/2.
     """
     dataset = write_dataset(6, train=[[BOS, 4, EOS], [BOS, 4, EOS], [BOS, 5, EOS]])
     model = train_kneser_ney(home, dataset, NgramConfig(order=2))
-    assert distribution(model, [], tmp_path) == pytest.approx({1: 0.125, 3: 0.375, 4: 0.25, 5: 0.25})
-    assert distribution(model, [BOS], tmp_path) == pytest.approx(
-        {1: 0.0625, 3: 0.1875, 4: 1 / 3 + 0.125, 5: 0.5 / 3 + 0.125}
-    )
+    assert distribution(model, []) == pytest.approx({1: 0.125, 3: 0.375, 4: 0.25, 5: 0.25})
+    assert distribution(model, [BOS]) == pytest.approx({1: 0.0625, 3: 0.1875, 4: 1 / 3 + 0.125, 5: 0.5 / 3 + 0.125})
 
 
 def test_discounts_that_cannot_be_estimated_are_warned_of(
@@ -223,6 +220,13 @@ def test_a_killed_run_leaves_nothing_that_a_later_one_does_not_clear(home: Home,
     (model.folder / "COMPLETE").unlink()
     train_kneser_ney(home, good, config)
     assert [path.name for path in home.ngrams.iterdir()] == [model.folder.name]
+
+
+def test_memory_that_does_not_suffice_is_a_matter_of_configuration(home: Home, write_dataset: WriteDataset) -> None:
+    dataset = write_dataset(20, train=random_rows(random.Random(1), 2000))
+    with pytest.raises(ConfigError, match=r"ngram.memory_limit: 1MB"):
+        train_kneser_ney(home, dataset, NgramConfig(order=5, memory_limit="1MB"))
+    assert list(home.ngrams.iterdir()) == []
 
 
 def test_ids_beyond_two_bytes_are_counted(home: Home, write_dataset: WriteDataset) -> None:

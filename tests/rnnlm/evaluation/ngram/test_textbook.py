@@ -11,7 +11,7 @@ import pytest
 from rnnlm.config import CorpusConfig, NgramConfig
 from rnnlm.corpora.sources import obtain_corpus
 from rnnlm.errors import CorpusError
-from rnnlm.evaluation.ngram.database import NgramRecord, open_database
+from rnnlm.evaluation.ngram.database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.sampling import next_distribution
 from rnnlm.evaluation.ngram.scoring import log_probabilities, score_split, unknown_rate
 from rnnlm.evaluation.ngram.textbook import train_textbook, words_of
@@ -88,8 +88,8 @@ def test_scores_after_a_context_sum_to_more_than_one_and_are_divided_to_be_drawn
 ) -> None:
     """After `a` in `a b a b … c`: b has 1; a keeps (9 + 1) / 21 and c (1 + 1) / 21 ... of N = 18, V = 3."""
     model, config = trained(home, tmp_path / "text.txt", "c a " + "b a " * 8 + "b a", 2)
-    with open_database(model.database, config, tmp_path / "spill", read_only=True) as connection:
-        ids, words, probabilities = next_distribution(connection, config, [2])  # c, a, b are 1, 2, 3
+    with open_model(model, config) as connection:
+        ids, words, probabilities = next_distribution(connection, model.method, [2])  # c, a, b are 1, 2, 3
     assert words.tolist() == ["c", "a", "b"]
     scores = [2 / 21, 10 / 21, 8 / 8]
     assert probabilities.tolist() == pytest.approx([score / sum(scores) for score in scores])

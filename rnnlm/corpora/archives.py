@@ -17,6 +17,14 @@ from rnnlm.errors import CorpusError
 Member = tuple[str, Stream | None]  # name, and its bytes if it is a regular file that is wanted
 TAR_MARK = slice(257, 262)
 LINK_TARGET_BYTES = 4096
+MAXIMUM_HEADER_BYTES = 1 << 20  # of long names and pax records, which tarfile holds in memory
+HEADER_TYPES = {
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+}
 SMALL_STEPS = {zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}  # zipfile inflates whole what it reads of these at once
 
 
@@ -28,7 +36,19 @@ def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
 
 
 class StrictMember(tarfile.TarInfo):
-    """tarfile takes a damaged header, or the file's end, for the archive's end; we do not."""
+    """tarfile takes a damaged header, or the file's end, for the archive's end, and reads long names of any length.
+
+    We do neither.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "StrictMember":
+        member = super().frombuf(buf, encoding, errors)
+        if member.size < 0:
+            raise tarfile.ReadError("a member of negative size")
+        if member.type in HEADER_TYPES and member.size > MAXIMUM_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {member.size:,} bytes")
+        return member
 
     @classmethod
     def fromtarfile(cls, archive: tarfile.TarFile) -> "StrictMember":

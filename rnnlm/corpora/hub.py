@@ -30,13 +30,15 @@ class HubName:
     @property
     def folder(self) -> Path | None:
         path = Path(self.path).expanduser()
-        return path if self.path and path.exists() else None
+        return path if self.path and path.is_dir() else None
 
 
 def hub_name(source: str) -> HubName:
     """'hf:owner/name:config' in its parts. CorpusError for what is neither a name nor a folder."""
     rest = source.removeprefix(PREFIX)
-    if rest and Path(rest).expanduser().exists():
+    if Path(rest).expanduser().is_file():
+        raise CorpusError(f"{source}: is a file; give it without {PREFIX}, or its folder")
+    if rest and Path(rest).expanduser().is_dir():
         return HubName(rest, None)
     path, _, configuration = rest.partition(":")
     name = HubName(path, configuration or None)

@@ -102,7 +102,7 @@ class OnDisk:
         return {"named": self.named, "files": states(self.paths)}
 
     def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter) -> dict[str, Any]:
-        if config.sha256 and (got := file_digest(self.paths[0])) != config.sha256:
+        if config.sha256 and (got := digest_of_file(self.paths[0])) != config.sha256:
             raise CorpusError(
                 f"{self.source}: sha256 {got[:12]}, expected {config.sha256[:12]} (corpus.sha256); check the file"
             )
@@ -114,8 +114,23 @@ class OnDisk:
 
 def states(paths: list[Path] | tuple[Path, ...]) -> list[list[Any]]:
     """Path, size and time of change of each file: what tells, without reading it, that it is as it was."""
-    found = [(path.resolve(), path.stat()) for path in paths]
+    try:
+        found = [(path.resolve(), path.stat()) for path in paths]
+    except OSError as error:
+        raise unreadable(str(error.filename), error) from error
     return [[str(path), state.st_size, state.st_mtime_ns] for path, state in found]
+
+
+def digest_of_file(path: Path) -> str:
+    try:
+        return file_digest(path)
+    except OSError as error:
+        raise unreadable(str(path), error) from error
+
+
+def unreadable(label: str, error: Exception) -> CorpusError:
+    reason = getattr(error, "strerror", None) or error
+    return CorpusError(f"{label[:200]}: cannot be read ({reason}); check its path and permissions")
 
 
 def origin_of(source: str) -> Origin:
@@ -158,7 +173,7 @@ def on_disk(source: str) -> OnDisk:
             return OnDisk(source, files_in_folder(source, path), named=True)
         exists = path.exists()
     except (OSError, ValueError) as error:  # a name too long, a NUL in it, a folder that may not be entered
-        raise CorpusError(f"{source[:200]}: cannot be read ({error}); check its path and permissions") from error
+        raise unreadable(source, error) from error
     if exists:
         raise CorpusError(f"{source}: is neither a file nor a folder; write what it gives to a file and give that")
     if WILDCARDS & set(source):

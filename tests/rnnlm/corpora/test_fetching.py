@@ -4,6 +4,7 @@ import datetime
 import email.utils
 import hashlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -217,3 +218,22 @@ def test_a_download_that_is_no_text_leaves_nothing(server: Server, home: Home) -
     with pytest.raises(CorpusError, match="gzip"):
         obtain_corpus(home, CorpusConfig(source=server.url))
     assert [path.name for path in home.corpora.rglob("*") if path.is_file()] == []
+
+
+def test_two_that_want_the_same_url_fetch_it_once(server: Server, home: Home) -> None:
+    settings = ({}, {}, {"lowercase": True})
+    with ThreadPoolExecutor(3) as pool:
+        configs = [CorpusConfig.model_validate({"source": server.url} | changed) for changed in settings]
+        corpora = list(pool.map(lambda config: obtain_corpus(home, config), configs))
+    assert len({corpus.digest for corpus in corpora}) == 1  # the text has no capitals
+    assert len(server.asked) == 2  # other settings, another reading
+    assert left(home.corpora / "text") == []
+
+
+def test_without_a_terminal_progress_is_logged(
+    server: Server, target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fetching, "LOG_EVERY_SECONDS", 0.0)
+    with caplog.at_level("INFO"):
+        get(server, target)
+    assert f"{server.url}: 0.0 of 0.0 MB" in caplog.text

@@ -263,6 +263,16 @@ def test_what_a_killed_run_left_is_gone_after_the_next(home: Home, tmp_path: Pat
     assert not left.parent.exists()
 
 
+def test_what_a_killed_run_left_of_another_corpus_is_gone_after_a_day(home: Home, tmp_path: Path) -> None:
+    old = write(home.corpora / ".incoming-old" / "text.txt", b"half")
+    running = write(home.corpora / ".incoming-running" / "text.txt", b"half")
+    for path in (old, old.parent, running.parent):
+        os.utime(path, (0, 0))
+    obtain(home, write(tmp_path / "a.txt", b"one\n"))
+    assert not old.parent.exists()
+    assert running.exists()
+
+
 def test_sha256_is_of_the_file_as_it_lies_and_for_one_file_alone(home: Home, tmp_path: Path) -> None:
     path = write(tmp_path / "data" / "a.txt.gz", COMPRESSIONS[".gz"](b"one\n"))
     refused(home, path, "sha256 .* expected 000000000000", sha256="0" * 64)

@@ -69,6 +69,7 @@ def test_wrong_columns_configs_and_folders_are_told(home: Home, folder: Path) ->
     refused(home, f"hf:{folder}", "test: column 'id' holds int, expected text", column="id")
     refused(home, f"hf:{folder}:nope", "BuilderConfig 'nope' not found")
     for path in folder.iterdir():
+        refused(home, f"hf:{path}", "without hf:")
         path.unlink()
     refused(home, f"hf:{folder}", "cannot be loaded")
     for source in ("hf:/no/such/folder", "hf:a/b/c", "hf:", "hf:./x"):

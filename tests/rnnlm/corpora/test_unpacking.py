@@ -12,7 +12,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import obtain_corpus
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
-from tests.rnnlm.corpora.packing import COMPRESSIONS, regular, special, tar_of, tar_of_infos, zip_of
+from tests.rnnlm.corpora.packing import COMPRESSIONS, parquet_of, regular, special, tar_of, tar_of_infos, zip_of
 
 MEBIBYTE = 1 << 20
 TEXT = b"the cat sees the dog .\n"
@@ -190,6 +190,21 @@ def test_a_tar_that_is_cut_off_or_damaged_is_refused(home: Home, tmp_path: Path,
         one_line(refused(home, tmp_path / f"a.tar{suffix}", data, "damaged or cut off tar"))
 
 
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_headers_that_would_fill_the_memory_are_refused(home: Home, tmp_path: Path, kind: bytes) -> None:
+    header = special("long", kind)
+    header.size = 2 * MEBIBYTE
+    data = header.tobuf(tarfile.GNU_FORMAT) + b"x" * header.size + tar_of({"a.txt": TEXT})
+    one_line(refused(home, tmp_path / "a.tar", data, r"a header of 2,097,152 bytes"))
+
+
+def test_a_member_of_negative_size_is_refused(home: Home, tmp_path: Path) -> None:
+    header = special("a.txt", tarfile.REGTYPE)
+    header.size = -512
+    data = header.tobuf(tarfile.GNU_FORMAT) + tar_of({"a.txt": TEXT})
+    one_line(refused(home, tmp_path / "a.tar", data, "negative size"))
+
+
 def test_a_zip_that_is_cut_off_or_damaged_is_refused(home: Home, tmp_path: Path) -> None:
     whole = zip_of({"train.txt": b"".join(b"line %d\n" % number for number in range(5000))}, zipfile.ZIP_STORED)
     for data in (whole[:-30], whole[:200], whole.replace(b"line 77\n", b"line 78\n")):
@@ -216,3 +231,13 @@ def test_a_stranger_s_names_stay_on_their_line(home: Home, tmp_path: Path) -> No
     message = refused(home, tmp_path / "a.zip", zip_of({"../a\n\x1b[31m.txt": TEXT}), r"\.\.")
     one_line(message)
     assert "\x1b" not in message
+
+
+def test_a_parquet_that_repeats_one_large_cell_is_a_bomb(home: Home, tmp_path: Path) -> None:
+    data = parquet_of(["a" * MEBIBYTE] * 40)
+    assert len(data) < MEBIBYTE // 5
+    one_line(refused(home, tmp_path / "a.parquet", data, "unpacks to more than 100 times", maximum_unpacking_ratio=100))
+    (tmp_path / "a.parquet").unlink()
+    one_line(
+        refused(home, tmp_path / "a.zip", zip_of({"a.parquet": data}), "a.parquet: unpacks to more than 200 times")
+    )

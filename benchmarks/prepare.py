@@ -25,9 +25,7 @@ from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.sources import obtain_corpus
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
-from rnnlm.sequences.batching import shuffled_batches
 from rnnlm.sequences.cutting import TokenRows, ends
-from rnnlm.sequences.feeding import TrainingBatches
 from rnnlm.sequences.reading import StoredSplit
 from rnnlm.sequences.storing import store_sequences
 from rnnlm.tokenizers.face import load_tokenizer
@@ -84,6 +82,8 @@ def prepared(home: Home, text: Path, kind: str, **settings: object) -> tuple[Dat
     dataset = store_sequences(home, corpus, config, tokenizer, cut, required_splits=("train",), force=True)
     return dataset, time.perf_counter() - start
 
+
+# torch is imported where it is needed alone: the processes that tokenize import this file, too.
 
 # --- speed -----------------------------------------------------------------------------------------------------
 
@@ -145,6 +145,8 @@ def reader(options: argparse.Namespace, scratch: Path) -> None:
     """Shuffled batches as tensors, on one core; how random their order is; what a token takes on disk."""
     import torch
 
+    from rnnlm.sequences.feeding import TrainingBatches
+
     torch.set_num_threads(1)
     os.sched_setaffinity(0, {0})
     table(["mode", "tokens", "batch", "tokens/s on one core", "rank correlation, 20 epochs", "padding", "bytes/token"])
@@ -175,6 +177,8 @@ def rank_correlations(rows: int, batch_size: int, epochs: int = 20) -> str:
     Windows draw their chunks at random, so it varies about 0 with a deviation of 1 / sqrt(chunks); a full shuffle's
     would be 1 / sqrt(rows).
     """
+    from rnnlm.sequences.batching import shuffled_batches
+
     found = []
     for epoch in range(epochs):
         batches = shuffled_batches(Numbered(rows), batch_size, 0, epoch)
@@ -216,6 +220,8 @@ def bytes_a_token(dataset: DatasetRecord) -> float:
 
 def padding(options: argparse.Namespace, scratch: Path) -> None:
     """Share of padding in the batches of the text itself."""
+    from rnnlm.sequences.feeding import TrainingBatches
+
     table(["text", "batch", "padding"])
     home = Home(scratch / "padding")
     dataset, _ = prepared(home, options.text, "word")
@@ -309,6 +315,8 @@ def worker(home: Home, action: str, text: Path) -> None:
     cut = SequencesConfig(mode=mode)
     dataset = store_sequences(home, corpus, config, tokenizer, cut, required_splits=("train",))
     if action.startswith("read"):
+        from rnnlm.sequences.feeding import TrainingBatches
+
         for _ in TrainingBatches(StoredSplit(dataset, "train"), mode, 32, 35, seed=0):
             pass
     print(dataset.predicted_tokens["train"])

@@ -80,7 +80,11 @@ class TextTokenizer:
 
     def unknown_words(self, line: str) -> list[str]:
         """What of the line became `<unk>`. The literal the corpus itself uses for that is not among it."""
-        words = (line[start:end] for token_id, start, end in self.spans(line) if token_id == UNK)
+        if self._words is not None:
+            known = self._words
+            words = [word for word in (line if self.kind == "char" else line.split()) if word not in known]
+        else:
+            words = [line[start:end] for token_id, start, end in self.spans(line) if token_id == UNK]
         return [word for word in words if word != self.unknown_literal]
 
     def dropped_text(self, line: str) -> str:

@@ -63,7 +63,7 @@ class SequencesConfig(Section):
     block_length: int = Field(512, ge=2, le=1_048_576)  # predicted tokens a stored row, stream mode
     maximum_leakage: float = Field(1.0, ge=0.0, le=1.0)  # share of a held-out split found in training text; 1: any
     processes: int | None = Field(None, ge=1, le=1_024)  # that tokenize; None: one a CPU core. Changes no result
-    memory_mebibytes: int = Field(512, ge=64, le=1_048_576)  # DuckDB's memory_limit. Changes no result
+    memory_mebibytes: int = Field(128, ge=16, le=1_048_576)  # of DuckDB while it stores. Changes no result
 
 
 class ModelConfig(Section):

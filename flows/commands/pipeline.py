@@ -3,6 +3,7 @@
 import argparse
 
 from flows.commands.adding import Commands, Say, add, add_configuration, config_of
+from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 
 
@@ -15,8 +16,18 @@ def add_commands(commands: Commands) -> None:
         add_configuration(add(commands, name, command, text))
 
 
-def run(options: argparse.Namespace, home: Home, say: Say) -> None:
+def training_config_of(options: argparse.Namespace) -> PipelineConfig:
+    """The configuration, refused here too if it names a device that this machine lacks."""
     config = config_of(options)
+    if config.training.device not in ("auto", "cpu"):
+        from rnnlm.training.devices import choose_device
+
+        choose_device(config.training.device)
+    return config
+
+
+def run(options: argparse.Namespace, home: Home, say: Say) -> None:
+    config = training_config_of(options)
     from flows.operations.running import run_flow
     from flows.pipeline_flow import pipeline_flow
     from rnnlm.reports import pipeline_json, pipeline_summary
@@ -35,7 +46,7 @@ def prepare(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 
 def train(options: argparse.Namespace, home: Home, say: Say) -> None:
-    config = config_of(options)
+    config = training_config_of(options)
     from flows.operations.running import run_flow
     from flows.train_flow import train_flow
     from rnnlm.reports import columns, score_rows

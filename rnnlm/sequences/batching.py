@@ -31,6 +31,8 @@ class Source(Protocol):
 
     def read(self, first: int, last: int) -> TokenRows: ...
 
+    def close(self) -> None: ...  # reading opens it again
+
 
 @dataclass(frozen=True)
 class Batch:

@@ -41,6 +41,9 @@ class TokenRows:
         start, end = self.offsets[first], self.offsets[last]
         return TokenRows(self.token_ids[start:end], self.offsets[first : last + 1] - start)
 
+    def close(self) -> None:
+        """Rows in memory hold nothing open; those of a file do (reading.StoredSplit)."""
+
 
 def rows_of(lines: list[list[int]]) -> TokenRows:
     """Lists as rows."""

@@ -54,15 +54,18 @@ class TrainingBatches(IterableDataset[Batch]):
 
     def batches(self) -> Iterator[Batch]:
         """Those of this rank, whichever worker asks."""
-        for epoch in self.epochs:
-            if self.mode == "sentence":
-                batches = shuffled_batches(self.source, self.batch_size, self.seed, epoch)
-                yield from islice(batches, self.rank, None, self.world_size)
-            else:
-                generator = philox(self.seed, epoch)
-                yield from stream_batches(
-                    self.source, self.batch_size, self.window_length, generator, self.rank, self.world_size
-                )
+        try:
+            for epoch in self.epochs:
+                yield from self.batches_of_epoch(epoch)
+        finally:
+            self.source.close()  # a forked worker must not inherit an open file
+
+    def batches_of_epoch(self, epoch: int) -> Iterator[Batch]:
+        if self.mode == "sentence":
+            batches = shuffled_batches(self.source, self.batch_size, self.seed, epoch)
+            return islice(batches, self.rank, None, self.world_size)
+        generator = philox(self.seed, epoch)
+        return stream_batches(self.source, self.batch_size, self.window_length, generator, self.rank, self.world_size)
 
     @property
     def batches_an_epoch(self) -> int:

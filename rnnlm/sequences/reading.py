@@ -14,6 +14,7 @@ from rnnlm.sequences.cutting import TokenRows, ends
 from rnnlm.sequences.statements import statement
 
 MEMORY_LIMIT = "512MiB"  # of DuckDB, while it reads
+TOKENS_A_CONNECTION = 16_000_000  # DuckDB keeps what it has read up to its limit: a new connection begins without
 
 
 class StoredSplit:
@@ -28,6 +29,7 @@ class StoredSplit:
         self.row_count = dataset.sequence_counts.get(split, 0)
         self.predicted_count = dataset.predicted_tokens.get(split, 0)  # tokens
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._tokens_since_opening = 0
 
     def __len__(self) -> int:
         return self.row_count
@@ -37,16 +39,21 @@ class StoredSplit:
 
     def read(self, first: int, last: int) -> TokenRows:
         """Rows first … last - 1, in stored order."""
+        if self._tokens_since_opening > TOKENS_A_CONNECTION:
+            self.close()
         if self._connection is None:
             self._connection = open_read_only(self.database)
         range_ = {"split": self.split, "first": first, "last": last}
-        return rows_from_arrow(self._connection.sql(statement("queries/read_rows"), params=range_).to_arrow_table())
+        rows = rows_from_arrow(self._connection.sql(statement("queries/read_rows"), params=range_).to_arrow_table())
+        self._tokens_since_opening += len(rows.token_ids)
+        return rows
 
     def close(self) -> None:
         """Close the file; reading opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            self._tokens_since_opening = 0
 
 
 @contextmanager

@@ -1,12 +1,10 @@
 """Tokenizing in parallel processes: the corpus in shards, each a few Parquet files, none made twice."""
 
 import logging
-import multiprocessing
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +19,11 @@ from rnnlm.corpora.splits import Document, Stretch, documents_in, stretches
 from rnnlm.home import atomic_file
 from rnnlm.records import SPLITS, CorpusRecord, Split
 from rnnlm.sequences.cutting import TokenRows, ends, rows_of, running_text, sentences
+from rnnlm.sequences.workers import Submit, workers
 from rnnlm.tokenizers.face import UNK, TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
-SHARD_BYTES = 4 << 20  # of text: about a million tokens
+SHARD_BYTES = 2 << 20  # of text: about half a million tokens
 BYTES_WORTH_A_PROCESS = 16 << 20  # starting one takes a second or two
 LOG_EVERY_SECONDS = 10.0
 
@@ -155,14 +154,14 @@ def tokenize_shards(
     return shards
 
 
-Submit = Callable[[ShardMaker, Shard], "Future[int]"]
-
-
 @contextmanager
 def executor(corpus_bytes: int, processes: int | None) -> Iterator[Submit]:
     """A way to have shards made: in other processes, or in this one where those would not pay."""
     count = min(processes or os.cpu_count() or 1, -(-corpus_bytes // BYTES_WORTH_A_PROCESS))
-    if count <= 1:
+    if count > 1:
+        with workers(count) as submit:
+            yield submit
+    else:
 
         def at_once(make: ShardMaker, shard: Shard) -> Future[int]:
             future: Future[int] = Future()
@@ -170,26 +169,6 @@ def executor(corpus_bytes: int, processes: int | None) -> Iterator[Submit]:
             return future
 
         yield at_once
-        return
-    # Spawned, not forked: the caller may have threads, and a fork would copy their locks.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=end_with_the_parent)
-    try:
-        yield lambda make, shard: pool.submit(make, shard)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def end_with_the_parent() -> None:
-    """A process whose parent was killed ends too, instead of waiting for work for ever."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 _LOADED: dict[Path, TextTokenizer] = {}

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import CorpusConfig, SequencesConfig
-from rnnlm.errors import CorpusError
+from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.home import Home, digest_of, write_json, write_once
 from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
 from rnnlm.sequences.cutting import StreamCutter, TokenRows, joined
@@ -63,13 +64,14 @@ def store_sequences(
         shards = tokenize_shards(shard_folder, corpus, corpus_config, config, tokenizer.folder)
         shutil.copytree(tokenizer.folder, partial / "tokenizer", ignore=shutil.ignore_patterns("COMPLETE"))
         face = load_tokenizer(tokenizer.folder)
-        with new_database(partial, config) as connection:
+        with new_database(partial, config) as connection, want_of_memory_told(config):
             DatasetWriter(connection, face, config).write(shards)
             write_provenance(connection, dataset_id, corpus, tokenizer, config, face, provenance)
             counts = connection.execute(statement("queries/count_splits")).fetchall()
         predicted: dict[str, int] = {split: tokens for split, _, tokens in counts}
         for split in required_splits:
             if not predicted.get(split):
+                shutil.rmtree(shard_folder)
                 raise CorpusError(
                     f"{corpus.source}: the {split} split holds no token to predict; put text into {split}.txt,\n"
                     f"or raise corpus.{'valid' if split == 'train' else split}_share where one text is split"
@@ -100,6 +102,17 @@ def new_database(folder: Path, config: SequencesConfig) -> duckdb.DuckDBPyConnec
             "preserve_insertion_order": "true",  # rows of a split lie in the file in order of sequence_id
         },
     )
+
+
+@contextmanager
+def want_of_memory_told(config: SequencesConfig) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise DatasetError(
+            f"sequences.memory_mebibytes: {config.memory_mebibytes} is too little to store this dataset;\n"
+            "raise it (what is tokenized is kept)"
+        ) from error
 
 
 class DatasetWriter:

@@ -1,6 +1,7 @@
 """The feed from a dataset file: the same batches for any number of workers, on any machine."""
 
 import pytest
+from torch.utils.data import DataLoader
 
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences import batching
@@ -19,6 +20,12 @@ def test_workers_change_no_batch(toy_dataset: DatasetRecord, workers: int) -> No
     alone = order(list(training_loader(batches, 0)))
     assert len(alone) == 2 * batches.batches_an_epoch == 2 * 43  # 300 rows
     assert order(list(training_loader(batches, workers))) == alone
+
+
+def test_a_loader_of_the_user_s_own_forks_its_workers(toy_dataset: DatasetRecord) -> None:
+    batches = TrainingBatches(StoredSplit(toy_dataset, "train"), "sentence", 7, 35, seed=5)
+    alone = order(list(batches))
+    assert order(list(DataLoader(batches, batch_size=None, num_workers=2))) == alone
 
 
 def test_the_file_is_read_as_rows_in_memory_are(toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,17 +19,16 @@ from rnnlm.sequences.storing import stored_rows
 
 SHARED = CorpusConfig(source="x")
 SCRIPT = """
-import sys, time
+import sys
 from pathlib import Path
 from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.records import CorpusRecord
 from rnnlm.sequences import sharding
 
-if __name__ == "__main__":
-    sharding.SHARD_BYTES, sharding.BYTES_WORTH_A_PROCESS = 2000, 1
-    corpus = CorpusRecord.model_validate_json(sys.argv[2])
-    config = SequencesConfig(processes=2)
-    sharding.tokenize_shards(Path(sys.argv[1]), corpus, CorpusConfig(source="x"), config, Path(sys.argv[3]))
+sharding.SHARD_BYTES, sharding.BYTES_WORTH_A_PROCESS = 2000, 1
+corpus = CorpusRecord.model_validate_json(sys.argv[2])
+config = SequencesConfig(processes=2)
+print(len(sharding.tokenize_shards(Path(sys.argv[1]), corpus, CorpusConfig(source="x"), config, Path(sys.argv[3]))))
 """
 
 
@@ -47,6 +46,26 @@ def rows(shards: list[Shard]) -> list[list[int]]:
     ]
 
 
+def run_script(folder: Path, corpus: CorpusRecord, tokenizer: TokenizerRecord) -> "subprocess.Popen[str]":
+    """Tokenize in another process, from a script on standard input: it has no file, and no guard around its main."""
+    command = [sys.executable, "-", str(folder), corpus.model_dump_json(), str(tokenizer.folder)]
+    root = Path(sharding.__file__).parents[2]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(root)}, text=True, **pipes)
+    assert process.stdin is not None
+    process.stdin.write(SCRIPT)
+    process.stdin.close()
+    return process
+
+
+def test_any_script_may_tokenize_in_processes(
+    corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path
+) -> None:
+    with run_script(tmp_path / "shards", corpus, toy_tokenizer) as process:
+        assert process.stdout is not None
+        assert int(process.stdout.read()) == len(list((tmp_path / "shards").glob("*.documents.parquet"))) > 50
+
+
 def test_processes_change_no_row(
     corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,10 +81,7 @@ def test_a_killed_run_leaves_no_process_and_its_shards_are_not_made_again(
     corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "shards"
-    (tmp_path / "script.py").write_text(SCRIPT)
-    command = [sys.executable, "script.py", str(folder), corpus.model_dump_json(), str(toy_tokenizer.folder)]
-    root = Path(sharding.__file__).parents[2]
-    process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)})
+    process = run_script(folder, corpus, toy_tokenizer)
     deadline = time.monotonic() + 60
     while len(list(folder.glob("*.documents.parquet"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -165,3 +165,18 @@ def test_a_missing_file_says_what_to_do(toy_dataset: DatasetRecord) -> None:
     toy_dataset.database.unlink()
     with pytest.raises(DatasetError, match="--force sequences"):
         StoredSplit(toy_dataset, "train").read(0, 1)
+
+
+def test_too_little_memory_is_told_as_the_setting_it_is(tmp_path: Path) -> None:
+    config = SequencesConfig(memory_mebibytes=16)
+    with pytest.raises(DatasetError, match=r"sequences\.memory_mebibytes: 16 is too little"):  # noqa: SIM117
+        with storing.new_database(tmp_path, config) as connection, storing.want_of_memory_told(config):
+            connection.execute("set max_temp_directory_size = '0KiB'")
+            connection.execute("create table large as select i, repeat('x', 500) || i as x from range(200000) t(i)")
+            connection.execute("select count(*) from (select distinct x from large)")
+
+
+def test_a_refused_corpus_leaves_no_shards(home: Home, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError):
+        store(home, tmp_path / "c", valid="\n  \n")
+    assert list(home.shards.iterdir()) == []

@@ -27,6 +27,7 @@ def dataset_of(home: Home) -> DatasetRecord:
         mode="sentence",
         vocabulary_size=20,
         predicted_tokens={"train": 100, "valid": 10, "test": 10},
+        sequence_counts={"train": 10, "valid": 1, "test": 1},
     )
 
 

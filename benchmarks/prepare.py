@@ -257,7 +257,7 @@ def memory(options: argparse.Namespace, scratch: Path) -> None:
 
 def measured(home: Home, action: str, text: Path) -> tuple[float, float, str]:
     """(peak MiB over the process tree, seconds, what it printed) of a fresh process."""
-    command = [sys.executable, __file__, str(text), "--worker", str(home.root), action]
+    command = [sys.executable, str(Path(__file__).resolve()), str(text), "--worker", str(home.root), action]
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     peak = 0.0
@@ -265,7 +265,7 @@ def measured(home: Home, action: str, text: Path) -> tuple[float, float, str]:
 
     def watch() -> None:
         nonlocal peak
-        while not finished.wait(0.2):
+        while not finished.wait(0.05):
             peak = max(peak, sum(map(proportional_set_size, tree(process.pid))))
 
     watcher = threading.Thread(target=watch)

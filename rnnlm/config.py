@@ -60,7 +60,7 @@ class TokenizerConfig(Section):
 class SequencesConfig(Section):
     mode: Literal["sentence", "stream"] = "sentence"
     context_length: int = Field(64, ge=1, le=65_536)  # predicted tokens a row at most, sentence mode
-    block_length: int = Field(512, ge=2, le=1_048_576)  # predicted tokens a stored row, stream mode
+    block_length: int = Field(128, ge=2, le=1_048_576)  # predicted tokens a stored row, stream mode
     maximum_leakage: float = Field(1.0, ge=0.0, le=1.0)  # share of a held-out split found in training text; 1: any
     processes: int | None = Field(None, ge=1, le=1_024)  # that tokenize; None: one a CPU core. Changes no result
     memory_mebibytes: int = Field(128, ge=16, le=1_048_576)  # of DuckDB while it stores. Changes no result
@@ -91,6 +91,9 @@ class ModelConfig(Section):
 
 
 class TrainingConfig(Section):
+    loss: Literal["exact", "sampled"] = "exact"  # sampled: faster with a large vocabulary; scores stay exact
+    sampled_classes: PositiveInt = 1_024  # of the vocabulary, in each step's sample
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the exact loss's products
     epochs: PositiveInt = 1
     maximum_tokens: PositiveInt | None = None  # stop after so many predicted tokens; None: all epochs
     batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream)

@@ -16,7 +16,7 @@ from rnnlm.sequences.batching import Mode, Source
 from rnnlm.sequences.feeding import evaluation_batches
 from rnnlm.sequences.reading import StoredSplit
 from rnnlm.stages import once_in_run, stage
-from rnnlm.training.losses import summed_nll
+from rnnlm.training.losses.definition import summed_nll
 
 STAGE_VERSION = 1
 BITS_OF_AN_UNSPELLABLE_BYTE = 8  # what a byte costs that is written out without any model

@@ -17,7 +17,7 @@ CHUNK_TOKENS = 1 << 18  # read together, in stored order
 CHUNK_ROWS = 8_192  # at most
 WINDOW_CHUNKS = 16  # chunks from all over the split, whose rows are shuffled together
 BUCKET_BATCHES = 100  # so many batches' rows are sorted by length together: little padding, still shuffled
-LANE_TOKENS = 1 << 21  # read at once over all lanes of a stream
+LANE_TOKENS = 1 << 22  # read at once over all lanes of a stream
 EVALUATION_WINDOW = 256  # tokens at once over the single lane of a stream; changes no result
 
 

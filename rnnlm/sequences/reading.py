@@ -14,7 +14,7 @@ from rnnlm.sequences.cutting import TokenRows, ends
 from rnnlm.sequences.statements import statement
 
 MEMORY_LIMIT = "512MiB"  # of DuckDB, while it reads
-TOKENS_A_CONNECTION = 1_000_000  # DuckDB keeps what it has read: a new connection begins without
+TOKENS_A_CONNECTION = 2_000_000  # DuckDB keeps what it has read: a new connection begins without
 
 
 class StoredSplit:

@@ -15,9 +15,11 @@ from rnnlm.errors import TrainingError
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.losses import Loss
+from rnnlm.training.losses.definition import Loss
 from rnnlm.training.optimization import layer_norms
 from rnnlm.training.progress import Progress
+from rnnlm.training.seeding import step_generator
+from rnnlm.training.stepping import take_step
 
 logger = logging.getLogger(__name__)
 MEASUREMENTS = 200  # a run at most: each waits for the device
@@ -32,6 +34,7 @@ class Plan:
     clip_norm: float
     evaluation_steps: frozenset[int]  # after these steps; the end is always evaluated
     log_every_seconds: float
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,20 +80,12 @@ def train(
 
     with Progress(plan.total_steps, plan.log_every_seconds) as progress:
         for batch in feed:
-            # Truncated back-propagation through time: the state goes on, its gradient does not.
-            state = state.detach() if batch.carries_state and state is not None else None
-            optimizer.zero_grad(set_to_none=True)
-            hidden, state = model.hidden(batch.input_ids.to(device), state)
-            batch_loss = loss(model, hidden, batch.target_ids.to(device))
-            batch_loss.backward()
-            batch_loss = batch_loss.detach()
             measured = step % measure_every == 0
-            norms = layer_norms(model) if measured else {}  # before clipping
-            norm = nn.utils.clip_grad_norm_(model.parameters(), plan.clip_norm)
-            if measured:
-                check_finite(step, float(batch_loss), float(norm))
             rate = optimizer.param_groups[0]["lr"]
-            optimizer.step()
+            taken = take_step(model, loss, optimizer, batch, state, plan.clip_norm, step_generator(plan.seed, step))
+            state = taken.state
+            if measured:
+                check_finite(step, float(taken.loss), float(taken.norm))
             schedule.step()
             step += 1
             tokens += batch.predicted_tokens
@@ -99,15 +94,16 @@ def train(
             if measured:
                 now = time.perf_counter()
                 speed = interval_tokens / (now - interval_start)
+                clipped = max(1.0, float(taken.norm) / plan.clip_norm)  # norms are reported as before clipping
                 metrics = {
-                    "train_loss_nats": float(batch_loss),
-                    "gradient_norm": float(norm),
+                    "train_loss_nats": float(taken.loss),
+                    "gradient_norm": float(taken.norm),
                     "learning_rate": rate,
                     "tokens_per_second": speed,
                     "trained_tokens": float(tokens),
-                } | {name: float(value) for name, value in norms.items()}
+                } | {name: float(value) * clipped for name, value in layer_norms(model).items()}
                 report(Measurement(step, metrics))
-                progress.facts(f"loss {float(batch_loss):.3f}, {speed:,.0f} tokens/s")
+                progress.facts(f"loss {float(taken.loss):.3f}, {speed:,.0f} tokens/s")
                 interval_tokens, interval_start = 0, now
             ended = step >= plan.total_steps or (plan.maximum_tokens and tokens >= plan.maximum_tokens)
             if ended:

@@ -1,54 +1,95 @@
-"""AdamW, its learning rate over time, and clipping."""
+"""AdamW, for whole gradients and for gradients of some rows, and clipping."""
 
-import math
-from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import AdamW
-from torch.optim.lr_scheduler import LambdaLR
 
 from rnnlm.config import TrainingConfig
 from rnnlm.models.elman import ElmanLanguageModel
 
 
-def make_optimizer(model: nn.Module, config: TrainingConfig) -> AdamW:
-    """AdamW (Loshchilov, Hutter 2019); decay on matrices alone, biases are left free."""
+def make_optimizer(model: nn.Module, config: TrainingConfig) -> "LazyAdamW":
+    """AdamW with decay on matrices alone; biases are left free."""
     matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
     groups = [
         {"params": matrices, "weight_decay": config.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    return AdamW(groups, lr=config.learning_rate, fused=True)
+    return LazyAdamW(groups, lr=config.learning_rate, fused=True)
 
 
-def make_schedule(optimizer: AdamW, config: TrainingConfig, total_steps: int) -> LambdaLR:
-    return LambdaLR(optimizer, rate_factor(config, total_steps))
+class LazyAdamW(AdamW):
+    """AdamW (Loshchilov, Hutter 2019); of a parameter with a sparse gradient only the rows it names change.
+
+    A row that no gradient names keeps its moments, too, instead of letting them decay: so a step costs what the
+    batch touches, whatever the vocabulary. The bias correction counts the steps of the whole parameter.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        sparse = []
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    self.step_rows(parameter, group)
+                    sparse.append((parameter, parameter.grad))
+                    parameter.grad = None  # hidden from the step of the others
+        super().step()
+        for parameter, gradient in sparse:
+            parameter.grad = gradient
+
+    def step_rows(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)  # as AdamW has it
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        state["step"] += 1
+        beta1, beta2 = group["betas"]
+        done = float(state["step"])
+        gradient = parameter.grad.coalesce()  # type: ignore[union-attr]
+        rows, values = gradient.indices()[0], gradient.values()
+        mean = state["exp_avg"][rows].lerp_(values, 1 - beta1)
+        square = state["exp_avg_sq"][rows].mul_(beta2).addcmul_(values, values, value=1 - beta2)
+        state["exp_avg"][rows] = mean
+        state["exp_avg_sq"][rows] = square
+        scale = square.sqrt_().div_((1 - beta2**done) ** 0.5).add_(group["eps"])
+        kept = parameter[rows].mul_(1 - group["lr"] * group["weight_decay"])
+        parameter[rows] = kept.addcdiv_(mean, scale, value=-group["lr"] / (1 - beta1**done))
 
 
-def rate_factor(config: TrainingConfig, total_steps: int) -> Callable[[int], float]:
-    """Step → share of the peak rate: linear warm-up from 1/warmup, then constant, or linear or cosine to 0."""
-    warmup = math.ceil(config.warmup_share * total_steps)
+@torch.no_grad()
+def clip_gradients(parameters: Iterable[Tensor], clip_norm: float) -> Tensor:
+    """Scale the gradients to at most this global L2 norm; returns the norm before.
 
-    def factor(step: int) -> float:
-        if step < warmup:
-            return (step + 1) / (warmup + 1)
-        if config.schedule == "constant":
-            return 1.0
-        done = min(1.0, (step - warmup) / max(1, total_steps - warmup))
-        return 1.0 - done if config.schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * done))
+    Coalesces sparse gradients: the norm is of what the optimizer applies.
+    """
+    values = []
+    for parameter in parameters:
+        if parameter.grad is None:
+            continue
+        if parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+        values.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
+    norm = nn.utils.get_total_norm(values)
+    scale = (clip_norm / (norm + 1e-6)).clamp(max=1.0)
+    torch._foreach_mul_(values, scale)
+    return norm
 
-    return factor
 
-
-def layer_norms(model: ElmanLanguageModel) -> dict[str, torch.Tensor]:
+def layer_norms(model: ElmanLanguageModel) -> dict[str, Tensor]:
     """Gradient L2 norm of the embedding, each layer and the head, as tensors: reading them waits for the device."""
     parts: dict[str, nn.Module] = {"embedding": model.embedding, "head": model.head}
     parts |= {f"layer_{index}": cell for index, cell in enumerate(model.stack.cells)}
-    return {
-        f"gradient_norm_{name}": nn.utils.get_total_norm(
-            [parameter.grad for parameter in part.parameters() if parameter.grad is not None]
-        )
-        for name, part in parts.items()
-    }
+    return {f"gradient_norm_{name}": nn.utils.get_total_norm(list(gradients(part))) for name, part in parts.items()}
+
+
+def gradients(part: nn.Module) -> Iterable[Tensor]:
+    """Of its parameters; of a sparse one its coalesced values."""
+    for parameter in part.parameters():
+        if parameter.grad is not None:
+            yield parameter.grad.coalesce().values() if parameter.grad.is_sparse else parameter.grad

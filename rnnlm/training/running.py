@@ -19,15 +19,16 @@ from rnnlm.models.building import build_model, save_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.sequences.feeding import TrainingBatches, training_loader
-from rnnlm.sequences.reading import StoredSplit, connect
+from rnnlm.sequences.reading import StoredSplit, connect, training_counts
 from rnnlm.sequences.statements import statement
 from rnnlm.stages import stage
 from rnnlm.tokenizers.face import load_tokenizer
 from rnnlm.training.devices import choose_device
 from rnnlm.training.events import Event, Measurement, Tracker, TrainingSamples
 from rnnlm.training.loop import Plan, train
-from rnnlm.training.losses import exact_cross_entropy
-from rnnlm.training.optimization import make_optimizer, make_schedule
+from rnnlm.training.losses.choosing import choose_loss
+from rnnlm.training.optimization import make_optimizer
+from rnnlm.training.schedules import make_schedule
 from rnnlm.training.seeding import seed_everything
 
 STAGE_VERSION = 2
@@ -96,6 +97,7 @@ def write_run(
     )
     model = build_model(config.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
     network = model.language_model
+    network.embedding.sparse = training.loss == "sampled" and device.type == "cpu"  # a GPU updates all rows at once
     total_steps = training.epochs * batches.batches_an_epoch
     optimizer = make_optimizer(network.to(device), training)
     plan = Plan(
@@ -104,6 +106,7 @@ def write_run(
         clip_norm=training.clip_norm,
         evaluation_steps=evaluation_steps(total_steps, training.evaluations),
         log_every_seconds=config.tracking.log_every_seconds,
+        seed=training.seed,
     )
     with (folder / "history.jsonl").open("a", encoding="utf-8") as history:
 
@@ -120,7 +123,7 @@ def write_run(
         outcome = train(
             network,
             training_loader(batches, training.reader_processes),
-            exact_cross_entropy,
+            choose_loss(training, training_counts(dataset), network.never_predicted.cpu().numpy()),
             optimizer,
             make_schedule(optimizer, training, total_steps),
             device,

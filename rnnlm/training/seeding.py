@@ -1,5 +1,6 @@
 """Seeds for everything that could draw at random."""
 
+import hashlib
 import os
 import random
 
@@ -20,3 +21,12 @@ def seed_everything(seed: int, deterministic: bool) -> None:
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
     torch.use_deterministic_algorithms(deterministic)
+
+
+def step_generator(seed: int, step: int, purpose: str = "") -> torch.Generator:
+    """What a step draws from, on the CPU: its number decides, not what was drawn before.
+
+    So there is no state to save, and nothing that a log line or an evaluation could move.
+    """
+    digest = hashlib.sha256(f"{seed} {step} {purpose}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))

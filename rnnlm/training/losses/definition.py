@@ -1,6 +1,6 @@
-"""What training makes small. A loss is an argument of the loop: (model, hidden, targets) → scalar."""
+"""What training makes small. A loss is an argument of the loop; evaluation always uses the full softmax."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -8,12 +8,23 @@ from torch.nn import functional
 
 from rnnlm.models.elman import ElmanLanguageModel
 
-# hidden: (b, t, H), target_ids: (b, t) with pad_id where there is nothing to predict
-Loss = Callable[[ElmanLanguageModel, Tensor, Tensor], Tensor]
+
+class Loss(Protocol):
+    def __call__(
+        self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """hidden (b, t, H), target_ids (b, t), pad_id where there is nothing to predict → scalar.
+
+        Mean negative log-likelihood in nats over the predicted tokens. Who draws at random draws from generator,
+        which is on the CPU.
+        """
+        ...
 
 
-def exact_cross_entropy(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
-    """Mean negative log-likelihood in nats over the predicted tokens, by the full softmax."""
+def exact_cross_entropy(
+    model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, generator: torch.Generator | None = None
+) -> Tensor:
+    """The full softmax in float32, all logits at once: the definition."""
     predicted, targets = predicted_only(model, hidden, target_ids)
     return functional.cross_entropy(model.logits(predicted), targets)
 

@@ -11,7 +11,7 @@ from rnnlm.errors import ConfigError, ModelError
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.models.building import build_model, load_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
-from rnnlm.training.losses import exact_cross_entropy
+from rnnlm.training.losses.definition import exact_cross_entropy
 from rnnlm.training.optimization import make_optimizer
 
 

@@ -15,8 +15,9 @@ from rnnlm.sequences.batching import Batch, shuffled_batches
 from rnnlm.sequences.cutting import TokenRows
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, train
-from rnnlm.training.losses import Loss, exact_cross_entropy, summed_nll
-from rnnlm.training.optimization import layer_norms, make_optimizer, make_schedule, rate_factor
+from rnnlm.training.losses.definition import Loss, exact_cross_entropy, summed_nll
+from rnnlm.training.optimization import layer_norms, make_optimizer
+from rnnlm.training.schedules import make_schedule, rate_factor
 
 
 def network(vocabulary_size: int = 12, **settings: object) -> ElmanLanguageModel:
@@ -123,7 +124,7 @@ def test_a_bound_on_tokens_ends_the_run() -> None:
 
 @pytest.mark.parametrize("worth", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_stops_with_step_and_advice(worth: float) -> None:
-    def broken(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor) -> Tensor:
+    def broken(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, generator: torch.Generator) -> Tensor:
         return hidden.sum() * worth
 
     with pytest.raises(TrainingError, match=r"step 0: loss .*, gradient norm .*\n.*learning_rate"):

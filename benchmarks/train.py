@@ -1,0 +1,152 @@
+"""How fast a training step is beside the textbook's, and how much memory it takes.
+
+    python benchmarks/train.py [--device cpu|cuda] [--rounds 7] [--json]
+
+Needs torch, transformers, numpy and pydantic alone. All rows share one process and take turns, so that whatever
+else the machine does meets all of them; tokens_per_second is the median over the rounds, ratio the median of the
+ratios to the textbook's step in the same round. Memory is the peak of three steps in a process of its own, less what
+was there after the imports.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
+
+from textbook import TextbookLanguageModel, TextbookTrainer
+
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.initialization import initialize
+from rnnlm.sequences.batching import Batch
+from rnnlm.training.losses.chunked import chunked_cross_entropy
+from rnnlm.training.losses.definition import Loss, exact_cross_entropy
+from rnnlm.training.losses.sampled import SampledCrossEntropy
+from rnnlm.training.optimization import LazyAdamW
+from rnnlm.training.stepping import take_step
+
+VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # the textbook's shape
+SAMPLED_CLASSES = 1_024
+ROWS = ("textbook", "exact float32", "exact bfloat16 chunks", f"fast sampled {SAMPLED_CLASSES}")
+TrainingStep = Callable[[Batch], object]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--batch", type=int, default=BATCH, help="sequences")
+    parser.add_argument("--hidden", type=int, default=HIDDEN)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=ROWS)
+    parser.add_argument("--json", action="store_true", help="a list of rows instead of a table")
+    parser.add_argument("--memory-of", choices=ROWS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.memory_of:
+        print(memory_of_a_step(options.memory_of, options))
+        return
+    rows = measure(options)
+    print(json.dumps(rows, indent=1) if options.json else table(rows))
+
+
+def measure(options: argparse.Namespace) -> list[dict[str, object]]:
+    steps = {name: training_step(name, options) for name in options.rows}
+    batches = [zipf_batch(options.batch, seed) for seed in range(4)]
+    speeds: dict[str, list[float]] = {name: [] for name in steps}
+    for step in steps.values():
+        timed(step, batches[:1], options.device)  # kernels chosen, memory taken
+    for _ in range(options.rounds):
+        for name, step in steps.items():
+            speeds[name].append(timed(step, batches, options.device))
+    yardstick = speeds[options.rows[0]]
+    return [
+        {
+            "name": name,
+            "device": options.device,
+            "tokens_per_second": round(statistics.median(speeds[name])),
+            "ratio": round(statistics.median(map(float.__truediv__, speeds[name], yardstick)), 2),
+            "peak_mebibytes": peak_mebibytes(name, options),
+        }
+        for name in steps
+    ]
+
+
+def timed(step: TrainingStep, batches: list[Batch], device: str) -> float:
+    """Predicted tokens a second."""
+    start = time.perf_counter()
+    for batch in batches:
+        step(batch)
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return sum(batch.predicted_tokens for batch in batches) / (time.perf_counter() - start)
+
+
+def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
+    torch.manual_seed(0)
+    if name == "textbook":
+        trainer = TextbookTrainer(TextbookLanguageModel(VOCABULARY, options.hidden, LAYERS).to(options.device))
+        return lambda batch: trainer.step(batch.input_ids.to(options.device), batch.target_ids.to(options.device))
+    model = ElmanLanguageModel(VOCABULARY, options.hidden, layers=LAYERS)
+    initialize(model, "xavier", torch.Generator().manual_seed(0))
+    model.to(options.device)
+    losses: dict[str, Loss] = {
+        "exact float32": exact_cross_entropy,
+        "exact bfloat16 chunks": chunked_cross_entropy,
+        ROWS[-1]: SampledCrossEntropy(zipf(), SAMPLED_CLASSES),
+    }
+    if name == ROWS[-1]:
+        model.embedding.sparse = options.device == "cpu"
+    optimizer = LazyAdamW(model.parameters(), lr=0.001, fused=True)
+    generator = torch.Generator().manual_seed(0)
+    return lambda batch: take_step(model, losses[name], optimizer, batch, None, 1.0, generator)
+
+
+def zipf() -> np.ndarray:
+    """(V,) word frequencies by Zipf's law, as Mandelbrot bent it; `<pad>` and `<bos>` are never predicted."""
+    frequencies = 1.0 / (np.arange(VOCABULARY) + 2.7)
+    frequencies[[0, 2]] = 0.0
+    return frequencies / frequencies.sum()
+
+
+def zipf_batch(size: int, seed: int) -> Batch:
+    ids = np.random.default_rng(seed).choice(VOCABULARY, (size, TIME + 1), p=zipf())
+    text = torch.from_numpy(ids)
+    return Batch(text[:, :-1].contiguous(), text[:, 1:].contiguous(), False, size * TIME)
+
+
+def peak_mebibytes(name: str, options: argparse.Namespace) -> float:
+    command = [sys.executable, str(Path(__file__).resolve()), "--memory-of", name]
+    command += [f"--device={options.device}", f"--batch={options.batch}", f"--hidden={options.hidden}"]
+    return round(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout), 1)
+
+
+def memory_of_a_step(name: str, options: argparse.Namespace) -> float:
+    """MiB at the peak of three steps: model, gradients, optimiser, activations."""
+    if options.device == "cuda":
+        before = torch.cuda.memory_allocated()
+    else:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step = training_step(name, options)
+    for seed in range(3):
+        step(zipf_batch(options.batch, seed))
+    if options.device == "cuda":
+        return (torch.cuda.max_memory_allocated() - before) / 2**20
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    columns = ("name", "device", "tokens_per_second", "ratio", "peak_mebibytes")
+    heads = "| step | device | tokens/s | × textbook | peak, MiB |\n|---|---|---|---|---|"
+    return "\n".join([heads, *("| " + " | ".join(str(row[column]) for column in columns) + " |" for row in rows)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""Which loss a configuration asks for."""
+
+import numpy as np
+
+from rnnlm.config import TrainingConfig
+from rnnlm.training.losses.chunked import chunked_cross_entropy
+from rnnlm.training.losses.definition import Loss, exact_cross_entropy
+from rnnlm.training.losses.sampled import SampledCrossEntropy
+
+
+def choose_loss(config: TrainingConfig, training_counts: np.ndarray, never_predicted: np.ndarray) -> Loss:
+    """training_counts: (V,) how often the training split predicts each class; never_predicted: (V,) bool."""
+    if config.loss == "sampled":
+        unigram = np.where(never_predicted, 0, np.maximum(training_counts, 1))  # never seen: as if seen once
+        return SampledCrossEntropy(unigram, config.sampled_classes)
+    return exact_cross_entropy if config.precision == "float32" else chunked_cross_entropy

@@ -1,0 +1,80 @@
+"""The fast loss: the softmax over the target and a shared sample of classes, instead of the whole vocabulary.
+
+The softmax of a token divides by z = Σ exp(logit) over all classes. Here z is estimated as exp(logit of the target)
++ Σ exp(logit) / π over the sampled others, π being the probability with which a class comes into the sample: every
+class is expected to count once, so that the estimate has no bias (Horvitz, Thompson 1952). Subtracting log π from
+the logits does this. Bengio and Senécal (2003) train language models by such a sample; that one sample serves all
+tokens of the batch makes it a matrix product (Jean et al. 2015).
+
+The frequent classes, which hold most of z, come into every sample with certainty: what is left to chance is the
+tail. So the estimate varies little, and the model it trains is calibrated under the exact softmax from the start.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.training.losses.definition import predicted_only
+
+
+class SampledCrossEntropy:
+    """A Loss with `classes` of the vocabulary in each sample; all of them: the exact loss.
+
+    unigram: (V,) probability or count of each class in training, 0 for those never predicted. Classes are drawn by
+    unigram ** flattening: below 1 the rare ones come oftener.
+    """
+
+    def __init__(self, unigram: np.ndarray, classes: int, flattening: float = 0.75) -> None:
+        self.inclusion = inclusion_probabilities(np.asarray(unigram, np.float64) ** flattening, classes)
+        self.cumulative = torch.from_numpy(np.cumsum(self.inclusion))
+        self.log_inclusion = torch.from_numpy(np.log(np.maximum(self.inclusion, 1e-300))).float()
+
+    def draw(self, generator: torch.Generator) -> Tensor:
+        """Sorted ids, (classes,) int64, none twice: systematic sampling.
+
+        Each class owns a stretch as long as its π of a line as long as the sample; a comb with teeth one apart is
+        laid on it at random, and as no π exceeds 1, no class meets two teeth.
+        """
+        size = round(float(self.cumulative[-1]))
+        teeth = torch.arange(size, dtype=torch.float64) + torch.rand((), generator=generator, dtype=torch.float64)
+        return torch.searchsorted(self.cumulative, teeth, right=True).clamp_(max=len(self.cumulative) - 1)
+
+    def __call__(
+        self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        rows, targets = predicted_only(model, hidden, target_ids)
+        sample = self.draw(generator)
+        correction = self.log_inclusion[sample].to(rows.device)
+        sample = sample.to(rows.device)
+        # sparse: the gradient holds the looked-up rows alone, and the optimizer leaves all others as they are.
+        sparse = model.embedding.sparse
+        sampled_weight = functional.embedding(sample, model.head.weight, sparse=sparse)  # (classes, H)
+        target_weight = functional.embedding(targets, model.head.weight, sparse=sparse)  # (n, H)
+        target_logits = (rows * target_weight).sum(dim=1) + model.head.bias[targets]
+        logits = torch.addmm(model.head.bias[sample] - correction, rows, sampled_weight.t())  # (n, classes)
+        # A target that is in the sample, too, is already counted.
+        logits = logits.masked_fill(sample == targets[:, None], float("-inf"))
+        log_z = torch.logaddexp(target_logits, logits.logsumexp(dim=1))
+        return (log_z - target_logits).mean()
+
+
+def inclusion_probabilities(weights: np.ndarray, size: int) -> np.ndarray:
+    """π (V,) proportional to weights, at most 1, with sum `size`; 1 wherever size exceeds the classes with weight.
+
+    ValueError where size is below 1.
+    """
+    if size < 1:
+        raise ValueError(f"sample of {size} classes: expected at least 1")
+    candidates = weights > 0
+    if size >= candidates.sum():
+        return candidates.astype(np.float64)
+    certain = np.zeros(len(weights), bool)
+    while True:
+        rest = candidates & ~certain
+        inclusion = np.where(certain, 1.0, 0.0)
+        inclusion[rest] = weights[rest] * (size - certain.sum()) / weights[rest].sum()
+        if not (inclusion > 1).any():
+            return inclusion
+        certain |= inclusion > 1  # what they had too much goes to the others

@@ -1,0 +1,105 @@
+"""The sampled loss: an unbiased sample, the exact loss where it holds every class, gradients of some rows alone."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as some
+
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.initialization import initialize
+from rnnlm.training.losses.definition import exact_cross_entropy
+from rnnlm.training.losses.sampled import SampledCrossEntropy, inclusion_probabilities
+
+VOCABULARY = 200
+UNIGRAM = np.where(np.isin(np.arange(VOCABULARY), [0, 2]), 0.0, 1 / (np.arange(VOCABULARY) + 3.0))
+
+
+def language_model(sparse: bool = False) -> ElmanLanguageModel:
+    model = ElmanLanguageModel(VOCABULARY, 16)
+    initialize(model, "xavier", torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.head.weight.mul_(4)
+    model.embedding.sparse = sparse
+    return model
+
+
+def hidden_and_targets() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    targets = torch.multinomial(torch.from_numpy(UNIGRAM), 60, replacement=True, generator=generator).view(6, 10)
+    targets[2, 4:] = 0  # padding
+    return torch.randn(6, 10, 16, generator=generator), targets
+
+
+@given(
+    some.lists(some.floats(1e-6, 1e6), min_size=1, max_size=60),
+    some.integers(1, 80),
+)
+def test_inclusion_probabilities_fill_the_sample(weights: list[float], size: int) -> None:
+    inclusion = inclusion_probabilities(np.array(weights), size)
+    assert inclusion.min() > 0
+    assert inclusion.max() <= 1 + 1e-12
+    assert inclusion.sum() == pytest.approx(min(size, len(weights)))
+    unsure = inclusion < 1
+    ratios = inclusion[unsure] / np.array(weights)[unsure]
+    assert ratios == pytest.approx(ratios[:1].repeat(len(ratios)))  # proportional where not certain
+
+
+def test_a_sample_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="sample of 0 classes"):
+        inclusion_probabilities(np.ones(3), 0)
+
+
+def test_a_class_comes_as_often_as_its_inclusion_probability_says() -> None:
+    loss = SampledCrossEntropy(UNIGRAM, 50)
+    generator = torch.Generator().manual_seed(0)
+    counts = np.zeros(VOCABULARY)
+    for _ in range(4_000):
+        sample = loss.draw(generator)
+        assert len(sample) == 50 == len(sample.unique())
+        counts[sample.numpy()] += 1
+    assert counts[[0, 2]].sum() == 0
+    error = np.sqrt(loss.inclusion * (1 - loss.inclusion) / 4_000)
+    assert (np.abs(counts / 4_000 - loss.inclusion) <= 5 * error + 1e-12).all()
+
+
+def test_the_estimate_of_z_has_no_bias() -> None:
+    logits = torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(3))
+    loss = SampledCrossEntropy(UNIGRAM, 50)
+    predictable = torch.from_numpy(UNIGRAM > 0)
+    generator = torch.Generator().manual_seed(0)
+    draws = [loss.draw(generator) for _ in range(4_000)]
+    estimates = torch.stack([(logits[draw] - loss.log_inclusion[draw]).exp().sum() for draw in draws])
+    expected = float(logits[predictable].exp().sum())
+    assert float(estimates.mean()) == pytest.approx(expected, abs=5 * float(estimates.std()) / 4_000**0.5)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_sample_of_every_class_is_the_exact_loss(sparse: bool) -> None:
+    hidden, targets = hidden_and_targets()
+    results = []
+    for loss, model in (
+        (exact_cross_entropy, language_model()),
+        (SampledCrossEntropy(UNIGRAM, VOCABULARY), language_model(sparse)),
+    ):
+        leaf = hidden.clone().requires_grad_()
+        value = loss(model, leaf, targets, torch.Generator())
+        value.backward()
+        gradient = model.head.weight.grad
+        assert gradient is not None
+        assert gradient.is_sparse == (sparse and loss is not exact_cross_entropy)
+        results.append((value.detach(), leaf.grad, gradient.to_dense(), model.head.bias.grad))
+    for exact, sampled in zip(*results, strict=True):
+        torch.testing.assert_close(sampled, exact, rtol=1e-4, atol=1e-6)
+
+
+def test_only_sampled_and_target_classes_have_a_gradient() -> None:
+    hidden, targets = hidden_and_targets()
+    model = language_model(sparse=True)
+    loss = SampledCrossEntropy(UNIGRAM, 20)
+    loss(model, hidden, targets, torch.Generator().manual_seed(5)).backward()
+    sample = loss.draw(torch.Generator().manual_seed(5))
+    gradient = model.head.weight.grad
+    assert gradient is not None
+    named = set(gradient.coalesce().indices()[0].tolist())
+    assert named == set(sample.tolist()) | set(targets[targets > 0].tolist())

@@ -10,7 +10,6 @@ was there after the imports.
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -130,16 +129,19 @@ def peak_mebibytes(name: str, options: argparse.Namespace) -> float:
 
 def memory_of_a_step(name: str, options: argparse.Namespace) -> float:
     """MiB at the peak of three steps: model, gradients, optimiser, activations."""
-    if options.device == "cuda":
-        before = torch.cuda.memory_allocated()
-    else:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = torch.cuda.memory_allocated() if options.device == "cuda" else peak_resident_kibibytes()
     step = training_step(name, options)
     for seed in range(3):
         step(zipf_batch(options.batch, seed))
     if options.device == "cuda":
         return (torch.cuda.max_memory_allocated() - before) / 2**20
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return (peak_resident_kibibytes() - before) / 1024
+
+
+def peak_resident_kibibytes() -> int:
+    """Of this process alone: getrusage would begin with the peak of the process that started it."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0])
 
 
 def table(rows: list[dict[str, object]]) -> str:

@@ -1,10 +1,11 @@
 """Which loss a configuration asks for."""
 
 import numpy as np
+import torch
 
 from rnnlm.config import TrainingConfig
-from rnnlm.training.losses.chunked import chunked_cross_entropy
-from rnnlm.training.losses.definition import Loss, exact_cross_entropy
+from rnnlm.training.losses.chunked import ChunkedCrossEntropy
+from rnnlm.training.losses.definition import Loss
 from rnnlm.training.losses.sampled import SampledCrossEntropy
 
 
@@ -13,4 +14,4 @@ def choose_loss(config: TrainingConfig, training_counts: np.ndarray, never_predi
     if config.loss == "sampled":
         unigram = np.where(never_predicted, 0, np.maximum(training_counts, 1))  # never seen: as if seen once
         return SampledCrossEntropy(unigram, config.sampled_classes)
-    return exact_cross_entropy if config.precision == "float32" else chunked_cross_entropy
+    return ChunkedCrossEntropy(torch.float32 if config.precision == "float32" else torch.bfloat16)

@@ -24,24 +24,16 @@ class Loss(Protocol):
 def exact_cross_entropy(
     model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, generator: torch.Generator | None = None
 ) -> Tensor:
-    """The full softmax in float32, all logits at once: the definition."""
-    predicted, targets = predicted_only(model, hidden, target_ids)
-    return functional.cross_entropy(model.logits(predicted), targets)
-
-
-def predicted_only(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """(n, H) and (n,) of the positions that predict: padding never reaches the costly projection."""
-    predicted = target_ids.ne(model.pad_id)
-    if bool(predicted.all()):
-        return hidden.flatten(0, 1), target_ids.flatten()
-    return hidden[predicted], target_ids[predicted]
+    """The full softmax in float32, all logits at once: the definition, which the others are held to."""
+    logits = model.logits(hidden).flatten(0, 1).float()
+    return functional.cross_entropy(logits, target_ids.flatten(), ignore_index=model.pad_id)
 
 
 def summed_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> float:
     """Sum, not mean, in nats: batches differ in their number of tokens. Added up in float64."""
-    predicted, targets = predicted_only(model, hidden, target_ids)
     total = 0.0
-    for rows, ids in zip(predicted.split(1024), targets.split(1024), strict=True):  # logits of 1024 rows at once
-        losses = functional.cross_entropy(model.logits(rows).float(), ids, reduction="none")
+    for rows, ids in zip(hidden.flatten(0, 1).split(1024), target_ids.flatten().split(1024), strict=True):
+        logits = model.logits(rows).float()  # of 1024 tokens at once
+        losses = functional.cross_entropy(logits, ids, ignore_index=model.pad_id, reduction="none")
         total += float(losses.detach().to("cpu", torch.float64).sum())
     return total

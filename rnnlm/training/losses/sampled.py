@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.training.losses.definition import predicted_only
 
 
 class SampledCrossEntropy:
@@ -44,7 +43,8 @@ class SampledCrossEntropy:
     def __call__(
         self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, generator: torch.Generator
     ) -> Tensor:
-        rows, targets = predicted_only(model, hidden, target_ids)
+        rows, targets = hidden.flatten(0, 1), target_ids.flatten()
+        predicted = targets.ne(model.pad_id)
         sample = self.draw(generator)
         correction = self.log_inclusion[sample].to(rows.device)
         sample = sample.to(rows.device)
@@ -57,7 +57,7 @@ class SampledCrossEntropy:
         # A target that is in the sample, too, is already counted.
         logits = logits.masked_fill(sample == targets[:, None], float("-inf"))
         log_z = torch.logaddexp(target_logits, logits.logsumexp(dim=1))
-        return (log_z - target_logits).mean()
+        return (log_z - target_logits).masked_fill(~predicted, 0.0).sum() / predicted.sum()
 
 
 def inclusion_probabilities(weights: np.ndarray, size: int) -> np.ndarray:

@@ -81,7 +81,7 @@ def test_beams_keep_their_own_state() -> None:
 
     def likelihood(text: torch.Tensor) -> float:
         logits = net(text[:, :-1]).logits.log_softmax(-1)
-        return float(logits.gather(-1, text[:, 1:, None])[:, 1:].sum())
+        return float(logits.detach().gather(-1, text[:, 1:, None])[:, 1:].sum())
 
     settings = {"max_new_tokens": 5, "do_sample": False, "eos_token_id": None}
     beams = net.generate(

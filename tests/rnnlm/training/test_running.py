@@ -9,6 +9,7 @@ import torch
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import DeviceError
+from rnnlm.evaluation.baselines import baselines
 from rnnlm.home import Home, is_complete
 from rnnlm.models.building import load_model
 from rnnlm.records import DatasetRecord, RunRecord
@@ -52,6 +53,21 @@ def test_a_run_leaves_model_history_and_marker(
     assert len(samples) == config.training.evaluations
     assert samples[0].samples[0].prompt == "the cat"
     assert json.loads((run.folder / "config.json").read_text()) == config.model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"loss": "sampled", "sampled_classes": 8}, {"precision": "bfloat16"}, {"device": "cpu"}]
+)
+def test_every_loss_trains_a_model_that_the_exact_softmax_finds_good(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, settings: dict[str, object]
+) -> None:
+    training = toy_config.training.model_copy(update={"epochs": 3, **settings})
+    run = run_training(home, toy_config.model_copy(update={"training": training}), toy_dataset, Listener().open)
+    assert run.best_validation_perplexity < 0.7 * unigram_perplexity(toy_dataset)
+
+
+def unigram_perplexity(dataset: DatasetRecord) -> float:
+    return baselines(dataset, "valid").unigram_perplexity
 
 
 def test_the_same_run_is_skipped_and_nobody_is_called(

@@ -7,7 +7,7 @@ from torch import Tensor
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
 from rnnlm.training.losses import chunked
-from rnnlm.training.losses.chunked import chunked_cross_entropy
+from rnnlm.training.losses.chunked import ChunkedCrossEntropy
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy
 
 
@@ -21,8 +21,17 @@ def losses_and_gradients(loss: Loss, model: ElmanLanguageModel, target_ids: Tens
 
 
 @pytest.mark.parametrize("rows_at_once", [7, 256])
-def test_loss_and_gradient_are_those_of_the_definition(rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunked, "CHUNK_ROWS", rows_at_once)
+@pytest.mark.parametrize(
+    ("precision", "loss_error", "gradient_error"), [(torch.float32, 1e-6, 1e-6), (torch.bfloat16, 1e-3, 1e-2)]
+)
+def test_loss_and_gradient_are_those_of_the_definition(
+    rows_at_once: int,
+    precision: torch.dtype,
+    loss_error: float,
+    gradient_error: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunked, "CPU_CHUNK_ROWS", rows_at_once)
     model = ElmanLanguageModel(500, 32)
     initialize(model, "xavier", torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -30,21 +39,21 @@ def test_loss_and_gradient_are_those_of_the_definition(rows_at_once: int, monkey
     target_ids = torch.randint(3, 500, (6, 11), generator=torch.Generator().manual_seed(2))
     target_ids[3, 5:] = 0  # padding
     exact, exact_gradients = losses_and_gradients(exact_cross_entropy, model, target_ids)
-    fast, fast_gradients = losses_and_gradients(chunked_cross_entropy, model, target_ids)
+    fast, fast_gradients = losses_and_gradients(ChunkedCrossEntropy(precision), model, target_ids)
     assert fast.dtype == torch.float32
-    assert float(fast) == pytest.approx(float(exact), rel=1e-3)
+    assert float(fast) == pytest.approx(float(exact), rel=loss_error)
     assert len(fast_gradients) == len(exact_gradients) == 3
     for fast_gradient, exact_gradient in zip(fast_gradients, exact_gradients, strict=True):
         assert fast_gradient.dtype == torch.float32
-        assert float((fast_gradient - exact_gradient).norm() / exact_gradient.norm()) < 1e-2
+        assert float((fast_gradient - exact_gradient).norm() / exact_gradient.norm()) < gradient_error
     assert fast_gradients[1][[0, 2]].abs().max() == 0  # <pad> and <bos> are never predicted
 
 
 def test_the_gradient_is_scaled_by_what_comes_back() -> None:
     model = ElmanLanguageModel(40, 32)
     target_ids = torch.tensor([[5, 6, 7]])
-    _, once = losses_and_gradients(chunked_cross_entropy, model, target_ids)
+    _, once = losses_and_gradients(ChunkedCrossEntropy(), model, target_ids)
     once = [gradient.clone() for gradient in once]
-    _, thrice = losses_and_gradients(lambda *given: 3 * chunked_cross_entropy(*given), model, target_ids)
+    _, thrice = losses_and_gradients(lambda *given: 3 * ChunkedCrossEntropy()(*given), model, target_ids)
     for one, three in zip(once, thrice, strict=True):
         torch.testing.assert_close(three, 3 * one)

@@ -96,7 +96,12 @@ class TrainingConfig(Section):
     precision: Literal["float32", "bfloat16"] = "float32"  # of the exact loss's products
     epochs: PositiveInt = 1
     maximum_tokens: PositiveInt | None = None  # stop after so many predicted tokens; None: all epochs
-    batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream)
+    batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream) a step, over all processes
+    accumulation: PositiveInt = 1  # micro-batches that a process takes its rows of a step in: less memory, same step
+    processes: PositiveInt = 1  # that train together, over all nodes; each takes batch_size / processes rows
+    nodes: PositiveInt = 1  # machines; all but this one are started by hand: docs/several-processes.md
+    rendezvous: str | None = Field(None, pattern=r"^[^\s:]+:[0-9]+$")  # host:port of this machine, for the others
+    restarts: NonNegativeInt = 2  # of the processes after one of them died. Changes no result
     reader_processes: int = Field(0, ge=0, le=256)  # that read ahead; 0: none. Changes no result
     window_length: PositiveInt = 35  # predicted tokens between two detachments of the state, stream mode
     learning_rate: PositiveFloat = 4e-3  # peak
@@ -108,6 +113,23 @@ class TrainingConfig(Section):
     seed: NonNegativeInt = 0
     deterministic: bool = False  # refuse algorithms whose results vary from call to call
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+
+    @model_validator(mode="after")
+    def rows_are_shared_evenly(self) -> "TrainingConfig":
+        if self.batch_size % self.processes:
+            raise ValueError(f"batch_size {self.batch_size} must be a multiple of processes, which is {self.processes}")
+        rows = self.batch_size // self.processes
+        if rows % self.accumulation:
+            raise ValueError(f"accumulation {self.accumulation} must divide the {rows} rows of each process")
+        return self
+
+    @model_validator(mode="after")
+    def nodes_find_each_other(self) -> "TrainingConfig":
+        if self.processes % self.nodes:
+            raise ValueError(f"processes {self.processes} must be a multiple of nodes, which is {self.nodes}")
+        if (self.nodes > 1) != (self.rendezvous is not None):
+            raise ValueError("nodes above 1 and rendezvous=host:port are given together")
+        return self
 
 
 class EvaluationConfig(Section):

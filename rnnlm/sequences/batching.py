@@ -4,7 +4,7 @@ All orders come from NumPy's Philox, a counter-based generator (Salmon et al. 20
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -41,7 +41,28 @@ class Batch:
     input_ids: torch.Tensor
     target_ids: torch.Tensor
     carries_state: bool  # the state goes on from the batch before
-    predicted_tokens: int
+    predicted_tokens: int  # of the whole batch, though these rows may be a process's share of it
+
+    @property
+    def own_tokens(self) -> int:
+        """Predicted tokens of these very rows."""
+        return int(self.target_ids.ne(0).sum())  # zero is <pad>
+
+    def share(self, rank: int, world_size: int) -> "Batch":
+        """Every world_size-th row from the rank-th on; none where there are fewer rows than processes."""
+        if world_size == 1:
+            return self
+        # Not neighbouring rows: sorted by length as they are, they would give the last rank the longest.
+        mine = slice(rank, None, world_size)
+        return replace(self, input_ids=self.input_ids[mine].contiguous(), target_ids=self.target_ids[mine].contiguous())
+
+    def parts(self, count: int) -> list["Batch"]:
+        """Neighbouring rows, in at most `count` batches of about the same height; one where there is no row."""
+        count = max(1, min(count, len(self.input_ids)))
+        if count == 1:
+            return [self]
+        pairs = zip(self.input_ids.tensor_split(count), self.target_ids.tensor_split(count), strict=True)
+        return [replace(self, input_ids=inputs, target_ids=targets) for inputs, targets in pairs]
 
 
 def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int) -> Iterator[Batch]:
@@ -127,28 +148,29 @@ def stream_batches(
 ) -> Iterator[Batch]:
     """Consecutive windows over equal lanes of the stream; the state is carried from window to window.
 
-    There are lanes * world_size lanes, of which rank r has the r-th `lanes`. With a generator the stream begins
+    Of the lanes rank r has every world_size-th from the r-th on, perhaps none. With a generator the stream begins
     at a random offset below one window, so that epochs cut it differently; what does not fill the lanes is left
     for another epoch. Without, nothing is left out of a single lane.
     """
     if not len(source):
         return
     stream = Stream(source)
-    all_lanes = min(lanes * world_size, stream.predicted)
-    spare = min(window_length, stream.predicted // all_lanes) if generator else 1
+    lanes = min(lanes, stream.predicted)
+    spare = min(window_length, stream.predicted // lanes) if generator else 1
     offset = int(generator.integers(spare)) if generator and spare > 1 else 0
-    length = (stream.predicted - offset) // all_lanes  # tokens each lane predicts
+    length = (stream.predicted - offset) // lanes  # tokens each lane predicts
     if length == 0:
-        offset, length = 0, stream.predicted // all_lanes
-    mine = range(rank * all_lanes // world_size, (rank + 1) * all_lanes // world_size)
-    starts = [offset + length * lane for lane in mine]
+        offset, length = 0, stream.predicted // lanes
+    starts = [offset + length * lane for lane in range(rank, lanes, world_size)]
     at_once = max(1, LANE_TOKENS // (max(1, len(starts)) * window_length)) * window_length
     for done in range(0, length, at_once):
         count = min(at_once, length - done)
-        text = np.stack([stream.read(start + done, start + done + count + 1) for start in starts])
+        text = np.zeros((len(starts), count + 1), np.int32)
+        for lane, start in enumerate(starts):
+            text[lane] = stream.read(start + done, start + done + count + 1)
         for first in range(0, count, window_length):
             window = torch.from_numpy(text[:, first : min(first + window_length, count) + 1].astype(np.int64))
-            yield Batch(window[:, :-1], window[:, 1:], done + first > 0, window[:, 1:].numel())
+            yield Batch(window[:, :-1], window[:, 1:], done + first > 0, lanes * (window.shape[1] - 1))
 
 
 class Stream:

@@ -20,16 +20,17 @@ from rnnlm.sequences.batching import (
 class TrainingBatches(IterableDataset[Batch]):
     """All epochs of a split, batch after batch, for a DataLoader with batch_size=None and any num_workers.
 
-    (seed, epoch) decide the order, and nothing else. Of `world_size` processes rank r gets, in sentence mode,
-    every world_size-th batch; in stream mode its own lanes. A worker yields every num_workers-th batch of its
-    rank, and a DataLoader takes from the workers in turn: so the order is that of one worker.
+    (seed, epoch) decide the order, and nothing else. Of `world_size` processes rank r gets its share of the rows
+    (lanes, in stream mode) of every batch: together they have the batch that one process would have. A worker
+    yields every num_workers-th batch, and a DataLoader takes from the workers in turn: so the order is that of
+    one worker.
     """
 
     def __init__(
         self,
         source: Source,
         mode: Mode,
-        batch_size: int,
+        batch_size: int,  # of all ranks together
         window_length: int,
         seed: int,
         epochs: range = range(1),
@@ -63,19 +64,19 @@ class TrainingBatches(IterableDataset[Batch]):
     def batches_of_epoch(self, epoch: int) -> Iterator[Batch]:
         if self.mode == "sentence":
             batches = shuffled_batches(self.source, self.batch_size, self.seed, epoch)
-            return islice(batches, self.rank, None, self.world_size)
+            return (batch.share(self.rank, self.world_size) for batch in batches)
         generator = philox(self.seed, epoch)
         return stream_batches(self.source, self.batch_size, self.window_length, generator, self.rank, self.world_size)
 
     @property
     def batches_an_epoch(self) -> int:
-        """How many batches an epoch has on a rank at most: what a schedule is stretched over.
+        """How many batches an epoch has at most, the same on all ranks: what a schedule is stretched over.
 
         A stream that begins at its offset may fill a window less.
         """
         if self.mode == "sentence":
-            return -(-len(self.source) // (self.batch_size * self.world_size))
-        lanes = min(self.batch_size * self.world_size, self.source.predicted_count)
+            return -(-len(self.source) // self.batch_size)
+        lanes = min(self.batch_size, self.source.predicted_count)
         return -(-(self.source.predicted_count // lanes) // self.window_length)
 
 
@@ -86,8 +87,14 @@ def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]
     return DataLoader(batches, batch_size=None, num_workers=workers, multiprocessing_context=context)
 
 
-def evaluation_batches(source: Source, mode: Mode, batch_size: int) -> Iterator[Batch]:
-    """Every token of the split exactly once; a stream in one lane, its state carried from end to end."""
+def evaluation_batches(
+    source: Source, mode: Mode, batch_size: int, rank: int = 0, world_size: int = 1
+) -> Iterator[Batch]:
+    """Every token of the split exactly once; a stream in one lane, its state carried from end to end.
+
+    Of `world_size` processes rank r gets every world_size-th batch. A stream cannot be shared, as each window needs
+    the state after the one before: rank 0 gets all of it.
+    """
     if mode == "sentence":
-        return ordered_batches(source, batch_size)
-    return stream_batches(source, 1, EVALUATION_WINDOW)
+        return islice(ordered_batches(source, batch_size), rank, None, world_size)
+    return stream_batches(source, 1, EVALUATION_WINDOW) if rank == 0 else iter(())

@@ -14,12 +14,14 @@ from torch.optim.lr_scheduler import LRScheduler
 from rnnlm.errors import TrainingError
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch
+from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.losses.definition import Loss
 from rnnlm.training.optimization import layer_norms
 from rnnlm.training.progress import Progress
 from rnnlm.training.seeding import step_generator
 from rnnlm.training.stepping import take_step
+from rnnlm.training.world import ALONE, World
 
 logger = logging.getLogger(__name__)
 MEASUREMENTS = 200  # a run at most: each waits for the device
@@ -35,6 +37,7 @@ class Plan:
     evaluation_steps: frozenset[int]  # after these steps; the end is always evaluated
     log_every_seconds: float
     seed: int = 0
+    accumulation: int = 1  # micro-batches a step
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,16 @@ def train(
     plan: Plan,
     evaluate: Callable[[int], float],
     report: Callable[[Event], None],
+    world: World = ALONE,
 ) -> Outcome:
     """Teacher forcing over the feed; returns the weights that were best on the validation split.
 
-    evaluate(step) → validation perplexity; it touches no random state of training. TrainingError where
+    Of several processes each calls it with its share of the feed and its World.
+    evaluate(step) → validation perplexity, the same in every process; it touches no random state of training. TrainingError where
     the loss is no longer a number.
     """
     model.to(device).train()
+    batch_loss = world.parallel(BatchLoss(model, loss))
     measure_every = max(1, plan.total_steps // MEASUREMENTS)
     step = tokens = interval_tokens = 0
     state: Tensor | None = None
@@ -82,7 +88,8 @@ def train(
         for batch in feed:
             measured = step % measure_every == 0
             rate = optimizer.param_groups[0]["lr"]
-            taken = take_step(model, loss, optimizer, batch, state, plan.clip_norm, step_generator(plan.seed, step))
+            generator = step_generator(plan.seed, step)
+            taken = take_step(batch_loss, optimizer, batch, state, plan.clip_norm, generator, plan.accumulation, world)
             state = taken.state
             if measured:
                 check_finite(step, float(taken.loss), float(taken.norm))

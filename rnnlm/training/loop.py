@@ -62,8 +62,8 @@ def train(
     """Teacher forcing over the feed; returns the weights that were best on the validation split.
 
     Of several processes each calls it with its share of the feed and its World.
-    evaluate(step) → validation perplexity, the same in every process; it touches no random state of training. TrainingError where
-    the loss is no longer a number.
+    evaluate(step) → validation perplexity, the same in every process; it touches no random state of training.
+    TrainingError where the loss is no longer a number.
     """
     model.to(device).train()
     batch_loss = world.parallel(BatchLoss(model, loss))

@@ -110,6 +110,10 @@ class TrainingConfig(Section):
     warmup_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.05  # of all steps, linear from 0
     schedule: Literal["constant", "linear", "cosine"] = "linear"  # after warm-up, down to 0
     evaluations: PositiveInt = 3  # on the validation split, evenly spaced, the last one at the end
+    checkpoint_every_seconds: PositiveFloat = 120.0  # and before each evaluation. Changes no result
+    checkpoints_kept: PositiveInt = 3  # the newest. Changes no result
+    explosion_factor: Annotated[float, Field(gt=1.0)] = 10.0  # times a uniform guess's loss: training has diverged
+    divergence_retries: NonNegativeInt = 0  # from the last good checkpoint, each time at half the learning rate
     seed: NonNegativeInt = 0
     deterministic: bool = False  # refuse algorithms whose results vary from call to call
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

@@ -166,7 +166,9 @@ def what_went_wrong(launch: Launch, output: Output, code: int) -> str:
     if killed:  # the others then fail, too, for want of it
         number, process = killed[-1]
         name = signal.Signals(-number).name
-        return f"training process {process} of {launch.processes} was killed ({name}), perhaps for want of memory;\n{ends}"
+        return (
+            f"training process {process} of {launch.processes} was killed ({name}), perhaps for want of memory;\n{ends}"
+        )
     found = sorted(worker_errors(launch.folder), key=lambda error: error["time"])  # type: ignore[arg-type, return-value]
     if found:
         error = found[0]

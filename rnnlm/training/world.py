@@ -50,9 +50,13 @@ class World:
         dist.all_reduce(value)
         return value
 
-    def any(self, flag: bool) -> bool:
-        """True where it is true for one process at least."""
-        return flag if self.size == 1 else bool(self.sum(torch.tensor(int(flag))))
+    def largest(self, number: int) -> int:
+        """The largest that any process gives."""
+        if self.size == 1:
+            return number
+        value = torch.tensor(number)
+        dist.all_reduce(value, dist.ReduceOp.MAX)
+        return int(value)
 
     def rows(self, mine: Tensor) -> Tensor:
         """Rows of all processes, on the CPU, in the order in which Batch.share dealt them out."""
@@ -69,7 +73,7 @@ class World:
         return dealt[: int(sum(counts))]
 
     def wait_for_all(self) -> None:
-        self.any(False)
+        self.largest(0)
 
 
 ALONE = World()

@@ -19,7 +19,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def device_of_process(name: str) -> torch.device:
-    """As choose_device, for one of several processes: each has a GPU of its own. DeviceError where there are too few."""
+    """As choose_device; each of several processes has a GPU of its own. DeviceError where there are too few."""
     device = choose_device(name)
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if device.type == "mps":

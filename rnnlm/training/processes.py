@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rnnlm import errors
 from rnnlm.errors import RnnlmError, TrainingError
@@ -149,14 +150,16 @@ def wait(process: "subprocess.Popen[str]", seconds: float) -> None:
 
 def raise_error_of_ours(folder: Path) -> None:
     """The first error that the user can mend, as it was raised in a worker."""
-    for error in sorted(worker_errors(folder), key=lambda error: error["time"]):
+    for error in worker_errors(folder):
         if error["ours"]:
             kind: type[RnnlmError] = getattr(errors, error["kind"], TrainingError)
             raise kind(error["message"])
 
 
-def worker_errors(folder: Path) -> list[dict[str, object]]:
-    return [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob(ERROR_FILES)]
+def worker_errors(folder: Path) -> list[dict[str, Any]]:
+    """Each process's last, the oldest first."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob(ERROR_FILES)]
+    return sorted(found, key=lambda error: float(error["time"]))
 
 
 def what_went_wrong(launch: Launch, output: Output, code: int) -> str:
@@ -169,7 +172,7 @@ def what_went_wrong(launch: Launch, output: Output, code: int) -> str:
         return (
             f"training process {process} of {launch.processes} was killed ({name}), perhaps for want of memory;\n{ends}"
         )
-    found = sorted(worker_errors(launch.folder), key=lambda error: error["time"])  # type: ignore[arg-type, return-value]
+    found = worker_errors(launch.folder)
     if found:
         error = found[0]
         first = str(error["message"]).strip().splitlines()[:1]

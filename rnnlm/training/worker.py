@@ -21,9 +21,10 @@ def main(path: Path) -> None:
         job = Job.model_validate_json(path.read_text(encoding="utf-8"))
         device = device_of_process(job.config.training.device)
         with noticing_signals() as interruption, joined_world(device) as world:
-            if world.size != job.config.training.processes:
+            expected = job.config.training.processes
+            if world.size != expected:
                 raise ConfigError(
-                    f"{world.size} processes were started, expected training.processes={job.config.training.processes};\n"
+                    f"{world.size} processes were started, expected {expected} (training.processes);\n"
                     "start as many on each node: docs/several-processes.md"
                 )
             result = train_here(job.folder, job.config, job.dataset, device, lambda: None, interruption, world)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rnnlm.errors import RnnlmError
 from rnnlm.home import write_json
-from rnnlm.training.processes import LOG_MARK, PATIENCE_SECONDS, WATCH_STDIN
+from rnnlm.training.processes import EVERY_SECONDS, LOG_MARK, PATIENCE_SECONDS, WATCH_STDIN, worker_errors
 
 
 @contextlib.contextmanager
@@ -37,9 +37,18 @@ def worker_process(folder: Path) -> Iterator[None]:
         }
         with contextlib.suppress(OSError):  # a full disk, say: torchrun still sees how we end
             write_json(folder / f"error-of-{rank}.json", facts)
-        # At once: joining a process group whose other half is gone may wait for ever.
+        if os.environ.get(WATCH_STDIN):
+            leave_it_to_the_launcher(folder)
+        # At once: what is left of a process group whose other half is gone may wait for ever.
         sys.stderr.flush()
         os._exit(1)
+
+
+def leave_it_to_the_launcher(folder: Path) -> None:
+    """An error of ours, be it another process's, ends the launch: as soon as we ended torchrun would start anew."""
+    time.sleep(2 * EVERY_SECONDS)  # who fails for want of another process is often quicker than that one
+    if any(error["ours"] for error in worker_errors(folder)):
+        time.sleep(PATIENCE_SECONDS)  # SIGTERM comes before
 
 
 class JsonLines(logging.Formatter):
@@ -56,7 +65,7 @@ def log_as_json(level: int) -> None:
 
 
 def end_with_standard_input(torchrun: int) -> None:
-    """Who launched us holds the other end of our standard input. When it is gone: torchrun shall stop us, else we go."""
+    """Who launched us holds the other end of our standard input: when it is gone torchrun shall stop us, else we go."""
     while os.read(0, 1024):
         pass
     if os.getppid() == torchrun:

@@ -4,7 +4,10 @@ torchrun --nproc-per-node=2 -m rnnlm.training.worker RUN/processes/job.json
 """
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+
+from filelock import FileLock
 
 from rnnlm.errors import ConfigError
 from rnnlm.home import write_json
@@ -27,9 +30,11 @@ def main(path: Path) -> None:
                     f"{world.size} processes were started, expected {expected} (training.processes);\n"
                     "start as many on each node: docs/several-processes.md"
                 )
-            result = train_here(job.folder, job.config, job.dataset, device, lambda: None, interruption, world)
-            if world.leads:
-                write_json(path.parent / RESULT, result.model_dump())
+            # Processes whose launcher was killed may still be writing their checkpoint when the next ones come.
+            with FileLock(path.parent / "lock") if world.leads else nullcontext():
+                result = train_here(job.folder, job.config, job.dataset, device, lambda: None, interruption, world)
+                if world.leads:
+                    write_json(path.parent / RESULT, result.model_dump())
 
 
 if __name__ == "__main__":

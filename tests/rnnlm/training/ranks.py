@@ -17,8 +17,9 @@ def compare(folder: Path, rank: int) -> None:
     import numpy as np
     import torch
 
-    from rnnlm.config import ModelConfig, TrainingConfig
-    from rnnlm.models.building import build_model
+    from rnnlm.config import TrainingConfig
+    from rnnlm.models.elman import ElmanLanguageModel
+    from rnnlm.models.initialization import initialize
     from rnnlm.sequences.batching import Batch
     from rnnlm.training.batch_loss import BatchLoss
     from rnnlm.training.losses.definition import Loss, exact_cross_entropy
@@ -29,8 +30,9 @@ def compare(folder: Path, rank: int) -> None:
     from rnnlm.training.world import ALONE, World, joined_world
 
     def steps(loss: Loss, rows: int, accumulation: int, world: World) -> list[torch.Tensor]:
-        config = ModelConfig(hidden_size=8, layers=2, head_bias="zero", tie_embeddings=True)
-        model = build_model(config, 40, seed=0).language_model.double()
+        model = ElmanLanguageModel(40, 8, layers=2, tie_embeddings=True)
+        initialize(model, "xavier", torch.Generator().manual_seed(0))
+        model.double()
         optimizer = make_optimizer(model, TrainingConfig())
         batch_loss = world.parallel(BatchLoss(model, loss))
         ids = torch.from_numpy(np.random.default_rng(0).integers(3, 40, (rows, 11)))

@@ -17,7 +17,7 @@ from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, train
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy, summed_nll
 from rnnlm.training.optimization import layer_norms, make_optimizer
-from rnnlm.training.schedules import make_schedule, rate_factor
+from rnnlm.training.schedules import RateFactor, make_schedule
 
 
 def network(vocabulary_size: int = 12, **settings: object) -> ElmanLanguageModel:
@@ -162,7 +162,7 @@ def test_layer_norms_by_hand() -> None:
 )
 def test_the_learning_rate_warms_up_and_falls(schedule: str, expected: list[float]) -> None:
     config = TrainingConfig.model_validate({"schedule": schedule, "warmup_share": 0.2})
-    assert [rate_factor(config, 10)(step) for step in range(10)] == pytest.approx(expected)
+    assert [RateFactor(config, 10)(step) for step in range(10)] == pytest.approx(expected)
 
 
 def test_clipping_bounds_the_step() -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 
 from rnnlm.errors import TrainingError
 from rnnlm.models.elman import ElmanLanguageModel
@@ -18,6 +17,8 @@ from rnnlm.training.events import Event, Measurement
 from rnnlm.training.losses.definition import Loss
 from rnnlm.training.optimization import layer_norms
 from rnnlm.training.progress import Progress
+from rnnlm.training.regularizers import Regularizers
+from rnnlm.training.schedules import Schedule
 from rnnlm.training.seeding import step_generator
 from rnnlm.training.stepping import take_step
 
@@ -49,11 +50,12 @@ def train(
     feed: Iterable[Batch],
     loss: Loss,
     optimizer: Optimizer,
-    schedule: LRScheduler,
+    schedule: Schedule,
     device: torch.device,
     plan: Plan,
     evaluate: Callable[[int], float],
     report: Callable[[Event], None],
+    regularizers: Regularizers | None = None,
 ) -> Outcome:
     """Teacher forcing over the feed; returns the weights that were best on the validation split.
 
@@ -61,6 +63,7 @@ def train(
     the loss is no longer a number.
     """
     model.to(device).train()
+    regularizers = regularizers or Regularizers()
     measure_every = max(1, plan.total_steps // MEASUREMENTS)
     step = tokens = interval_tokens = 0
     state: Tensor | None = None
@@ -70,24 +73,29 @@ def train(
     def assess() -> None:
         nonlocal best, weights
         model.eval()
-        perplexity = evaluate(step)
+        with regularizers.evaluated_weights(model):
+            perplexity = evaluate(step)
+            if perplexity < best:
+                best, weights = perplexity, copy_of(model)
         model.train()
+        schedule.observe(math.log(perplexity))
+        regularizers.early_stopping.observe(perplexity)
         metrics = {"validation_perplexity": perplexity, "validation_nll_nats_per_token": math.log(perplexity)}
         report(Measurement(step, metrics | {"trained_tokens": float(tokens)}))
         logger.info("training: step %d of %d, validation perplexity %.2f", step, plan.total_steps, perplexity)
-        if perplexity < best:
-            best, weights = perplexity, copy_of(model)
 
     with Progress(plan.total_steps, plan.log_every_seconds) as progress:
         for batch in feed:
             measured = step % measure_every == 0
             rate = optimizer.param_groups[0]["lr"]
-            taken = take_step(model, loss, optimizer, batch, state, plan.clip_norm, step_generator(plan.seed, step))
+            generator = step_generator(plan.seed, step)
+            taken = take_step(model, loss, optimizer, batch, state, plan.clip_norm, generator, regularizers.dropout)
             state = taken.state
             if measured:
                 check_finite(step, float(taken.loss), float(taken.norm))
             schedule.step()
             step += 1
+            regularizers.after_step(model, step)
             tokens += batch.predicted_tokens
             interval_tokens += batch.predicted_tokens
             progress.update()
@@ -112,7 +120,10 @@ def train(
                 paused = time.perf_counter()
                 assess()
                 interval_start += time.perf_counter() - paused
-    assess()
+                if regularizers.early_stopping.says_stop:
+                    break
+    if not regularizers.early_stopping.says_stop:  # then its last evaluation is the end's
+        assess()
     if not math.isfinite(best):
         raise TrainingError(diverged(step, best, math.nan))
     return Outcome(tokens, best, weights)

@@ -28,6 +28,7 @@ from rnnlm.training.events import Event, Measurement, Tracker, TrainingSamples
 from rnnlm.training.loop import Plan, train
 from rnnlm.training.losses.choosing import choose_loss
 from rnnlm.training.optimization import make_optimizer
+from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import make_schedule
 from rnnlm.training.seeding import seed_everything
 
@@ -130,6 +131,7 @@ def write_run(
             plan,
             evaluate,
             report,
+            make_regularizers(network, training, total_steps),
         )
     network.load_state_dict(outcome.best_weights)
     write_model(model, folder / "model", dataset)

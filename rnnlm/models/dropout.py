@@ -41,23 +41,33 @@ class Masks:
     recurrent: tuple[Tensor, ...]  # L of (H, H)
 
 
-def draw_masks(model: ElmanLanguageModel, dropout: Dropout, batch_size: int, generator: torch.Generator) -> Masks:
-    """Drawn on the CPU, where the generator is, and moved to the model's device: a GPU drops the same."""
+def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks:
+    """For these rows of a step's batch: the same, whichever of its other rows another process or part of it has.
+
+    Drawn on the CPU, where the generator is, and moved to the model's device: a GPU drops the same.
+    """
     weight = model.embedding.weight
     vocabulary, embedding_size = weight.shape
     size, layers = model.stack.hidden_size, len(model.stack.cells)
 
-    def drawn(share: float, *shape: int) -> Tensor:
-        kept = torch.empty(shape, dtype=weight.dtype).bernoulli_(1.0 - share, generator=generator)
+    def mask(draws: Tensor, share: float) -> Tensor:
+        kept = draws.ge(share).to(weight.dtype)
         return kept.div_(1.0 - share).to(weight.device, non_blocking=True)
 
-    # Keyword arguments are evaluated from top to bottom: the order of the draws is that of the fields.
+    def drawn(share: float, *shape: int) -> Tensor:
+        return mask(torch.rand(shape, generator=generator), share)
+
+    # What all rows share comes first, then row after row: so no draw depends on the number of rows.
+    words = drawn(dropout.words, vocabulary) if dropout.words else None
+    recurrent = tuple(drawn(dropout.recurrent, size, size) for _ in range(layers) if dropout.recurrent)
+    of_rows = torch.rand(rows.stop, 1, embedding_size + layers * size, generator=generator)
+    inputs, *between, outputs = of_rows[rows.start :: rows.step].split([embedding_size] + [size] * layers, dim=-1)
     return Masks(
-        words=drawn(dropout.words, vocabulary) if dropout.words else None,
-        inputs=drawn(dropout.inputs, batch_size, 1, embedding_size) if dropout.inputs else None,
-        layers=tuple(drawn(dropout.layers, batch_size, 1, size) for _ in range(layers - 1) if dropout.layers),
-        outputs=drawn(dropout.outputs, batch_size, 1, size) if dropout.outputs else None,
-        recurrent=tuple(drawn(dropout.recurrent, size, size) for _ in range(layers) if dropout.recurrent),
+        words=words,
+        inputs=mask(inputs, dropout.inputs) if dropout.inputs else None,
+        layers=tuple(mask(draws, dropout.layers) for draws in between if dropout.layers),
+        outputs=mask(outputs, dropout.outputs) if dropout.outputs else None,
+        recurrent=recurrent,
     )
 
 
@@ -67,11 +77,15 @@ def training_hidden(
     token_ids: Tensor,
     state: Tensor | None,
     generator: torch.Generator,
+    rows: range | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """model.hidden under fresh masks; itself, with nothing drawn, where all is off or the model predicts."""
+    """model.hidden under fresh masks; itself, with nothing drawn, where all is off or the model predicts.
+
+    rows: which of the step's batch token_ids are, where that was taken apart; None: all, from the first on.
+    """
     if dropout.is_off or not model.training:
         return model.hidden(token_ids, state)
-    return masked_hidden(model, draw_masks(model, dropout, len(token_ids), generator), token_ids, state)
+    return masked_hidden(model, draw_masks(model, dropout, rows or range(len(token_ids)), generator), token_ids, state)
 
 
 def masked_hidden(

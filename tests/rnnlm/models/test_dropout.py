@@ -35,7 +35,7 @@ def gradients(model: ElmanLanguageModel, masks: Masks) -> list[Tensor]:
 
 
 def test_masks_have_the_shapes_and_values_that_their_kinds_say() -> None:
-    masks = draw_masks(network(embedding_size=4), ALL_KINDS, 3, generator())
+    masks = draw_masks(network(embedding_size=4), ALL_KINDS, range(3), generator())
     assert masks.words is not None and masks.inputs is not None and masks.outputs is not None
     assert (masks.words.shape, masks.inputs.shape, masks.outputs.shape) == ((11,), (3, 1, 4), (3, 1, 6))
     assert [mask.shape for mask in masks.layers] == [(3, 1, 6)] * 2
@@ -47,7 +47,9 @@ def test_masks_have_the_shapes_and_values_that_their_kinds_say() -> None:
 def test_the_expectation_stays() -> None:
     """The mean of n draws of 0 or 1 / (1 - p) has the standard error sqrt(p / (1 - p) / n)."""
     model = network(vocabulary_size=20_000, hidden_size=150, layers=2)
-    masks = draw_masks(model, Dropout(words=0.2, inputs=0.2, layers=0.2, outputs=0.2, recurrent=0.2), 200, generator())
+    masks = draw_masks(
+        model, Dropout(words=0.2, inputs=0.2, layers=0.2, outputs=0.2, recurrent=0.2), range(200), generator()
+    )
     for mask in (masks.words, masks.inputs, *masks.layers, masks.outputs, *masks.recurrent):
         assert mask is not None
         assert float(mask.mean()) == pytest.approx(1.0, abs=5 * (0.2 / 0.8 / mask.numel()) ** 0.5)
@@ -59,7 +61,7 @@ def test_a_locked_mask_is_the_same_at_all_steps_and_another_for_each_sequence_an
     draw = generator()
     dropped = []
     for _ in range(2):
-        masks = draw_masks(model, Dropout(outputs=0.5), 2, draw)
+        masks = draw_masks(model, Dropout(outputs=0.5), range(2), draw)
         hidden, _last = masked_hidden(model, masks, ids)
         zero = hidden.eq(0)
         assert torch.equal(zero, zero[:, :1].expand_as(zero))
@@ -102,7 +104,7 @@ def test_word_dropout_leaves_a_tied_head_whole_and_a_sparse_gradient_sparse() ->
 def test_weights_are_dropped_from_u_once_for_all_time_steps() -> None:
     """As if U itself had these zeros; the gradient reaches the weights that stayed, and no others."""
     model = network()
-    masks = draw_masks(model, Dropout(recurrent=0.5), 3, generator())
+    masks = draw_masks(model, Dropout(recurrent=0.5), range(3), generator())
     hidden, _ = masked_hidden(model, masks, IDS)
     hidden.sum().backward()
     for cell, mask in zip(model.stack.cells, masks.recurrent, strict=True):
@@ -129,7 +131,7 @@ def test_masks_between_layers_by_hand() -> None:
 @pytest.mark.parametrize("kinds", [ALL_KINDS, Dropout(recurrent=0.5)])
 def test_the_kernel_is_the_loop_under_dropout_in_values_and_gradients(nonlinearity: str, kinds: Dropout) -> None:
     model = network(nonlinearity=nonlinearity)
-    masks = draw_masks(model, kinds, 3, generator())
+    masks = draw_masks(model, kinds, range(3), generator())
     state = torch.randn(3, 3, 6, generator=generator(5), dtype=torch.float64)
     results = []
     for backend in ("fused", "loop"):
@@ -142,7 +144,7 @@ def test_the_kernel_is_the_loop_under_dropout_in_values_and_gradients(nonlineari
 @pytest.mark.parametrize("backend", ["loop", "fused"])
 def test_windows_with_the_state_carried_are_one_long_pass_under_the_same_masks(backend: str) -> None:
     model = network(backend=backend)
-    masks = draw_masks(model, ALL_KINDS, 3, generator())
+    masks = draw_masks(model, ALL_KINDS, range(3), generator())
     whole, last = masked_hidden(model, masks, IDS)
     first, state = masked_hidden(model, masks, IDS[:, :2])
     second, state = masked_hidden(model, masks, IDS[:, 2:], state)
@@ -153,11 +155,21 @@ def test_windows_with_the_state_carried_are_one_long_pass_under_the_same_masks(b
 @pytest.mark.parametrize("backend", ["loop", "fused"])
 def test_under_dropout_nothing_is_made_from_the_future(backend: str) -> None:
     model = network(backend=backend)
-    masks = draw_masks(model, Dropout(inputs=0.2, layers=0.2, recurrent=0.5), 1, generator())
+    masks = draw_masks(model, Dropout(inputs=0.2, layers=0.2, recurrent=0.5), range(1), generator())
     before, _ = masked_hidden(model, masks, torch.tensor([[4, 5, 6, 7, 8]]))
     after, _ = masked_hidden(model, masks, torch.tensor([[4, 5, 6, 9, 8]]))
     assert torch.equal(before[:, :3], after[:, :3])
     assert not torch.equal(before[:, 3], after[:, 3])
+
+
+def test_a_batch_taken_apart_by_rows_is_dropped_as_a_whole_one() -> None:
+    """Into every second row, as two processes have them, and into neighbours, as a process does it for memory."""
+    model = network()
+    whole, _ = training_hidden(model, ALL_KINDS, IDS, None, generator())
+    for rows in (range(0, 3, 2), range(1, 3, 2), range(2), range(2, 3)):
+        ids = IDS[rows.start : rows.stop : rows.step]
+        part, _ = training_hidden(model, ALL_KINDS, ids, None, generator(), rows)
+        torch.testing.assert_close(part, whole[rows.start : rows.stop : rows.step])
 
 
 def test_the_same_seed_drops_the_same() -> None:

@@ -119,6 +119,10 @@ class TrainingConfig(Section):
     averaging_decay: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.99  # exponential: of what was, an update
     early_stopping_patience: PositiveInt | None = None  # evaluations without a better perplexity; None: never stop
     evaluations: PositiveInt = 3  # on the validation split, evenly spaced, the last one at the end
+    checkpoint_every_seconds: PositiveFloat = 120.0  # and before each evaluation. Changes no result
+    checkpoints_kept: PositiveInt = 3  # the newest. Changes no result
+    explosion_factor: Annotated[float, Field(gt=1.0)] = 10.0  # times a uniform guess's loss: training has diverged
+    divergence_retries: NonNegativeInt = 0  # from the last good checkpoint, each time at half the learning rate
     seed: NonNegativeInt = 0
     deterministic: bool = False  # refuse algorithms whose results vary from call to call
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

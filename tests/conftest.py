@@ -100,11 +100,13 @@ def toy_config(toy_folder: Path) -> PipelineConfig:
 
 
 class UntrackedRun:
-    """A tracker that listens to nothing: what training sees when MLflow is away."""
+    """A tracker that sends nothing: what training sees when MLflow is away."""
 
     mlflow_run_id: str | None = None
 
-    def __call__(self, event: object) -> None: ...
+    def __call__(self) -> None: ...
+
+    def flush(self) -> None: ...
 
 
 @contextmanager

@@ -44,29 +44,41 @@ class Batch:
     predicted_tokens: int
 
 
-def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int) -> Iterator[Batch]:
+def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
     """One epoch of sentences: each row once, in an order that (seed, epoch) alone decides.
 
     Chunks of neighbouring rows are drawn from all over the split, WINDOW_CHUNKS of them at a time; the rows of
     such a window are shuffled, sorted by length within buckets of BUCKET_BATCHES batches, and the batches of a
     bucket shuffled again. Rows that do not fill a batch wait for the next window: only the last batch is smaller.
+    The batches before first_batch are drawn, but their rows not read.
     """
     generator = philox(seed, epoch)
-    waiting = TokenRows(np.zeros(0, np.int32), np.zeros(1, np.int64))
     size = chunk_rows(source)
     chunks = generator.permutation(-(-len(source) // size))
+    waiting = np.zeros(0, np.int64)  # row numbers
+    kept: TokenRows | None = None  # those rows; None where the window they come from was left out
+    left_out = first_batch
     for start in range(0, len(chunks), WINDOW_CHUNKS):
-        firsts = chunks[start : start + WINDOW_CHUNKS] * size
-        parts = [source.read(int(first), min(int(first) + size, len(source))) for first in firsts]
-        window = joined([waiting, *parts])
-        order = generator.permutation(len(window))
+        ranges = [(int(first), min(int(first) + size, len(source))) for first in chunks[start:][:WINDOW_CHUNKS] * size]
+        rows = np.concatenate([waiting, *(np.arange(first, last) for first, last in ranges)])
+        order = generator.permutation(len(rows))
         full = len(order) if start + WINDOW_CHUNKS >= len(chunks) else len(order) // batch_size * batch_size
-        waiting = window.take(order[full:])
-        for first in range(0, full, batch_size * BUCKET_BATCHES):
-            bucket = order[first : min(first + batch_size * BUCKET_BATCHES, full)]
-            by_length = window.take(bucket[np.argsort(window.lengths[bucket], kind="stable")])
-            batches = padded(by_length, batch_size)
-            yield from (batches[index] for index in generator.permutation(len(batches)))
+        starts = range(0, full, batch_size * BUCKET_BATCHES)
+        buckets = [order[first : min(first + batch_size * BUCKET_BATCHES, full)] for first in starts]
+        orders = [generator.permutation(-(-len(bucket) // batch_size)) for bucket in buckets]
+        if left_out < sum(map(len, orders)):
+            ones = [kept] if kept else [source.read(int(row), int(row) + 1) for row in waiting]  # fewer than a batch
+            window = joined([*ones, *(source.read(first, last) for first, last in ranges)])
+            kept = window.take(order[full:])
+            for bucket, batch_order in zip(buckets, orders, strict=True):
+                if left_out < len(batch_order):
+                    by_length = window.take(bucket[np.argsort(window.lengths[bucket], kind="stable")])
+                    batches = padded(by_length, batch_size)
+                    yield from (batches[index] for index in batch_order[left_out:])
+                left_out = max(0, left_out - len(batch_order))
+        else:
+            left_out -= sum(map(len, orders))
+        waiting = rows[order[full:]]
 
 
 def ordered_batches(source: Source, batch_size: int) -> Iterator[Batch]:
@@ -117,34 +129,53 @@ def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
     ]
 
 
+@dataclass(frozen=True)
+class StreamCut:
+    """A stream as `lanes` equal pieces of `length` predicted tokens each, from token `offset` on."""
+
+    lanes: int
+    offset: int
+    length: int
+
+
+def cut_stream(
+    predicted: int, lanes: int, window_length: int, generator: np.random.Generator | None = None
+) -> StreamCut:
+    """How a stream of so many predicted tokens is cut for an epoch.
+
+    With a generator the stream begins at a random offset below one window, so that epochs cut it differently; what
+    does not fill the lanes is left for another epoch. Without, nothing is left out of a single lane.
+    """
+    lanes = min(lanes, predicted)
+    if not lanes:
+        return StreamCut(0, 0, 0)
+    spare = min(window_length, predicted // lanes) if generator else 1
+    offset = int(generator.integers(spare)) if generator and spare > 1 else 0
+    if (predicted - offset) // lanes == 0:
+        offset = 0
+    return StreamCut(lanes, offset, (predicted - offset) // lanes)
+
+
 def stream_batches(
     source: Source,
-    lanes: int,
     window_length: int,
-    generator: np.random.Generator | None = None,
+    cut: StreamCut,
     rank: int = 0,
     world_size: int = 1,
+    first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Consecutive windows over equal lanes of the stream; the state is carried from window to window.
+    """Consecutive windows over the lanes of a stream; the state is carried from window to window.
 
-    There are lanes * world_size lanes, of which rank r has the r-th `lanes`. With a generator the stream begins
-    at a random offset below one window, so that epochs cut it differently; what does not fill the lanes is left
-    for another epoch. Without, nothing is left out of a single lane.
+    Rank r of world_size has the r-th share of the lanes. The batches before first_batch are not read.
     """
-    if not len(source):
+    if not cut.length:
         return
     stream = Stream(source)
-    all_lanes = min(lanes * world_size, stream.predicted)
-    spare = min(window_length, stream.predicted // all_lanes) if generator else 1
-    offset = int(generator.integers(spare)) if generator and spare > 1 else 0
-    length = (stream.predicted - offset) // all_lanes  # tokens each lane predicts
-    if length == 0:
-        offset, length = 0, stream.predicted // all_lanes
-    mine = range(rank * all_lanes // world_size, (rank + 1) * all_lanes // world_size)
-    starts = [offset + length * lane for lane in mine]
+    mine = range(rank * cut.lanes // world_size, (rank + 1) * cut.lanes // world_size)
+    starts = [cut.offset + cut.length * lane for lane in mine]
     at_once = max(1, LANE_TOKENS // (max(1, len(starts)) * window_length)) * window_length
-    for done in range(0, length, at_once):
-        count = min(at_once, length - done)
+    for done in range(first_batch * window_length, cut.length, at_once):
+        count = min(at_once, cut.length - done)
         text = np.stack([stream.read(start + done, start + done + count + 1) for start in starts])
         for first in range(0, count, window_length):
             window = torch.from_numpy(text[:, first : min(first + window_length, count) + 1].astype(np.int64))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import nn
 
@@ -31,6 +32,16 @@ class Regularizers:
         else:
             with self.averaging.applied(model):
                 yield
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors and JSON."""
+        averaging = None if self.averaging is None else self.averaging.state_dict()
+        return {"averaging": averaging, "early_stopping": self.early_stopping.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self.averaging is not None:
+            self.averaging.load_state_dict(state["averaging"])
+        self.early_stopping.load_state_dict(state["early_stopping"])
 
 
 def make_regularizers(model: nn.Module, config: TrainingConfig, total_steps: int) -> Regularizers:

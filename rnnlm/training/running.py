@@ -1,9 +1,16 @@
-"""One training run, from a dataset to a folder with the best weights and their history."""
+"""One training run, from a dataset to a folder with the best weights and their history.
 
-import json
+RUN/config.json, started.json   what is trained, on which dataset
+RUN/history.jsonl, samples/     measurements and samples on the way
+RUN/checkpoints/                until the run is complete; see checkpoints.py
+RUN/tracking.json               how far the tracker has sent all this
+RUN/model/, run.json, COMPLETE  the result
+"""
+
+import logging
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
@@ -14,25 +21,34 @@ from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.evaluation.scoring import nll_per_token
 from rnnlm.generation.continuing import choose_prompts, continue_prompt
-from rnnlm.home import Home, digest_of, is_complete, mark_complete, read_json, write_json
+from rnnlm.home import COMPLETE, Home, digest_of, is_complete, mark_complete, read_json, write_json
 from rnnlm.models.building import build_model, save_model
+from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.sequences.batching import Batch
 from rnnlm.sequences.feeding import TrainingBatches, training_loader
 from rnnlm.sequences.reading import StoredSplit, connect, training_counts
 from rnnlm.sequences.statements import statement
 from rnnlm.stages import stage
 from rnnlm.tokenizers.face import load_tokenizer
+from rnnlm.training.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.devices import choose_device
-from rnnlm.training.events import Event, Measurement, Tracker, TrainingSamples
-from rnnlm.training.loop import Plan, train
+from rnnlm.training.events import TRACKING, Event, Measurement, Tracker, TrainingSamples
+from rnnlm.training.history import HISTORY, History, write_samples
+from rnnlm.training.interruption import Interruption, noticing_signals
+from rnnlm.training.loop import Outcome, Plan, Training
 from rnnlm.training.losses.choosing import choose_loss
 from rnnlm.training.optimization import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import make_schedule
 from rnnlm.training.seeding import seed_everything
+from rnnlm.training.state import TrainingState
 
+logger = logging.getLogger(__name__)
 STAGE_VERSION = 2
+STARTED = "started.json"
+CHANGES_NO_RESULT = {"reader_processes", "checkpoint_every_seconds", "checkpoints_kept"}  # of TrainingConfig
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # of a run's id
 
 
@@ -47,6 +63,7 @@ def run_training(
 ) -> RunRecord:
     """A finished run under home.runs, named by the digest of dataset, model and training settings.
 
+    An unfinished one goes on from its last good checkpoint, with the result it would have had without the break.
     Two calls for the same run at once: the second waits and finds it finished.
     """
     device = choose_device(config.training.device)
@@ -55,12 +72,15 @@ def run_training(
     home.make(home.runs)
     with home.lock(f"run-{run_id}"):
         if is_complete(folder) and not force:
+            shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)  # a kill at the very end leaves them
             return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
-        if folder.exists():
-            shutil.rmtree(folder)  # unfinished, or forced
-        folder.mkdir()
-        with open_tracker(run_id) as tracker:
-            return write_run(folder, run_id, config, dataset, device, tracker)
+        if folder.exists() and (force or (folder / COMPLETE).exists()):
+            shutil.rmtree(folder)  # forced, or damaged after it was complete
+        folder.mkdir(exist_ok=True)
+        write_json(folder / "config.json", config.model_dump(mode="json"))
+        write_json(folder / STARTED, {"run_id": run_id, "dataset_id": dataset.dataset_id})
+        with noticing_signals() as interruption, open_tracker(run_id) as tracker:
+            return write_run(folder, run_id, config, dataset, device, tracker, interruption)
 
 
 def name_run(config: PipelineConfig, dataset: DatasetRecord) -> str:
@@ -69,7 +89,7 @@ def name_run(config: PipelineConfig, dataset: DatasetRecord) -> str:
             "stage": STAGE_VERSION,
             "dataset": dataset.dataset_id,
             "model": config.model.model_dump(mode="json"),
-            "training": config.training.model_dump(mode="json", exclude={"reader_processes"}),
+            "training": config.training.model_dump(mode="json", exclude=CHANGES_NO_RESULT),
             "versions": {name: version(name) for name in ("torch", "transformers", "numpy")},
         }
     )[:16]
@@ -82,59 +102,15 @@ def write_run(
     dataset: DatasetRecord,
     device: torch.device,
     tracker: Tracker,
+    interruption: Interruption,
 ) -> RunRecord:
-    """Train, and write the folder up to its COMPLETE marker."""
-    training = config.training
-    seed_everything(training.seed, training.deterministic)
-    write_json(folder / "config.json", config.model_dump(mode="json"))
-    held_out = StoredSplit(dataset, "valid")
-    batches = TrainingBatches(
-        StoredSplit(dataset, "train"),
-        dataset.mode,
-        training.batch_size,
-        training.window_length,
-        training.seed,
-        range(training.epochs),
-    )
-    model = build_model(config.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
-    network = model.language_model
-    network.embedding.sparse = training.loss == "sampled" and device.type == "cpu"  # a GPU updates all rows at once
-    total_steps = training.epochs * batches.batches_an_epoch
-    optimizer = make_optimizer(network.to(device), training)
-    plan = Plan(
-        total_steps=total_steps,
-        maximum_tokens=training.maximum_tokens,
-        clip_norm=training.clip_norm,
-        evaluation_steps=evaluation_steps(total_steps, training.evaluations),
-        log_every_seconds=config.tracking.log_every_seconds,
-        seed=training.seed,
-    )
-    with (folder / "history.jsonl").open("a", encoding="utf-8") as history:
-
-        def report(event: Event) -> None:
-            if isinstance(event, Measurement):
-                history.write(json.dumps({"step": event.step, "metrics": event.metrics}) + "\n")
-                history.flush()
-            tracker(event)
-
-        def evaluate(step: int) -> float:
-            report(sample_sentences(model, config, dataset, step))
-            return math.exp(min(700.0, nll_per_token(network, held_out, dataset.mode, config.evaluation.batch_size)))
-
-        outcome = train(
-            network,
-            training_loader(batches, training.reader_processes),
-            choose_loss(training, training_counts(dataset), network.never_predicted.cpu().numpy()),
-            optimizer,
-            make_schedule(optimizer, training, total_steps),
-            device,
-            plan,
-            evaluate,
-            report,
-            make_regularizers(network, training, total_steps),
-        )
-    network.load_state_dict(outcome.best_weights)
+    """Train, from the start or from a checkpoint, and write the folder up to its COMPLETE marker."""
+    seed_everything(config.training.seed, config.training.deterministic)
+    model = build_model(config.model, dataset.vocabulary_size, config.training.seed, unigram_log_probabilities(dataset))
+    outcome = train_model(model, folder, config, dataset, device, tracker, interruption)
+    model.language_model.load_state_dict(outcome.best_weights)
     write_model(model, folder / "model", dataset)
+    tracker.flush()  # if MLflow was away until now, its run gets an id here
     facts = {
         "run_id": run_id,
         "dataset_id": dataset.dataset_id,
@@ -143,8 +119,82 @@ def write_run(
         "best_validation_perplexity": outcome.best_perplexity,
     }
     write_json(folder / "run.json", facts)
-    mark_complete(folder)
+    mark_complete(folder, apart_from=(CHECKPOINTS, TRACKING))
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     return RunRecord(**facts, folder=folder)
+
+
+def train_model(
+    model: ElmanForCausalLM,
+    folder: Path,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    device: torch.device,
+    tracker: Tracker,
+    interruption: Interruption,
+) -> Outcome:
+    """The loop over the training split, with history, samples and checkpoints in the run's folder."""
+    training = config.training
+    network = model.language_model.to(device)
+    network.embedding.sparse = training.loss == "sampled" and device.type == "cpu"  # a GPU updates all rows at once
+    held_out = StoredSplit(dataset, "valid")
+    plan = make_plan(config, training_batches(config, dataset).batches_an_epoch, network)
+    optimizer = make_optimizer(network, training)
+    schedule = make_schedule(optimizer, training, plan.total_steps)
+    state = TrainingState(network, optimizer, schedule, make_regularizers(network, training, plan.total_steps))
+    checkpoints = Checkpoints(folder / CHECKPOINTS, training.checkpoints_kept, training.checkpoint_every_seconds)
+    saved = checkpoints.newest_good()
+    if saved is not None:
+        state.load_state_dict(saved)
+        logger.info("training: goes on from step %d of %d", state.step, plan.total_steps)
+
+    def feed(first_batch: int) -> Iterable[Batch]:
+        return training_loader(training_batches(config, dataset, first_batch), training.reader_processes)
+
+    with History(folder / HISTORY) as history:
+
+        def report(event: Event) -> None:
+            if isinstance(event, Measurement):
+                history.write(event)
+            else:
+                write_samples(folder, event)
+            tracker()
+
+        def evaluate(step: int) -> float:
+            report(sample_sentences(model, config, dataset, step))
+            return math.exp(min(700.0, nll_per_token(network, held_out, dataset.mode, config.evaluation.batch_size)))
+
+        loss = choose_loss(training, training_counts(dataset), network.never_predicted.cpu().numpy())
+        return Training(state, feed, loss, plan, evaluate, report, checkpoints, interruption).run()
+
+
+def training_batches(config: PipelineConfig, dataset: DatasetRecord, first_batch: int = 0) -> TrainingBatches:
+    training = config.training
+    return TrainingBatches(
+        StoredSplit(dataset, "train"),
+        dataset.mode,
+        training.batch_size,
+        training.window_length,
+        training.seed,
+        range(training.epochs),
+        first_batch=first_batch,
+    )
+
+
+def make_plan(config: PipelineConfig, batches_an_epoch: int, network: ElmanLanguageModel) -> Plan:
+    training = config.training
+    total_steps = training.epochs * batches_an_epoch
+    uniform_loss = math.log(max(2, int((~network.never_predicted).sum())))  # nats per token
+    return Plan(
+        total_steps=total_steps,
+        maximum_tokens=training.maximum_tokens,
+        clip_norm=training.clip_norm,
+        evaluation_steps=evaluation_steps(total_steps, training.evaluations),
+        log_every_seconds=config.tracking.log_every_seconds,
+        seed=training.seed,
+        loss_limit=training.explosion_factor * uniform_loss,
+        divergence_retries=training.divergence_retries,
+    )
 
 
 def evaluation_steps(total_steps: int, count: int) -> frozenset[int]:

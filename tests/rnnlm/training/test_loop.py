@@ -14,11 +14,11 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch, shuffled_batches
 from rnnlm.sequences.cutting import TokenRows
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.loop import Outcome, Plan, train
+from rnnlm.training.loop import Outcome, Plan, Training
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy, summed_nll
 from rnnlm.training.optimization import layer_norms, make_optimizer
-from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import RateFactor, make_schedule
+from rnnlm.training.state import TrainingState
 
 
 def network(vocabulary_size: int = 12, **settings: object) -> ElmanLanguageModel:
@@ -41,27 +41,17 @@ def run(
     perplexities: list[float] | None = None,
     report: list[Event] | None = None,
     maximum_tokens: int | None = None,
-    steps: frozenset[int] | None = None,
     **settings: object,
 ) -> Outcome:
     config = TrainingConfig.model_validate({"learning_rate": 0.01, "schedule": "constant", "device": "cpu"} | settings)
     optimizer = make_optimizer(model, config)
     script = iter(perplexities or [])
-    steps = frozenset({len(batches) // 2}) - {0} if steps is None else steps
-    plan = Plan(len(batches), maximum_tokens, config.clip_norm, steps, 10.0)
+    plan = Plan(len(batches), maximum_tokens, config.clip_norm, frozenset({len(batches) // 2}) - {0}, 10.0)
     events: list[Event] = [] if report is None else report
-    return train(
-        model,
-        batches,
-        loss,
-        optimizer,
-        make_schedule(optimizer, config, len(batches)),
-        torch.device("cpu"),
-        plan,
-        lambda step: next(script, 5.0),
-        events.append,
-        make_regularizers(model, config, len(batches)),
-    )
+    state = TrainingState(model, optimizer, make_schedule(optimizer, config, len(batches)))
+    return Training(
+        state, lambda first: batches[first:], loss, plan, lambda step: next(script, 5.0), events.append
+    ).run()
 
 
 def test_one_batch_is_overfitted() -> None:
@@ -176,17 +166,9 @@ def test_clipping_bounds_the_step() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     plan = Plan(1, None, 0.01, frozenset(), 10.0)
     schedule = make_schedule(optimizer, TrainingConfig(schedule="constant", warmup_share=0.0), 1)
-    train(
-        model,
-        [batch([[2, 4, 5, 3]])],
-        exact_cross_entropy,
-        optimizer,
-        schedule,
-        torch.device("cpu"),
-        plan,
-        lambda step: 5.0,
-        lambda event: None,
-    )
+    one = [batch([[2, 4, 5, 3]])]
+    state = TrainingState(model, optimizer, schedule)
+    Training(state, lambda first: one, exact_cross_entropy, plan, lambda step: 5.0, lambda event: None).run()
     after = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     assert float((after - before).norm()) == pytest.approx(0.01, rel=1e-3)
 
@@ -197,70 +179,3 @@ def test_biases_do_not_decay() -> None:
         (0.3, {2}),
         (0.0, {1}),
     ]
-
-
-def test_averaged_weights_are_evaluated_and_kept_and_training_does_not_notice() -> None:
-    """The mean of the weights after steps 3 and 4 of 4, and the very same last weights."""
-    settings = {"averaging": "mean", "averaging_start": 0.5, "averaging_every": 1}
-    batches = [batch([[2, 4, 5, 3]]), batch([[2, 6, 7, 3]])] * 2
-    plain, averaged = network(), network()
-    run(plain, batches)
-    seen = []
-    for steps in (3, 4):
-        shorter = network()
-        run(shorter, batches[:steps])
-        seen.append(shorter.head.weight.detach().clone())
-    outcome = run(averaged, batches, perplexities=[9.0, 5.0], **settings)
-    assert torch.equal(averaged.head.weight, plain.head.weight)
-    torch.testing.assert_close(outcome.best_weights["head.weight"], (seen[0] + seen[1]) / 2)
-
-
-def test_training_stops_early_at_the_evaluation_that_says_so() -> None:
-    """Evaluated after steps 4, 8 and 12 of 16; the second and third are no better."""
-    events: list[Event] = []
-    steps = frozenset({4, 8, 12})
-    settings = {"early_stopping_patience": 2, "evaluations": 4}
-    outcome = run(
-        network(), [batch([[2, 4, 5, 3]])] * 16, perplexities=[5.0, 6.0, 5.5], report=events, steps=steps, **settings
-    )
-    scored = [
-        event.step for event in events if isinstance(event, Measurement) and "validation_perplexity" in event.metrics
-    ]
-    assert scored == [4, 8, 12]
-    assert (outcome.trained_tokens, outcome.best_perplexity) == (36, 5.0)
-
-
-def test_a_plateau_lowers_the_rate_from_the_next_step() -> None:
-    events: list[Event] = []
-    settings = {"schedule": "plateau", "plateau_patience": 1, "plateau_factor": 0.1, "warmup_share": 0.0}
-    run(
-        network(),
-        [batch([[2, 4, 5, 3]])] * 6,
-        perplexities=[5.0, 6.0],
-        report=events,
-        steps=frozenset({2, 4}),
-        **settings,
-    )
-    rates = [
-        event.metrics["learning_rate"]
-        for event in events
-        if isinstance(event, Measurement) and "learning_rate" in event.metrics
-    ]
-    assert rates == pytest.approx([0.01] * 4 + [0.001] * 2)
-
-
-def test_dropout_draws_anew_each_step_and_the_same_again_for_the_same_seed() -> None:
-    first, again, plain = (network() for _ in range(3))
-    hidden_seen: list[Tensor] = []
-
-    def loss(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, generator: torch.Generator) -> Tensor:
-        hidden_seen.append(hidden.detach().eq(0))
-        return exact_cross_entropy(model, hidden, targets)
-
-    one = [batch([[2, 4, 5, 3]])] * 3
-    run(first, one, loss=loss, dropout_outputs=0.5)
-    run(again, one, loss=loss, dropout_outputs=0.5)
-    run(plain, one)
-    assert len({tuple(zero.flatten().tolist()) for zero in hidden_seen}) == 3
-    assert torch.equal(first.head.weight, again.head.weight)
-    assert not torch.equal(first.head.weight, plain.head.weight)

@@ -57,15 +57,17 @@ def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generat
     def drawn(share: float, *shape: int) -> Tensor:
         return mask(torch.rand(shape, generator=generator), share)
 
-    # What all rows share comes first, then row after row: so no draw depends on the number of rows.
     words = drawn(dropout.words, vocabulary) if dropout.words else None
     recurrent = tuple(drawn(dropout.recurrent, size, size) for _ in range(layers) if dropout.recurrent)
-    of_rows = torch.rand(rows.stop, 1, embedding_size + layers * size, generator=generator)
-    inputs, *between, outputs = of_rows[rows.start :: rows.step].split([embedding_size] + [size] * layers, dim=-1)
+    # Row after row, from a generator of their own: neither a row's draws nor whatever is drawn after the masks
+    # depends on how many rows there are.
+    of_rows = torch.Generator().manual_seed(int(torch.randint(2**63 - 1, (), generator=generator)))
+    draws = torch.rand(rows.stop, 1, embedding_size + layers * size, generator=of_rows)[rows.start :: rows.step]
+    inputs, *between, outputs = draws.split([embedding_size] + [size] * layers, dim=-1)
     return Masks(
         words=words,
         inputs=mask(inputs, dropout.inputs) if dropout.inputs else None,
-        layers=tuple(mask(draws, dropout.layers) for draws in between if dropout.layers),
+        layers=tuple(mask(units, dropout.layers) for units in between if dropout.layers),
         outputs=mask(outputs, dropout.outputs) if dropout.outputs else None,
         recurrent=recurrent,
     )

@@ -130,13 +130,13 @@ class KilledError(BaseException):
     pass
 
 
-@pytest.mark.parametrize("killed_after", [3, 9, 13])
+@pytest.mark.parametrize("killed_after", [3, 9, 13, 19])
 def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break(
     tmp_path: Path, killed_after: int
 ) -> None:
-    """Killed in the warm-up, between two lowerings of the rate, and after the average has begun."""
+    """Killed before the average begins, between two lowerings of the rate, and while stopping early waits."""
     batches = [rows(2, 4, 5, 6, 3, carries_state=step % 5 > 0) for step in range(20)]
-    said = {2: 9.0, 5: 8.0, 8: 8.5, 12: 8.2, 15: 7.0, 18: 7.5}
+    said = {2: 9.0, 5: 8.0, 8: 8.5, 12: 8.2, 15: 7.0, 18: 7.5, 20: 7.2}
 
     def attempt(folder: Path, kill: bool) -> tuple[ElmanLanguageModel, Outcome, TrainingState]:
         model = network()
@@ -162,8 +162,9 @@ def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break
         attempt(tmp_path / "broken", kill=True)
     resumed, outcome_resumed, end_resumed = attempt(tmp_path / "broken", kill=False)
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
-    assert outcome.best_perplexity == outcome_resumed.best_perplexity == 5.0
+    assert outcome.best_perplexity == outcome_resumed.best_perplexity == 7.0
     assert all(torch.equal(outcome.best_weights[name], value) for name, value in outcome_resumed.best_weights.items())
     assert end.schedule.state_dict() == end_resumed.schedule.state_dict()
-    assert end.schedule.factor.lowered == 3  # after steps 8, 12 and 18
+    assert end.schedule.factor.lowered == 4  # after steps 8, 12, 18 and 20
     assert end.regularizers.early_stopping.state_dict() == end_resumed.regularizers.early_stopping.state_dict()
+    assert end.regularizers.early_stopping.waited == 2

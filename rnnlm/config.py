@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 Share = Annotated[float, Field(ge=0.0, lt=0.5)]
+DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
@@ -108,7 +109,20 @@ class TrainingConfig(Section):
     weight_decay: NonNegativeFloat = 0.01
     clip_norm: PositiveFloat = 1.0  # global L2 norm of the gradients
     warmup_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.05  # of all steps, linear from 0
-    schedule: Literal["constant", "linear", "cosine"] = "linear"  # after warm-up, down to 0
+    schedule: Literal["constant", "linear", "cosine", "plateau"] = "linear"  # after warm-up; linear, cosine: to 0
+    plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5  # plateau: the rate is multiplied by it
+    plateau_patience: PositiveInt = 2  # plateau: evaluations in a row without a better validation loss
+    # Dropout: shares set to zero while training; 0: off. Locked: one mask a sequence, the same at all its time steps.
+    dropout_words: DropoutShare = 0.0  # of the vocabulary: whole rows of the embedding
+    dropout_inputs: DropoutShare = 0.0  # of the embedding's units, locked
+    dropout_layers: DropoutShare = 0.0  # of the units between layers, locked
+    dropout_outputs: DropoutShare = 0.0  # of the top layer's units, locked
+    dropout_recurrent: DropoutShare = 0.0  # of the weights in U, one mask a batch
+    averaging: Literal["none", "mean", "exponential"] = "none"  # of the weights; what is evaluated and kept
+    averaging_start: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5  # share of all steps before the first update
+    averaging_every: PositiveInt = 10  # steps between two updates
+    averaging_decay: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.99  # exponential: of what was, an update
+    early_stopping_patience: PositiveInt | None = None  # evaluations without a better perplexity; None: never stop
     evaluations: PositiveInt = 3  # on the validation split, evenly spaced, the last one at the end
     checkpoint_every_seconds: PositiveFloat = 120.0  # and before each evaluation. Changes no result
     checkpoints_kept: PositiveInt = 3  # the newest. Changes no result
@@ -133,6 +147,18 @@ class TrainingConfig(Section):
             raise ValueError(f"processes {self.processes} must be a multiple of nodes, which is {self.nodes}")
         if (self.nodes > 1) != (self.rendezvous is not None):
             raise ValueError("nodes above 1 and rendezvous=host:port are given together")
+        return self
+
+    @model_validator(mode="after")
+    def patience_can_run_out(self) -> "TrainingConfig":
+        """The first evaluation is the first best: only the others can fail to be better."""
+        patience = {
+            "early_stopping_patience": self.early_stopping_patience,
+            "plateau_patience": self.plateau_patience if self.schedule == "plateau" else None,
+        }
+        for name, evaluations in patience.items():
+            if evaluations is not None and evaluations >= self.evaluations:
+                raise ValueError(f"{name}={evaluations} needs evaluations of at least {evaluations + 1}")
         return self
 
 

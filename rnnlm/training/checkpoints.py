@@ -13,10 +13,12 @@ import logging
 import re
 import shutil
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import safetensors
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -112,7 +114,7 @@ def write_folder(final: Path, step: int, state: dict[str, Any]) -> None:
         facts = {
             "format": FORMAT,
             "step": step,
-            "versions": {name: version(name) for name in ("torch", "safetensors", "numpy")},
+            "versions": {"torch": torch.__version__, "numpy": np.__version__, "safetensors": safetensors.__version__},
             "state": packed(state, "state", tensors),
         }
         text = json.dumps(facts)

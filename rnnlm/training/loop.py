@@ -73,7 +73,7 @@ class Training:
     ) -> None:
         self.state = state
         self.feed = feed
-        self.batch_loss = state.world.parallel(BatchLoss(state.model, loss))
+        self.batch_loss = state.world.parallel(BatchLoss(state.model, loss, state.regularizers.dropout))
         self.plan = plan
         self.evaluate = evaluate
         self.report = report
@@ -105,12 +105,15 @@ class Training:
                 for batch in self.feed(state.batches):
                     if state.step in plan.evaluation_steps:
                         self.assess()
+                        if state.regularizers.early_stopping.says_stop:
+                            break
                     self.take(batch, progress)
                     if self.to_be_kept():
                         self.keep()
                     if self.ended:
                         break
-            self.assess()
+            if not state.regularizers.early_stopping.says_stop:  # else the end has been assessed
+                self.assess()
         assert state.best_perplexity is not None and state.best_weights is not None  # assess saw to it
         return Outcome(state.tokens, state.best_perplexity, state.best_weights)
 
@@ -141,6 +144,7 @@ class Training:
         state.carried = taken.state.detach()
         state.schedule.step()
         state.step += 1
+        state.regularizers.after_step(state.model, state.step)
         state.batches += 1
         state.tokens += batch.predicted_tokens
         self.interval_tokens += batch.predicted_tokens
@@ -167,10 +171,13 @@ class Training:
         """Score the validation split at this step, after a checkpoint: so a signal may interrupt it at any moment."""
         self.keep()
         state = self.state
-        with self.time_out(), self.interruption.held_back(False), random_states_kept():
-            state.model.eval()
-            perplexity = self.evaluate(state.step)
-            state.model.train()
+        with self.time_out(), state.regularizers.evaluated_weights(state.model):
+            with self.interruption.held_back(False), random_states_kept():
+                state.model.eval()
+                perplexity = self.evaluate(state.step)
+                state.model.train()
+            if math.isfinite(perplexity):
+                state.remember_if_best(perplexity)
         metrics = {"validation_perplexity": perplexity, "validation_nll_nats_per_token": math.log(perplexity)}
         metrics["trained_tokens"] = float(state.tokens)
         self.tell(Measurement(state.step, metrics, "validation", state.setbacks))
@@ -179,7 +186,8 @@ class Training:
         )
         if not math.isfinite(perplexity):
             raise DivergedError(state.step, math.log(perplexity), math.nan)
-        state.remember_if_best(perplexity)
+        state.schedule.observe(math.log(perplexity))
+        state.regularizers.early_stopping.observe(perplexity)
 
     def to_be_kept(self) -> bool:
         """True where a checkpoint is due or a signal came, be it to another process: all of them note it here."""

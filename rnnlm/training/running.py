@@ -42,6 +42,7 @@ from rnnlm.training.jobs import PROCESSES, Job, Result, train_in_processes
 from rnnlm.training.loop import Outcome, Plan, Training
 from rnnlm.training.losses.choosing import choose_loss
 from rnnlm.training.optimization import make_optimizer
+from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import make_schedule
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.state import TrainingState
@@ -171,7 +172,9 @@ def train_model(
     held_out = StoredSplit(dataset, "valid")
     plan = make_plan(config, training_batches(config, dataset, world).batches_an_epoch, network)
     optimizer = make_optimizer(network, training)
-    state = TrainingState(network, optimizer, make_schedule(optimizer, training, plan.total_steps), world)
+    schedule = make_schedule(optimizer, training, plan.total_steps)
+    regularizers = make_regularizers(network, training, plan.total_steps)
+    state = TrainingState(network, optimizer, schedule, regularizers, world)
     checkpoints = Checkpoints(folder / CHECKPOINTS, training.checkpoints_kept, training.checkpoint_every_seconds, world)
     saved = checkpoints.newest_good()
     if saved is not None:

@@ -5,9 +5,10 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.training.regularizers import Regularizers
+from rnnlm.training.schedules import Schedule
 from rnnlm.training.seeding import random_states, set_random_states
 from rnnlm.training.world import ALONE, World
 
@@ -26,7 +27,8 @@ class TrainingState:
 
     model: ElmanLanguageModel
     optimizer: Optimizer
-    schedule: LRScheduler
+    schedule: Schedule
+    regularizers: Regularizers = field(default_factory=Regularizers)
     world: World = ALONE  # whose processes hold the same state, but for `carried`
     others: dict[str, Stateful] = field(default_factory=dict)  # whatever else has a past
     step: int = 0  # optimiser steps done
@@ -39,7 +41,13 @@ class TrainingState:
 
     @property
     def parts(self) -> dict[str, Stateful]:
-        return {"model": self.model, "optimizer": self.optimizer, "schedule": self.schedule, **self.others}
+        return {
+            "model": self.model,
+            "optimizer": self.optimizer,
+            "schedule": self.schedule,
+            "regularizers": self.regularizers,
+            **self.others,
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """Every process must ask for it at the same step, and gets the same."""

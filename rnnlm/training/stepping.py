@@ -45,13 +45,16 @@ def take_step(
     parts = batch.parts(accumulation)
     states = [None] * len(parts) if state is None else list(state.tensor_split(len(parts)))
     losses = []
+    rows = range(world.rank, world.rank + len(batch.input_ids) * world.size, world.size)  # as Batch.share deals them
     for index, part in enumerate(parts):
         input_ids = part.input_ids.to(device, non_blocking=True)
         target_ids = part.target_ids.to(device, non_blocking=True)
         # Gradients are added up here, and averaged between processes together with those of the last part.
         with world.gradients_kept_apart(batch_loss, index + 1 < len(parts)):
-            # A copy: every part of the batch, in whatever process, draws the same.
-            loss, after = batch_loss(input_ids, target_ids, states[index], generator.clone_state())
+            # A copy, but for the last: every part, in whatever process, draws the same.
+            draws = generator if index + 1 == len(parts) else generator.clone_state()
+            loss, after = batch_loss(input_ids, target_ids, states[index], draws, rows[: len(input_ids)])
+            rows = rows[len(input_ids) :]
             if len(parts) > 1 or world.size > 1:
                 loss = loss * (part.own_tokens / batch.predicted_tokens)
             # Processes average their gradients; here they are to be added up.

@@ -165,6 +165,12 @@ def test_epochs_cut_the_stream_differently() -> None:
     assert len(firsts) > 1
 
 
+def test_random_offsets_reach_every_place_below_a_window_and_leave_no_token_out_for_ever() -> None:
+    epochs = [training_batches(stream(), "stream", 3, 7, seed=0, epoch=epoch) for epoch in range(60)]
+    assert {int(batches[0].input_ids[0, 0]) - 10 for batches in epochs} == set(range(7))
+    assert {target for batches in epochs for target in targets(batches)} == set(range(11, 111))
+
+
 @pytest.mark.parametrize("batch_size", [1, 5, 100])
 def test_evaluation_predicts_every_token_once(batch_size: int) -> None:
     tokens = sentences()

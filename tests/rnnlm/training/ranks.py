@@ -18,10 +18,11 @@ def compare(folder: Path, rank: int) -> None:
     import torch
 
     from rnnlm.config import TrainingConfig
+    from rnnlm.models.dropout import Dropout
     from rnnlm.models.elman import ElmanLanguageModel
     from rnnlm.models.initialization import initialize
     from rnnlm.sequences.batching import Batch
-    from rnnlm.training.batch_loss import BatchLoss
+    from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
     from rnnlm.training.losses.definition import Loss, exact_cross_entropy
     from rnnlm.training.losses.sampled import SampledCrossEntropy
     from rnnlm.training.optimization import make_optimizer
@@ -29,12 +30,12 @@ def compare(folder: Path, rank: int) -> None:
     from rnnlm.training.stepping import take_step
     from rnnlm.training.world import ALONE, World, joined_world
 
-    def steps(loss: Loss, rows: int, accumulation: int, world: World) -> list[torch.Tensor]:
+    def steps(loss: Loss, rows: int, accumulation: int, dropout: Dropout, world: World) -> list[torch.Tensor]:
         model = ElmanLanguageModel(40, 8, layers=2, tie_embeddings=True)
         initialize(model, "xavier", torch.Generator().manual_seed(0))
         model.double()
         optimizer = make_optimizer(model, TrainingConfig())
-        batch_loss = world.parallel(BatchLoss(model, loss))
+        batch_loss = world.parallel(BatchLoss(model, loss, dropout))
         ids = torch.from_numpy(np.random.default_rng(0).integers(3, 40, (rows, 11)))
         ids[0, 3:6] = 0  # padding
         state, losses, norms = None, [], []
@@ -51,11 +52,13 @@ def compare(folder: Path, rank: int) -> None:
         return [torch.stack(losses), torch.stack(norms), weights, world.rows(state.detach())]
 
     sampled = SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(37)], 12)
-    cases: dict[str, tuple[Loss, int, int]] = {
-        "exact": (exact_cross_entropy, 5, 1),
-        "sampled": (sampled, 5, 1),
-        "one row": (exact_cross_entropy, 1, 1),  # process 1 has none
-        "accumulated": (sampled, 7, 3),
+    masked = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurrent=0.5)
+    cases: dict[str, tuple[Loss, int, int, Dropout]] = {
+        "exact": (exact_cross_entropy, 5, 1, NO_DROPOUT),
+        "sampled": (sampled, 5, 1, NO_DROPOUT),
+        "one row": (exact_cross_entropy, 1, 1, NO_DROPOUT),  # process 1 has none
+        "accumulated": (sampled, 7, 3, NO_DROPOUT),
+        "masked": (sampled, 7, 3, masked),
     }
     with joined_world(torch.device("cpu")) as world:
         found: dict[str, object] = {

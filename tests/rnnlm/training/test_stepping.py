@@ -7,9 +7,10 @@ from torch import Tensor
 
 from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.models.building import build_model
+from rnnlm.models.dropout import Dropout
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch
-from rnnlm.training.batch_loss import BatchLoss
+from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
 from rnnlm.training.losses.chunked import chunked_cross_entropy
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy
 from rnnlm.training.losses.sampled import SampledCrossEntropy
@@ -41,10 +42,12 @@ def windows() -> list[Batch]:
     return [first, Batch(ids[:, 7:12], ids[:, 8:], True, int(ids[:, 8:].ne(0).sum()))]
 
 
-def steps(loss: Loss, accumulation: int, sparse: bool = False) -> tuple[list[Step], list[Tensor]]:
+def steps(
+    loss: Loss, accumulation: int, sparse: bool = False, dropout: Dropout = NO_DROPOUT
+) -> tuple[list[Step], list[Tensor]]:
     model = network(sparse)
     optimizer = make_optimizer(model, TrainingConfig())
-    batch_loss = BatchLoss(model, loss)
+    batch_loss = BatchLoss(model, loss, dropout)
     taken: list[Step] = []
     for number, batch in enumerate(windows()):
         state = taken[-1].state if taken else None
@@ -69,6 +72,14 @@ def test_micro_batches_update_as_the_whole_batch_does(name: str, accumulation: i
 def test_sparse_gradients_are_added_up_too() -> None:
     whole, expected = steps(LOSSES["sampled"], 1, sparse=True)
     apart, got = steps(LOSSES["sampled"], 3, sparse=True)
+    torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_rows_keep_their_masks_in_whatever_part_they_are() -> None:
+    dropout = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurrent=0.5)
+    whole, expected = steps(LOSSES["sampled"], 1, dropout=dropout)
+    apart, got = steps(LOSSES["sampled"], 3, dropout=dropout)
+    torch.testing.assert_close([step.loss for step in apart], [step.loss for step in whole])
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-11)
 
 

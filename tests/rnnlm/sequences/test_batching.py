@@ -201,3 +201,36 @@ def test_windows_over_several_reads_are_those_of_one(monkeypatch: pytest.MonkeyP
     one = training_batches(stream(30), "stream", 3, 7, seed=1, epoch=2)
     assert [batch.input_ids.tolist() for batch in several] == [batch.input_ids.tolist() for batch in one]
     assert [batch.carries_state for batch in several] == [False] + [True] * (len(several) - 1)
+
+
+class Counted(TokenRows):
+    """Rows that note which of them are read."""
+
+    ranges: list[tuple[int, int]] = []
+
+    def read(self, first: int, last: int) -> TokenRows:
+        self.ranges.append((first, last))
+        return super().read(first, last)
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+@pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 3), (2, 3)])
+def test_a_feed_may_begin_at_any_batch(mode: batching.Mode, rank: int, world_size: int) -> None:
+    source = sentences(123) if mode == "sentence" else stream(blocks=12)
+    settings = (source, mode, 4, 3, 5, range(3), rank, world_size)
+    whole = [batch.target_ids.tolist() for batch in TrainingBatches(*settings)]
+    carried = [batch.carries_state for batch in TrainingBatches(*settings)]
+    for first in range(len(whole) + 2):
+        rest = list(TrainingBatches(*settings, first_batch=first))
+        assert [batch.target_ids.tolist() for batch in rest] == whole[first:]
+        assert [batch.carries_state for batch in rest] == carried[first:]
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_what_is_left_out_is_not_read() -> None:
+    rows = sentences(123)
+    source = Counted(rows.token_ids, rows.offsets)
+    source.ranges.clear()
+    assert len(list(TrainingBatches(source, "sentence", 4, 35, 3, range(2), first_batch=2 * 31 - 1))) == 1
+    assert sum(last - first for first, last in source.ranges) <= 3 * 5 + 3  # the last window, and those that waited

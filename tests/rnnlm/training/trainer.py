@@ -27,8 +27,7 @@ class Trainer:
 
     def __init__(self, log: Path) -> None:
         self.log = log
-        # One thread: two that wait for each other are slow on a machine with other things to do.
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )

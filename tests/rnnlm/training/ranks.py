@@ -30,11 +30,16 @@ def compare(folder: Path, rank: int) -> None:
     from rnnlm.training.stepping import take_step
     from rnnlm.training.world import ALONE, World, joined_world
 
-    def steps(loss: Loss, rows: int, accumulation: int, dropout: Dropout, world: World) -> list[torch.Tensor]:
+    def steps(
+        name: str, loss: Loss, rows: int, accumulation: int, dropout: Dropout, world: World
+    ) -> list[torch.Tensor]:
         model = ElmanLanguageModel(40, 8, layers=2, tie_embeddings=True)
         initialize(model, "xavier", torch.Generator().manual_seed(0))
         model.double()
         optimizer = make_optimizer(model, TrainingConfig())
+        if name == "by rows":
+            model.embedding.sparse = world.size == 1
+            optimizer.by_rows = (model.embedding.weight,)
         batch_loss = world.parallel(BatchLoss(model, loss, dropout))
         ids = torch.from_numpy(np.random.default_rng(0).integers(3, 40, (rows, 11)))
         ids[0, 3:6] = 0  # padding
@@ -59,12 +64,13 @@ def compare(folder: Path, rank: int) -> None:
         "one row": (exact_cross_entropy, 1, 1, NO_DROPOUT),  # process 1 has none
         "accumulated": (sampled, 7, 3, NO_DROPOUT),
         "masked": (sampled, 7, 3, masked),
+        "by rows": (sampled, 7, 1, NO_DROPOUT),
     }
     with joined_world(torch.device("cpu")) as world:
         found: dict[str, object] = {
             name: [
                 float((many - one).abs().max())
-                for many, one in zip(steps(*case, world), steps(*case, ALONE), strict=True)
+                for many, one in zip(steps(name, *case, world), steps(name, *case, ALONE), strict=True)
             ]
             for name, case in cases.items()
         }

@@ -62,7 +62,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
 
 
-@pytest.mark.parametrize("name", ["exact", "sampled", "one row", "accumulated", "masked"])
+@pytest.mark.parametrize("name", ["exact", "sampled", "one row", "accumulated", "masked", "by rows"])
 def test_two_processes_step_as_one(ranks: list[dict[str, object]], name: str) -> None:
     """Loss, norm, weights and carried state after two windows; float64, so rounding is all that may differ."""
     for found in ranks:

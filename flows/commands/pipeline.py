@@ -1,6 +1,8 @@
-"""run, prepare, train: the commands that run a flow."""
+"""run, prepare, train: the commands that run a flow; join: a node's part of one that runs elsewhere."""
 
 import argparse
+import logging
+import sys
 
 from flows.commands.adding import Commands, Say, add, add_configuration, config_of
 from rnnlm.config import PipelineConfig
@@ -19,6 +21,9 @@ def add_commands(commands: Commands) -> None:
         add_configuration(sub)
         if command is train:
             sub.add_argument("--resume", metavar="RUN", help="go on with an unfinished run: id, its beginning, folder")
+
+    sub = add(commands, "join", join, "train as another node of a run that was started with training.rendezvous")
+    sub.add_argument("rendezvous", metavar="HOST:PORT", help="its training.rendezvous; RNNLM_HOME must be shared, too")
 
 
 def training_config_of(options: argparse.Namespace) -> PipelineConfig:
@@ -59,6 +64,15 @@ def train(options: argparse.Namespace, home: Home, say: Say) -> None:
     trained = run_flow(home, lambda config: train_flow(config, dataset), config)
     text = "\n".join([f"run        {trained.run.folder}", "", *columns(score_rows(trained.evaluation))])
     say(text, trained.model_dump(mode="json"))
+
+
+def join(options: argparse.Namespace, home: Home, say: Say) -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("rnnlm").setLevel(logging.INFO)
+    from rnnlm.training import joining
+
+    run_id = joining.join(home, options.rendezvous)
+    say(f"run        {home.runs / run_id}", {"run_id": run_id})
 
 
 def resumed(options: argparse.Namespace, home: Home) -> tuple[PipelineConfig, DatasetRecord]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
-from rnnlm.home import read_json
+from rnnlm.home import atomic_file, read_json
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.training.events import Tracker
 from rnnlm.training.interruption import Interruption
@@ -21,6 +21,20 @@ class Job(Record):
     config: PipelineConfig
     dataset: DatasetRecord
 
+    def launch(self, first: bool = True) -> Launch:
+        """The processes of one node."""
+        training = self.config.training
+        return Launch(
+            program=("-m", "rnnlm.training.worker", str(self.folder / PROCESSES / JOB)),
+            folder=self.folder / PROCESSES,
+            processes=training.processes // training.nodes,
+            restarts=training.restarts,
+            nodes=training.nodes,
+            rendezvous=training.rendezvous,
+            first=first,
+            name=self.folder.name,
+        )
+
 
 class Result(Record):
     trained_tokens: int
@@ -32,26 +46,18 @@ def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -
 
     A signal stops them after a checkpoint. Errors are those of run_processes.
     """
-    folder, training = job.folder / PROCESSES, job.config.training
+    folder = job.folder / PROCESSES
     folder.mkdir(exist_ok=True)
     (folder / RESULT).unlink(missing_ok=True)
-    (folder / JOB).write_text(job.model_dump_json(indent=1), encoding="utf-8")
-    launch = Launch(
-        program=("-m", "rnnlm.training.worker", str(folder / JOB)),
-        folder=folder,
-        processes=training.processes // training.nodes,
-        restarts=training.restarts,
-        nodes=training.nodes,
-        rendezvous=training.rendezvous,
-        name=job.folder.name,
-    )
+    with atomic_file(folder / JOB) as partial:
+        partial.write_text(job.model_dump_json(indent=1), encoding="utf-8")
 
     def watch() -> None:
         tracker()
         interruption.leave_if_noted()
 
     with interruption.held_back():
-        run_processes(launch, watch)
+        run_processes(job.launch(), watch)
     result = read_json(folder / RESULT)
     if result is None:
         raise ConfigError(

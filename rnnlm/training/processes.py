@@ -43,7 +43,8 @@ class Launch:
     processes: int  # on this node
     restarts: int = 0
     nodes: int = 1
-    rendezvous: str | None = None  # host:port of this node, where there are others
+    rendezvous: str | None = None  # host:port of the first node, where there are several
+    first: bool = True  # this is that node
     name: str = "rnnlm"  # by which nodes tell one launch from another
 
     @property
@@ -52,7 +53,7 @@ class Launch:
             meeting = ["--standalone"]
         else:
             meeting = [f"--nnodes={self.nodes}", f"--rdzv-id={self.name}", f"--rdzv-endpoint={self.rendezvous}"]
-            meeting += ["--rdzv-backend=c10d", "--rdzv-conf=is_host=true"]
+            meeting += ["--rdzv-backend=c10d", f"--rdzv-conf=is_host={str(self.first).lower()}"]
         return [
             *(sys.executable, "-m", "torch.distributed.run", *meeting),
             *(f"--nproc-per-node={self.processes}", f"--max-restarts={self.restarts}", "--monitor-interval=0.2"),

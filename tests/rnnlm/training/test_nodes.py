@@ -11,9 +11,11 @@ from types import FrameType
 import pytest
 
 from rnnlm.config import PipelineConfig
+from rnnlm.errors import TrainingError
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences.storing import store_sequences
+from rnnlm.training.joining import join
 from rnnlm.training.running import run_training
 from tests.conftest import untracked
 
@@ -94,26 +96,17 @@ def test_two_nodes_train_as_two_processes_do(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    there: list[subprocess.Popen[bytes]] = []
-
-    class Helping(Interrupting):
-        def __call__(self) -> None:
-            job = next(self.home.runs.glob("*/processes/job.json"), None)
-            if job and not there:
-                command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
-                command += [
-                    "--rdzv-backend=c10d",
-                    "--rdzv-conf=is_host=false",
-                    f"--rdzv-endpoint={address}",
-                    f"--rdzv-id={job.parents[1].name}",
-                ]
-                command += ["-m", "rnnlm.training.worker", str(job)]
-                there.append(subprocess.Popen(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}))
-
+    command = [sys.executable, "-m", "flows.command_line", "join", address]
+    there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"})
     config = changed(toy_config, processes=2)
     one = run_training(home, config, toy_dataset, untracked)
     apart = changed(config, nodes=2, rendezvous=address)
-    two = run_training(home, apart, toy_dataset, lambda run_id: Helping(home), force=True)
+    two = run_training(home, apart, toy_dataset, untracked, force=True)
     assert one.run_id == two.run_id  # where processes run changes no result
     assert two.best_validation_perplexity == one.best_validation_perplexity
-    assert there[0].wait(60) == 0
+    assert there.wait(60) == 0
+
+
+def test_nobody_at_the_rendezvous_is_told(home: Home) -> None:
+    with pytest.raises(TrainingError, match="127.0.0.1:9: nobody listens after 0 s; start the first node"):
+        join(home, "127.0.0.1:9", patience_seconds=0)

@@ -30,6 +30,7 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
 from rnnlm.sequences.batching import Batch, ordered_batches, shuffled_batches
 from rnnlm.sequences.cutting import TokenRows, rows_of
+from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.losses.definition import summed_nll
 from rnnlm.training.losses.sampled import SampledCrossEntropy
 from rnnlm.training.optimization import LazyAdamW
@@ -136,12 +137,12 @@ def textbook(train: TokenRows, size: int, rate: float, batch_size: int) -> Conte
 def fast(train: TokenRows, size: int, rate: float, batch_size: int) -> Contender:
     model = fresh_model(train, size)
     model.embedding.sparse = True
-    loss = SampledCrossEntropy(unigram(train, size), SAMPLED_CLASSES)
+    batch_loss = BatchLoss(model, SampledCrossEntropy(unigram(train, size), SAMPLED_CLASSES))
     optimizer = LazyAdamW(model.parameters(), lr=rate, fused=True)
 
     def step(batch: Batch, number: int) -> None:
         optimizer.param_groups[0]["lr"] = rate * warm(number)
-        take_step(model, loss, optimizer, batch, None, 1.0, step_generator(0, number))
+        take_step(batch_loss, optimizer, batch, None, 1.0, step_generator(0, number))
 
     return Contender("fast", rate, step, model.state_dict, feed(train, batch_size))
 

@@ -27,6 +27,7 @@ from textbook import TextbookLanguageModel, TextbookTrainer
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
 from rnnlm.sequences.batching import Batch
+from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.losses.chunked import ChunkedCrossEntropy
 from rnnlm.training.losses.definition import Loss
 from rnnlm.training.losses.sampled import SampledCrossEntropy
@@ -105,7 +106,8 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
         model.embedding.sparse = options.device == "cpu"
     optimizer = LazyAdamW(model.parameters(), lr=0.001, fused=True)
     generator = torch.Generator().manual_seed(0)
-    return lambda batch: take_step(model, losses[name], optimizer, batch, None, 1.0, generator)
+    batch_loss = BatchLoss(model, losses[name])
+    return lambda batch: take_step(batch_loss, optimizer, batch, None, 1.0, generator)
 
 
 def zipf() -> np.ndarray:

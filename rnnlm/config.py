@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 Share = Annotated[float, Field(ge=0.0, lt=0.5)]
+DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
@@ -96,18 +97,69 @@ class TrainingConfig(Section):
     precision: Literal["float32", "bfloat16"] = "float32"  # of the exact loss's products
     epochs: PositiveInt = 1
     maximum_tokens: PositiveInt | None = None  # stop after so many predicted tokens; None: all epochs
-    batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream)
+    batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream) a step, over all processes
+    accumulation: PositiveInt = 1  # micro-batches that a process takes its rows of a step in: less memory, same step
+    processes: PositiveInt = 1  # that train together, over all nodes; each takes batch_size / processes rows
+    nodes: PositiveInt = 1  # machines; all but this one are started by hand: docs/several-processes.md
+    rendezvous: str | None = Field(None, pattern=r"^[^\s:]+:[0-9]+$")  # host:port of this machine, for the others
+    restarts: NonNegativeInt = 2  # of the processes after one of them died. Changes no result
     reader_processes: int = Field(0, ge=0, le=256)  # that read ahead; 0: none. Changes no result
     window_length: PositiveInt = 35  # predicted tokens between two detachments of the state, stream mode
     learning_rate: PositiveFloat = 4e-3  # peak
     weight_decay: NonNegativeFloat = 0.01
     clip_norm: PositiveFloat = 1.0  # global L2 norm of the gradients
     warmup_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.05  # of all steps, linear from 0
-    schedule: Literal["constant", "linear", "cosine"] = "linear"  # after warm-up, down to 0
+    schedule: Literal["constant", "linear", "cosine", "plateau"] = "linear"  # after warm-up; linear, cosine: to 0
+    plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5  # plateau: the rate is multiplied by it
+    plateau_patience: PositiveInt = 2  # plateau: evaluations in a row without a better validation loss
+    # Dropout: shares set to zero while training; 0: off. Locked: one mask a sequence, the same at all its time steps.
+    dropout_words: DropoutShare = 0.0  # of the vocabulary: whole rows of the embedding
+    dropout_inputs: DropoutShare = 0.0  # of the embedding's units, locked
+    dropout_layers: DropoutShare = 0.0  # of the units between layers, locked
+    dropout_outputs: DropoutShare = 0.0  # of the top layer's units, locked
+    dropout_recurrent: DropoutShare = 0.0  # of the weights in U, one mask a batch
+    averaging: Literal["none", "mean", "exponential"] = "none"  # of the weights; what is evaluated and kept
+    averaging_start: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5  # share of all steps before the first update
+    averaging_every: PositiveInt = 10  # steps between two updates
+    averaging_decay: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.99  # exponential: of what was, an update
+    early_stopping_patience: PositiveInt | None = None  # evaluations without a better perplexity; None: never stop
     evaluations: PositiveInt = 3  # on the validation split, evenly spaced, the last one at the end
+    checkpoint_every_seconds: PositiveFloat = 120.0  # and before each evaluation. Changes no result
+    checkpoints_kept: PositiveInt = 3  # the newest. Changes no result
+    explosion_factor: Annotated[float, Field(gt=1.0)] = 10.0  # times a uniform guess's loss: training has diverged
+    divergence_retries: NonNegativeInt = 0  # from the last good checkpoint, each time at half the learning rate
     seed: NonNegativeInt = 0
     deterministic: bool = False  # refuse algorithms whose results vary from call to call
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+
+    @model_validator(mode="after")
+    def rows_are_shared_evenly(self) -> "TrainingConfig":
+        if self.batch_size % self.processes:
+            raise ValueError(f"batch_size {self.batch_size} must be a multiple of processes, which is {self.processes}")
+        rows = self.batch_size // self.processes
+        if rows % self.accumulation:
+            raise ValueError(f"accumulation {self.accumulation} must divide the {rows} rows of each process")
+        return self
+
+    @model_validator(mode="after")
+    def nodes_find_each_other(self) -> "TrainingConfig":
+        if self.processes % self.nodes:
+            raise ValueError(f"processes {self.processes} must be a multiple of nodes, which is {self.nodes}")
+        if (self.nodes > 1) != (self.rendezvous is not None):
+            raise ValueError("nodes above 1 and rendezvous=host:port are given together")
+        return self
+
+    @model_validator(mode="after")
+    def patience_can_run_out(self) -> "TrainingConfig":
+        """The first evaluation is the first best: only the others can fail to be better."""
+        patience = {
+            "early_stopping_patience": self.early_stopping_patience,
+            "plateau_patience": self.plateau_patience if self.schedule == "plateau" else None,
+        }
+        for name, evaluations in patience.items():
+            if evaluations is not None and evaluations >= self.evaluations:
+                raise ValueError(f"{name}={evaluations} needs evaluations of at least {evaluations + 1}")
+        return self
 
 
 class EvaluationConfig(Section):

@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,9 +149,10 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def mark_complete(folder: Path) -> None:
-    """Write the COMPLETE marker: the digest of every file now in the folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != COMPLETE)
+def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> None:
+    """Write the COMPLETE marker: the digest of every file now in the folder, but for the names apart_from."""
+    names = (path for path in folder.iterdir() if path.name not in {COMPLETE, *apart_from})
+    files = sorted(file for path in names for file in (path, *path.rglob("*")) if file.is_file())
     for path in files:
         sync(path)
     write_json(folder / COMPLETE, {str(path.relative_to(folder)): file_digest(path) for path in files})

@@ -1,10 +1,14 @@
-"""run, prepare, train: the commands that run a flow."""
+"""run, prepare, train: the commands that run a flow; join: a node's part of one that runs elsewhere."""
 
 import argparse
+import logging
+import sys
 
 from flows.commands.adding import Commands, Say, add, add_configuration, config_of
 from rnnlm.config import PipelineConfig
+from rnnlm.errors import ConfigError
 from rnnlm.home import Home
+from rnnlm.records import DatasetRecord
 
 
 def add_commands(commands: Commands) -> None:
@@ -13,7 +17,13 @@ def add_commands(commands: Commands) -> None:
         ("prepare", prepare, "corpus, tokenizer and sequences"),
         ("train", train, "train, evaluate and register on the prepared corpus"),
     ):
-        add_configuration(add(commands, name, command, text))
+        sub = add(commands, name, command, text)
+        add_configuration(sub)
+        if command is train:
+            sub.add_argument("--resume", metavar="RUN", help="go on with an unfinished run: id, its beginning, folder")
+
+    sub = add(commands, "join", join, "train as another node of a run that was started with training.rendezvous")
+    sub.add_argument("rendezvous", metavar="HOST:PORT", help="its training.rendezvous; RNNLM_HOME must be shared, too")
 
 
 def training_config_of(options: argparse.Namespace) -> PipelineConfig:
@@ -46,11 +56,32 @@ def prepare(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 
 def train(options: argparse.Namespace, home: Home, say: Say) -> None:
-    config = training_config_of(options)
+    config, dataset = resumed(options, home) if options.resume else (training_config_of(options), None)
     from flows.operations.running import run_flow
     from flows.train_flow import train_flow
     from rnnlm.reports import columns, score_rows
 
-    trained = run_flow(home, train_flow, config)
+    trained = run_flow(home, lambda config: train_flow(config, dataset), config)
     text = "\n".join([f"run        {trained.run.folder}", "", *columns(score_rows(trained.evaluation))])
     say(text, trained.model_dump(mode="json"))
+
+
+def join(options: argparse.Namespace, home: Home, say: Say) -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("rnnlm").setLevel(logging.INFO)
+    from rnnlm.training import joining
+
+    run_id = joining.join(home, options.rendezvous)
+    say(f"run        {home.runs / run_id}", {"run_id": run_id})
+
+
+def resumed(options: argparse.Namespace, home: Home) -> tuple[PipelineConfig, DatasetRecord]:
+    """The configuration and the dataset with which the run began."""
+    if options.corpus or options.set or options.force or options.preset != "default":
+        raise ConfigError(
+            "--resume goes on with the run's own configuration;\n"
+            "leave out --corpus, --preset, --set and --force, or leave out --resume to train another run"
+        )
+    from rnnlm.training.finding import find_unfinished
+
+    return find_unfinished(home, options.resume)

@@ -1,6 +1,7 @@
 """How well a model predicts a whole split: exact, with the full softmax, whatever trained it."""
 
 import math
+from collections.abc import Iterable
 
 import torch
 
@@ -12,7 +13,7 @@ from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
-from rnnlm.sequences.batching import Mode, Source
+from rnnlm.sequences.batching import Batch, Mode, Source
 from rnnlm.sequences.feeding import evaluation_batches
 from rnnlm.sequences.reading import StoredSplit
 from rnnlm.stages import once_in_run, stage
@@ -63,14 +64,20 @@ def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, b
     )
 
 
-@torch.inference_mode()
 def nll_per_token(model: ElmanLanguageModel, source: Source, mode: Mode, batch_size: int) -> float:
     """Mean negative log-likelihood in nats over all predicted tokens: summed, then divided once."""
+    total, count = nll_of_batches(model, evaluation_batches(source, mode, batch_size))
+    return total / count
+
+
+@torch.inference_mode()
+def nll_of_batches(model: ElmanLanguageModel, batches: Iterable[Batch]) -> tuple[float, int]:
+    """Summed negative log-likelihood in nats, and over how many predicted tokens."""
     device = model.embedding.weight.device
     total, count, state = 0.0, 0, None
-    for batch in evaluation_batches(source, mode, batch_size):
+    for batch in batches:
         before = state if batch.carries_state else None
         hidden, state = model.hidden(batch.input_ids.to(device), before)
         total += summed_nll(model, hidden, batch.target_ids.to(device))
         count += batch.predicted_tokens
-    return total / count
+    return total, count

@@ -52,24 +52,32 @@ class ElmanStack(nn.Module):
         self.nonlinearity = nonlinearity
         self.backend = backend
 
-    def forward(self, x: Tensor, state: Tensor | None = None, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self,
+        x: Tensor,
+        state: Tensor | None = None,
+        mask: Tensor | None = None,
+        layers: slice | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """x: (b, t, input), state: (b, L, H) or None for zeros → outputs (b, t, H) of the top layer, last state.
 
         mask: (b, t), 0 where there is no token: the state is held there, as if the step had not been.
+        layers: these alone, x and both states being theirs; None: all.
         """
+        cells = self.cells if layers is None else self.cells[layers]
         if state is None:
-            state = x.new_zeros(x.shape[0], len(self.cells), self.hidden_size)
+            state = x.new_zeros(x.shape[0], len(cells), self.hidden_size)
         if mask is not None and not bool(mask.all()):
-            return self.loop(x, state, mask)  # the kernel cannot hold a state
-        return self.loop(x, state, None) if self.backend == "loop" else self.fused(x, state)
+            return self.loop(cells, x, state, mask)  # the kernel cannot hold a state
+        return self.loop(cells, x, state, None) if self.backend == "loop" else self.fused(cells, x, state)
 
-    def loop(self, x: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def loop(self, cells: Sequence[ElmanCell], x: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The definition, step by step and layer by layer."""
         hidden = list(state.unbind(dim=1))  # L × (b, H)
         outputs = []
         for time in range(x.shape[1]):
             below = x[:, time]
-            for layer, cell in enumerate(self.cells):
+            for layer, cell in enumerate(cells):
                 new = cell(below, hidden[layer])
                 if mask is not None:
                     new = torch.where(mask[:, time, None].bool(), new, hidden[layer])
@@ -77,15 +85,15 @@ class ElmanStack(nn.Module):
             outputs.append(below)
         return torch.stack(outputs, dim=1), torch.stack(hidden, dim=1)
 
-    def fused(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def fused(self, cells: Sequence[ElmanCell], x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """torch's kernel. It multiplies by transposed weights and has two biases; the second is held at zero."""
         weights: list[Tensor] = []
-        for cell in self.cells:
+        for cell in cells:
             weights += [cell.W.t(), cell.U.t(), cell.b, torch.zeros_like(cell.b)]
         kernel = getattr(torch, f"rnn_{self.nonlinearity}")
         # arguments: biases, layers, dropout, training, bidirectional, batch first; state is (L, b, H) there
         outputs, last = kernel(
-            x, state.transpose(0, 1).contiguous(), weights, True, len(self.cells), 0.0, False, False, True
+            x, state.transpose(0, 1).contiguous(), weights, True, len(cells), 0.0, False, False, True
         )
         return outputs, last.transpose(0, 1).contiguous()
 

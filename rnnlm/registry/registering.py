@@ -4,15 +4,15 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from rnnlm.config import PipelineConfig
+from rnnlm.generation.pages import samples_page
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
 from rnnlm.registry.bundling import log_bundle, model_digest
 from rnnlm.registry.naming import Alias, registered_name
 from rnnlm.registry.promotion import Standing, decide
 from rnnlm.stages import stage
-from rnnlm.tracking.runs import create_run
+from rnnlm.tracking.runs import track_later
 from rnnlm.tracking.store import experiment_id, reaching_mlflow
-from rnnlm.tracking.tracker import samples_page
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -126,9 +126,7 @@ def living_run(
             return candidate
     if known:
         return str(known[0])
-    mlflow_run_id = create_run(client, home, config, dataset, run.run_id)
-    client.set_terminated(mlflow_run_id)
-    return mlflow_run_id
+    return track_later(client, home, config, dataset, run)
 
 
 def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:

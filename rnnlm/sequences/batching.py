@@ -4,7 +4,7 @@ All orders come from NumPy's Philox, a counter-based generator (Salmon et al. 20
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -41,32 +41,65 @@ class Batch:
     input_ids: torch.Tensor
     target_ids: torch.Tensor
     carries_state: bool  # the state goes on from the batch before
-    predicted_tokens: int
+    predicted_tokens: int  # of the whole batch, though these rows may be a process's share of it
+
+    @property
+    def own_tokens(self) -> int:
+        """Predicted tokens of these very rows."""
+        return int(self.target_ids.ne(0).sum())  # zero is <pad>
+
+    def share(self, rank: int, world_size: int) -> "Batch":
+        """Every world_size-th row from the rank-th on; none where there are fewer rows than processes."""
+        if world_size == 1:
+            return self
+        # Not neighbouring rows: sorted by length as they are, they would give the last rank the longest.
+        mine = slice(rank, None, world_size)
+        return replace(self, input_ids=self.input_ids[mine].contiguous(), target_ids=self.target_ids[mine].contiguous())
+
+    def parts(self, count: int) -> list["Batch"]:
+        """Neighbouring rows, in at most `count` batches of about the same height; one where there is no row."""
+        count = max(1, min(count, len(self.input_ids)))
+        if count == 1:
+            return [self]
+        pairs = zip(self.input_ids.tensor_split(count), self.target_ids.tensor_split(count), strict=True)
+        return [replace(self, input_ids=inputs, target_ids=targets) for inputs, targets in pairs]
 
 
-def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int) -> Iterator[Batch]:
+def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
     """One epoch of sentences: each row once, in an order that (seed, epoch) alone decides.
 
     Chunks of neighbouring rows are drawn from all over the split, WINDOW_CHUNKS of them at a time; the rows of
     such a window are shuffled, sorted by length within buckets of BUCKET_BATCHES batches, and the batches of a
     bucket shuffled again. Rows that do not fill a batch wait for the next window: only the last batch is smaller.
+    The batches before first_batch are drawn, but their rows not read.
     """
     generator = philox(seed, epoch)
-    waiting = TokenRows(np.zeros(0, np.int32), np.zeros(1, np.int64))
     size = chunk_rows(source)
     chunks = generator.permutation(-(-len(source) // size))
+    waiting = np.zeros(0, np.int64)  # row numbers
+    kept: TokenRows | None = None  # those rows; None where the window they come from was left out
+    left_out = first_batch
     for start in range(0, len(chunks), WINDOW_CHUNKS):
-        firsts = chunks[start : start + WINDOW_CHUNKS] * size
-        parts = [source.read(int(first), min(int(first) + size, len(source))) for first in firsts]
-        window = joined([waiting, *parts])
-        order = generator.permutation(len(window))
+        ranges = [(int(first), min(int(first) + size, len(source))) for first in chunks[start:][:WINDOW_CHUNKS] * size]
+        rows = np.concatenate([waiting, *(np.arange(first, last) for first, last in ranges)])
+        order = generator.permutation(len(rows))
         full = len(order) if start + WINDOW_CHUNKS >= len(chunks) else len(order) // batch_size * batch_size
-        waiting = window.take(order[full:])
-        for first in range(0, full, batch_size * BUCKET_BATCHES):
-            bucket = order[first : min(first + batch_size * BUCKET_BATCHES, full)]
-            by_length = window.take(bucket[np.argsort(window.lengths[bucket], kind="stable")])
-            batches = padded(by_length, batch_size)
-            yield from (batches[index] for index in generator.permutation(len(batches)))
+        starts = range(0, full, batch_size * BUCKET_BATCHES)
+        buckets = [order[first : min(first + batch_size * BUCKET_BATCHES, full)] for first in starts]
+        orders = [generator.permutation(-(-len(bucket) // batch_size)) for bucket in buckets]
+        if left_out < sum(map(len, orders)):
+            ones = [kept] if kept else [source.read(int(row), int(row) + 1) for row in waiting]  # fewer than a batch
+            window = joined([*ones, *(source.read(first, last) for first, last in ranges)])
+            kept = window.take(order[full:])
+            for bucket, batch_order in zip(buckets, orders, strict=True):
+                if left_out < len(batch_order):
+                    by_length = window.take(bucket[np.argsort(window.lengths[bucket], kind="stable")])
+                    batches = padded(by_length, batch_size)
+                    yield from (batches[index] for index in batch_order[left_out:])
+                left_out = max(0, left_out - len(batch_order))
+        else:
+            left_out -= sum(map(len, orders))
+        waiting = rows[order[full:]]
 
 
 def ordered_batches(source: Source, batch_size: int) -> Iterator[Batch]:
@@ -117,38 +150,59 @@ def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
     ]
 
 
+@dataclass(frozen=True)
+class StreamCut:
+    """A stream as `lanes` equal pieces of `length` predicted tokens each, from token `offset` on."""
+
+    lanes: int
+    offset: int
+    length: int
+
+
+def cut_stream(
+    predicted: int, lanes: int, window_length: int, generator: np.random.Generator | None = None
+) -> StreamCut:
+    """How a stream of so many predicted tokens is cut for an epoch.
+
+    With a generator the stream begins at a random offset below one window, so that epochs cut it differently; what
+    does not fill the lanes is left for another epoch. Without, nothing is left out of a single lane.
+    """
+    lanes = min(lanes, predicted)
+    if not lanes:
+        return StreamCut(0, 0, 0)
+    spare = min(window_length, predicted // lanes) if generator else 1
+    offset = int(generator.integers(spare)) if generator and spare > 1 else 0
+    if (predicted - offset) // lanes == 0:
+        offset = 0
+    return StreamCut(lanes, offset, (predicted - offset) // lanes)
+
+
 def stream_batches(
     source: Source,
-    lanes: int,
     window_length: int,
-    generator: np.random.Generator | None = None,
+    cut: StreamCut,
     rank: int = 0,
     world_size: int = 1,
+    first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Consecutive windows over equal lanes of the stream; the state is carried from window to window.
+    """Consecutive windows over the lanes of a stream; the state is carried from window to window.
 
-    There are lanes * world_size lanes, of which rank r has the r-th `lanes`. With a generator the stream begins
-    at a random offset below one window, so that epochs cut it differently; what does not fill the lanes is left
-    for another epoch. Without, nothing is left out of a single lane.
+    Of the lanes rank r has every world_size-th from the r-th on, perhaps none. The batches before first_batch are not
+    read.
     """
-    if not len(source):
+    if not cut.length:
         return
     stream = Stream(source)
-    all_lanes = min(lanes * world_size, stream.predicted)
-    spare = min(window_length, stream.predicted // all_lanes) if generator else 1
-    offset = int(generator.integers(spare)) if generator and spare > 1 else 0
-    length = (stream.predicted - offset) // all_lanes  # tokens each lane predicts
-    if length == 0:
-        offset, length = 0, stream.predicted // all_lanes
-    mine = range(rank * all_lanes // world_size, (rank + 1) * all_lanes // world_size)
-    starts = [offset + length * lane for lane in mine]
+    starts = [cut.offset + cut.length * lane for lane in range(rank, cut.lanes, world_size)]
     at_once = max(1, LANE_TOKENS // (max(1, len(starts)) * window_length)) * window_length
-    for done in range(0, length, at_once):
-        count = min(at_once, length - done)
-        text = np.stack([stream.read(start + done, start + done + count + 1) for start in starts])
+    for done in range(first_batch * window_length, cut.length, at_once):
+        count = min(at_once, cut.length - done)
+        text = np.zeros((len(starts), count + 1), np.int32)
+        for lane, start in enumerate(starts):
+            text[lane] = stream.read(start + done, start + done + count + 1)
         for first in range(0, count, window_length):
             window = torch.from_numpy(text[:, first : min(first + window_length, count) + 1].astype(np.int64))
-            yield Batch(window[:, :-1], window[:, 1:], done + first > 0, window[:, 1:].numel())
+            yield Batch(window[:, :-1], window[:, 1:], done + first > 0, cut.lanes * (window.shape[1] - 1))
 
 
 class Stream:

@@ -1,8 +1,9 @@
 """The loss curve of a run: one picture that says whether training went well."""
 
-import json
 import math
 from pathlib import Path
+
+from rnnlm.training.history import read_lines
 
 Series = tuple[list[float], list[float]]  # trained tokens, values
 
@@ -14,9 +15,12 @@ def read_series(history: Path, name: str) -> Series:
     xs: list[float] = []
     ys: list[float] = []
     trained = 0.0
-    for line in history.read_text(encoding="utf-8").splitlines():
-        measured = json.loads(line)
+    attempt = 0
+    for measured, _ in read_lines(history):
         metrics = measured["metrics"]
+        if measured.get("attempt", 0) > attempt:  # training went back: what it had diverged to is left out
+            attempt, kept = measured["attempt"], sum(x < metrics["trained_tokens"] for x in xs)
+            xs, ys = xs[:kept], ys[:kept]
         trained = metrics.get("trained_tokens", max(trained, measured["step"]))
         if name in metrics and metrics[name] is not None and math.isfinite(metrics[name]):
             xs.append(float(trained))

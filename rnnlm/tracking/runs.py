@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import TrackingError
+from rnnlm.generation.pages import samples_page
 from rnnlm.home import Home, atomic_file
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.plots import plot_loss_curve
 from rnnlm.tracking.store import experiment_id, reaching_mlflow, tracking_uri
-from rnnlm.tracking.tracker import RunTracker, samples_page
+from rnnlm.tracking.tracker import RunTracker
+from rnnlm.training.events import TRACKING
+from rnnlm.training.history import HISTORY
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -26,23 +29,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 LOCAL_UI = "http://127.0.0.1:5000"  # where `mlflow ui` shows a SQLite store
+KEY = "rnnlm.tracking_key"  # tag; another one each time the run is trained anew
 DIGEST_CHARACTERS = 36  # MLflow takes no longer dataset digest
 LOSS_CURVE = "loss_curve.png"
 
 
 @contextmanager
 def open_tracker(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str) -> Iterator[RunTracker]:
-    """A new MLflow run that ends FINISHED, FAILED on an exception, KILLED on an interruption.
+    """The MLflow run of a training run, made or continued; it ends FINISHED, FAILED on an exception, else KILLED.
 
-    With MLflow away the tracker's mlflow_run_id is None and it listens to nothing.
+    With MLflow away the tracker's mlflow_run_id stays None until it is back.
     """
-    mlflow_run_id: str | None = None
-    try:
-        with reaching_mlflow(home) as client:
-            mlflow_run_id = create_run(client, home, config, dataset, run_id)
-    except TrackingError as error:
-        logger.warning("training goes on untracked: %s", error)
-    tracker = RunTracker(home, mlflow_run_id, config.tracking.log_every_seconds)
+
+    tracker = tracker_of(home, config, dataset, run_id, home.runs / run_id)
+    tracker.flush()
     try:
         yield tracker
     except Exception:
@@ -54,21 +54,40 @@ def open_tracker(home: Home, config: PipelineConfig, dataset: DatasetRecord, run
     tracker.close("FINISHED")
 
 
-def create_run(client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str) -> str:
-    """A RUNNING MLflow run with the whole configuration and the dataset's reference; its id."""
+def tracker_of(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, folder: Path) -> RunTracker:
+    def find_run(client: "MlflowClient", key: str) -> str:
+        return running_run(client, home, config, dataset, run_id, key)
+
+    return RunTracker(home, folder, config.tracking.log_every_seconds, find_run)
+
+
+def running_run(
+    client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, key: str
+) -> str:
+    """The id of the MLflow run that bears the key, RUNNING, with the whole configuration and the dataset's reference.
+
+    Whatever of it is there already is left: a kill may have stopped another process in the middle of this.
+    """
     from mlflow.entities import Param
 
+    experiment = experiment_id(client, home, config.tracking.experiment)
+    found = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
     tags = {
+        KEY: key,
         "rnnlm.run_id": run_id,
         "rnnlm.dataset_id": dataset.dataset_id,
         "rnnlm.corpus_digest": dataset.corpus_digest,
     }
-    experiment = experiment_id(client, home, config.tracking.experiment)
-    run = client.create_run(experiment, tags=tags, run_name=f"{dataset.corpus_name} {run_id[:8]}")
+    name = f"{dataset.corpus_name} {run_id[:8]}"
+    run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
     mlflow_run_id = str(run.info.run_id)
-    params = [Param(name, value) for name, value in parameters(config).items()]
-    client.log_batch(mlflow_run_id, params=params)
-    client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset)])
+    # A parameter cannot be changed, and one that changes no result may have been: the first value stays.
+    new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
+    client.log_batch(mlflow_run_id, params=new)
+    if run.inputs is None or not run.inputs.dataset_inputs:
+        client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset)])
+    if found:
+        client.update_run(mlflow_run_id, status="RUNNING")
     return mlflow_run_id
 
 
@@ -95,6 +114,25 @@ def dataset_input(dataset: DatasetRecord) -> "DatasetInput":
         profile=json.dumps({f"{split}_tokens": count for split, count in dataset.predicted_tokens.items()}),
     )
     return DatasetInput(reference, tags=[InputTag("mlflow.data.context", "training")])
+
+
+def send_rest(home: Home, run: RunRecord) -> None:
+    """Metrics and samples of training that waited for MLflow to come back."""
+    if run.mlflow_run_id is None or not (run.folder / TRACKING).exists():
+        return
+    mlflow_run_id = run.mlflow_run_id
+    RunTracker(home, run.folder, 0.0, lambda client, key: mlflow_run_id).flush()
+
+
+def track_later(
+    client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
+) -> str:
+    """The id of an MLflow run with all that the training of `run` left, made where MLflow was away all the while."""
+    tracker = tracker_of(home, config, dataset, run.run_id, run.folder)
+    tracker.send(client)
+    mlflow_run_id = tracker.begin(client)
+    client.set_terminated(mlflow_run_id)
+    return mlflow_run_id
 
 
 def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None:
@@ -129,7 +167,7 @@ def log_samples(home: Home, run: RunRecord, samples: SamplesRecord) -> None:
 
 def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
     """The picture in the run's folder, drawn where it is missing, and in MLflow. None: no history."""
-    history, picture = run.folder / "history.jsonl", run.folder / LOSS_CURVE
+    history, picture = run.folder / HISTORY, run.folder / LOSS_CURVE
     if not history.exists():
         return None
     if not picture.exists():

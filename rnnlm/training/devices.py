@@ -1,5 +1,7 @@
 """Where training runs."""
 
+import os
+
 import torch
 
 from rnnlm.errors import DeviceError
@@ -14,3 +16,19 @@ def choose_device(name: str) -> torch.device:
         there = ", ".join(device for device, there in present.items() if there)
         raise DeviceError(f"training.device: {name} is not on this machine; there is: {there} (or auto)")
     return torch.device(name)
+
+
+def device_of_process(name: str) -> torch.device:
+    """As choose_device; each of several processes has a GPU of its own. DeviceError where there are too few."""
+    device = choose_device(name)
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    if device.type == "mps":
+        raise DeviceError("training.device: several processes need cuda or cpu, and mps is neither; set cpu")
+    if device.type != "cuda":
+        return device
+    if local_rank >= torch.cuda.device_count():
+        raise DeviceError(
+            f"training.processes: process {local_rank} of this machine has no GPU, there are "
+            f"{torch.cuda.device_count()}; set as many processes as GPUs, or training.device=cpu"
+        )
+    return torch.device("cuda", local_rank)

@@ -3,23 +3,24 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch import Tensor
 
-from rnnlm.errors import TrainingError
-from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch
+from rnnlm.training.batch_loss import BatchLoss
+from rnnlm.training.checkpoints import Checkpoints
+from rnnlm.training.divergence import DivergedError, Watch, all_finite, went_back
 from rnnlm.training.events import Event, Measurement
+from rnnlm.training.interruption import Interruption
 from rnnlm.training.losses.definition import Loss
 from rnnlm.training.optimization import layer_norms
 from rnnlm.training.progress import Progress
-from rnnlm.training.seeding import step_generator
-from rnnlm.training.stepping import take_step
+from rnnlm.training.seeding import random_states_kept, step_generator
+from rnnlm.training.state import TrainingState
+from rnnlm.training.stepping import Step, take_step
 
 logger = logging.getLogger(__name__)
 MEASUREMENTS = 200  # a run at most: each waits for the device
@@ -35,6 +36,13 @@ class Plan:
     evaluation_steps: frozenset[int]  # after these steps; the end is always evaluated
     log_every_seconds: float
     seed: int = 0
+    loss_limit: float = math.inf  # nats per token: training that loses more has diverged
+    divergence_retries: int = 0
+    accumulation: int = 1  # micro-batches a step and process
+
+    @property
+    def measure_every(self) -> int:
+        return max(1, self.total_steps // MEASUREMENTS)  # steps
 
 
 @dataclass(frozen=True)
@@ -44,92 +52,168 @@ class Outcome:
     best_weights: dict[str, Tensor]
 
 
-def train(
-    model: ElmanLanguageModel,
-    feed: Iterable[Batch],
-    loss: Loss,
-    optimizer: Optimizer,
-    schedule: LRScheduler,
-    device: torch.device,
-    plan: Plan,
-    evaluate: Callable[[int], float],
-    report: Callable[[Event], None],
-) -> Outcome:
-    """Teacher forcing over the feed; returns the weights that were best on the validation split.
+class Training:
+    """Teacher forcing over the feed, from wherever `state` is to the end.
 
-    evaluate(step) → validation perplexity; it touches no random state of training. TrainingError where
-    the loss is no longer a number.
+    feed(n): the batches from the n-th on, over all epochs. evaluate(step) → validation perplexity. Neither it nor
+    report touches a random state of training; nor does when a checkpoint falls. Of several processes (state.world)
+    each has its share of the feed, and all of them take every step, checkpoint and evaluation together.
     """
-    model.to(device).train()
-    measure_every = max(1, plan.total_steps // MEASUREMENTS)
-    step = tokens = interval_tokens = 0
-    state: Tensor | None = None
-    best, weights = math.inf, copy_of(model)
-    interval_start = time.perf_counter()
 
-    def assess() -> None:
-        nonlocal best, weights
-        model.eval()
-        perplexity = evaluate(step)
-        model.train()
+    def __init__(
+        self,
+        state: TrainingState,
+        feed: Callable[[int], Iterable[Batch]],
+        loss: Loss,
+        plan: Plan,
+        evaluate: Callable[[int], float],
+        report: Callable[[Event], None],
+        checkpoints: Checkpoints | None = None,
+        interruption: Interruption | None = None,
+    ) -> None:
+        self.state = state
+        self.feed = feed
+        self.batch_loss = state.world.parallel(BatchLoss(state.model, loss, state.regularizers.dropout))
+        self.plan = plan
+        self.evaluate = evaluate
+        self.report = report
+        self.checkpoints = checkpoints
+        self.interruption = interruption or Interruption()
+        self.watch = Watch(plan.loss_limit)
+        self.interval_start, self.interval_tokens = time.perf_counter(), 0
+
+    def run(self) -> Outcome:
+        """The weights that were best on the validation split. DivergedError where no retry is left."""
+        if self.plan.divergence_retries and self.state.step == 0:
+            self.keep()  # to have somewhere to go back to
+        while True:
+            try:
+                return self.run_to_the_end()
+            except DivergedError as error:
+                self.watch = Watch(self.plan.loss_limit)
+                if not went_back(self.state, self.checkpoints, self.plan.divergence_retries, error):
+                    raise
+
+    def run_to_the_end(self) -> Outcome:
+        state, plan = self.state, self.plan
+        state.model.train()
+        with (
+            Progress(plan.total_steps, plan.log_every_seconds, state.step) as progress,
+            self.interruption.held_back(),
+        ):
+            if not self.ended:
+                for batch in self.feed(state.batches):
+                    if state.step in plan.evaluation_steps:
+                        self.assess()
+                        if state.regularizers.early_stopping.says_stop:
+                            break
+                    self.take(batch, progress)
+                    if self.to_be_kept():
+                        self.keep()
+                    if self.ended:
+                        break
+            if not state.regularizers.early_stopping.says_stop:  # else the end has been assessed
+                self.assess()
+        assert state.best_perplexity is not None and state.best_weights is not None  # assess saw to it
+        return Outcome(state.tokens, state.best_perplexity, state.best_weights)
+
+    @property
+    def ended(self) -> bool:
+        maximum = self.plan.maximum_tokens
+        return self.state.step >= self.plan.total_steps or (maximum is not None and self.state.tokens >= maximum)
+
+    def take(self, batch: Batch, progress: Progress) -> None:
+        """One step, measured where it is its turn."""
+        state, plan = self.state, self.plan
+        measured = state.step % plan.measure_every == 0
+        rate = state.optimizer.param_groups[0]["lr"]
+        generator = step_generator(plan.seed, state.step)
+        taken = take_step(
+            self.batch_loss,
+            state.optimizer,
+            batch,
+            state.carried,
+            plan.clip_norm,
+            generator,
+            plan.accumulation,
+            state.world,
+        )
+        self.watch.note(state.step, taken.loss, taken.norm)
+        if measured:
+            self.watch.check()
+        state.carried = taken.state.detach()
+        state.schedule.step()
+        state.step += 1
+        state.regularizers.after_step(state.model, state.step)
+        state.batches += 1
+        state.tokens += batch.predicted_tokens
+        self.interval_tokens += batch.predicted_tokens
+        progress.update()
+        if measured:
+            self.measure(taken, rate, progress)
+
+    def measure(self, taken: Step, rate: float, progress: Progress) -> None:
+        now = time.perf_counter()
+        speed = self.interval_tokens / (now - self.interval_start)
+        clipped = max(1.0, float(taken.norm) / self.plan.clip_norm)  # norms are reported as before clipping
+        metrics = {
+            "train_loss_nats": float(taken.loss),
+            "gradient_norm": float(taken.norm),
+            "learning_rate": rate,
+            "tokens_per_second": speed,
+            "trained_tokens": float(self.state.tokens),
+        } | {name: float(value) * clipped for name, value in layer_norms(self.state.model).items()}
+        self.tell(Measurement(self.state.step, metrics, "training", self.state.setbacks))
+        progress.facts(f"loss {float(taken.loss):.3f}, {speed:,.0f} tokens/s")
+        self.interval_start, self.interval_tokens = now, 0
+
+    def assess(self) -> None:
+        """Score the validation split at this step, after a checkpoint: so a signal may interrupt it at any moment."""
+        self.keep()
+        state = self.state
+        with self.time_out(), state.regularizers.evaluated_weights(state.model):
+            with self.interruption.held_back(False), random_states_kept():
+                state.model.eval()
+                perplexity = self.evaluate(state.step)
+                state.model.train()
+            if math.isfinite(perplexity):
+                state.remember_if_best(perplexity)
         metrics = {"validation_perplexity": perplexity, "validation_nll_nats_per_token": math.log(perplexity)}
-        report(Measurement(step, metrics | {"trained_tokens": float(tokens)}))
-        logger.info("training: step %d of %d, validation perplexity %.2f", step, plan.total_steps, perplexity)
-        if perplexity < best:
-            best, weights = perplexity, copy_of(model)
+        metrics["trained_tokens"] = float(state.tokens)
+        self.tell(Measurement(state.step, metrics, "validation", state.setbacks))
+        logger.info(
+            "training: step %d of %d, validation perplexity %.2f", state.step, self.plan.total_steps, perplexity
+        )
+        if not math.isfinite(perplexity):
+            raise DivergedError(state.step, math.log(perplexity), math.nan)
+        state.schedule.observe(math.log(perplexity))
+        state.regularizers.early_stopping.observe(perplexity)
 
-    with Progress(plan.total_steps, plan.log_every_seconds) as progress:
-        for batch in feed:
-            measured = step % measure_every == 0
-            rate = optimizer.param_groups[0]["lr"]
-            taken = take_step(model, loss, optimizer, batch, state, plan.clip_norm, step_generator(plan.seed, step))
-            state = taken.state
-            if measured:
-                check_finite(step, float(taken.loss), float(taken.norm))
-            schedule.step()
-            step += 1
-            tokens += batch.predicted_tokens
-            interval_tokens += batch.predicted_tokens
-            progress.update()
-            if measured:
-                now = time.perf_counter()
-                speed = interval_tokens / (now - interval_start)
-                clipped = max(1.0, float(taken.norm) / plan.clip_norm)  # norms are reported as before clipping
-                metrics = {
-                    "train_loss_nats": float(taken.loss),
-                    "gradient_norm": float(taken.norm),
-                    "learning_rate": rate,
-                    "tokens_per_second": speed,
-                    "trained_tokens": float(tokens),
-                } | {name: float(value) * clipped for name, value in layer_norms(model).items()}
-                report(Measurement(step, metrics))
-                progress.facts(f"loss {float(taken.loss):.3f}, {speed:,.0f} tokens/s")
-                interval_tokens, interval_start = 0, now
-            ended = step >= plan.total_steps or (plan.maximum_tokens and tokens >= plan.maximum_tokens)
-            if ended:
-                break
-            if step in plan.evaluation_steps:
-                paused = time.perf_counter()
-                assess()
-                interval_start += time.perf_counter() - paused
-    assess()
-    if not math.isfinite(best):
-        raise TrainingError(diverged(step, best, math.nan))
-    return Outcome(tokens, best, weights)
+    def to_be_kept(self) -> bool:
+        """True where a checkpoint is due or a signal came, be it to another process: all of them note it here."""
+        due = self.checkpoints is not None and self.checkpoints.due
+        asked = self.state.world.largest(2 * (self.interruption.noted or 0) + due)  # both questions in one message
+        if asked >= 2:
+            self.interruption.noted = asked // 2
+        return asked > 0
 
+    def keep(self) -> None:
+        """Write a checkpoint, unless this step has one or training has diverged; then leave if a signal came."""
+        self.watch.check()
+        if self.checkpoints is not None and self.checkpoints.last_step != self.state.step:
+            if not all_finite(self.state):
+                raise DivergedError(self.state.step, math.nan, math.nan)
+            with self.time_out():
+                self.checkpoints.write(self.state.step, self.state.state_dict())
+        self.interruption.leave_if_noted()
 
-def check_finite(step: int, loss: float, norm: float) -> None:
-    if not (math.isfinite(loss) and math.isfinite(norm)):
-        raise TrainingError(diverged(step, loss, norm))
+    def tell(self, event: Event) -> None:
+        with random_states_kept():
+            self.report(event)
 
-
-def diverged(step: int, loss: float, norm: float) -> str:
-    return (
-        f"training diverged at step {step}: loss {loss}, gradient norm {norm};\n"
-        "lower training.learning_rate or training.clip_norm, or use model.nonlinearity=tanh"
-    )
-
-
-def copy_of(model: nn.Module) -> dict[str, Tensor]:
-    """The weights on the CPU, not shared with the model."""
-    return {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}
+    @contextmanager
+    def time_out(self) -> Iterator[None]:
+        """Time that does not count for the speed."""
+        start = time.perf_counter()
+        yield
+        self.interval_start += time.perf_counter() - start

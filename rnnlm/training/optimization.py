@@ -29,12 +29,16 @@ class LazyAdamW(AdamW):
     batch touches, whatever the vocabulary. The bias correction counts the steps of the whole parameter.
     """
 
+    by_rows: tuple[Tensor, ...] = ()  # of whole gradients of these, too, only the rows that are not zero count
+
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         sparse = []
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is not None and parameter.grad.is_sparse:
+                if parameter.grad is None:
+                    continue
+                if parameter.grad.is_sparse or any(parameter is one for one in self.by_rows):
                     self.step_rows(parameter, group)
                     sparse.append((parameter, parameter.grad))
                     parameter.grad = None  # hidden from the step of the others
@@ -51,8 +55,7 @@ class LazyAdamW(AdamW):
         state["step"] += 1
         beta1, beta2 = group["betas"]
         done = float(state["step"])
-        gradient = parameter.grad.coalesce()  # type: ignore[union-attr]
-        rows, values = gradient.indices()[0], gradient.values()
+        rows, values = rows_of(parameter.grad)  # type: ignore[arg-type]
         mean = state["exp_avg"][rows].lerp_(values, 1 - beta1)
         square = state["exp_avg_sq"][rows].mul_(beta2).addcmul_(values, values, value=1 - beta2)
         state["exp_avg"][rows] = mean
@@ -60,6 +63,15 @@ class LazyAdamW(AdamW):
         scale = square.sqrt_().div_((1 - beta2**done) ** 0.5).add_(group["eps"])
         kept = parameter[rows].mul_(1 - group["lr"] * group["weight_decay"])
         parameter[rows] = kept.addcdiv_(mean, scale, value=-group["lr"] / (1 - beta1**done))
+
+
+def rows_of(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """(n,) and (n, …): the rows that a sparse gradient names, or those of a whole one that are not zero."""
+    if gradient.is_sparse:
+        gradient = gradient.coalesce()
+        return gradient.indices()[0], gradient.values()
+    rows = gradient.any(dim=1).nonzero()[:, 0]
+    return rows, gradient[rows]
 
 
 @torch.no_grad()

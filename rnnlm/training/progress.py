@@ -13,13 +13,13 @@ logger = logging.getLogger(__name__)
 class Progress:
     """Context manager; `update` after each step, `facts` for what is worth showing beside it."""
 
-    def __init__(self, total_steps: int, every_seconds: float) -> None:
+    def __init__(self, total_steps: int, every_seconds: float, done: int = 0) -> None:
         self.total_steps = total_steps
         self.every_seconds = every_seconds
-        self.steps = 0
+        self.steps = done
         self.text = ""
         self.next_line = time.monotonic() + every_seconds
-        self.bar = tqdm(total=total_steps, desc="training", unit="step", disable=not sys.stderr.isatty())
+        self.bar = tqdm(total=total_steps, initial=done, desc="training", unit="step", disable=not sys.stderr.isatty())
 
     def __enter__(self) -> "Progress":
         return self

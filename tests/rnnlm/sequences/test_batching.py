@@ -65,17 +65,37 @@ def test_many_windows_hold_every_row_once(count: int) -> None:
 
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
-@pytest.mark.parametrize("world_size", [2, 3])
-def test_ranks_share_an_epoch_without_overlap_or_gap(mode: batching.Mode, world_size: int) -> None:
+@pytest.mark.parametrize("world_size", [2, 3, 6])  # of 6 ranks two have no row of a batch of 4
+def test_ranks_share_every_batch_of_one_process(mode: batching.Mode, world_size: int) -> None:
     tokens = sentences() if mode == "sentence" else stream()
-    seen = [
-        target
-        for rank in range(world_size)
-        for target in targets(training_batches(tokens, mode, 4, 7, 0, 0, rank, world_size))
-    ]
-    whole = targets(training_batches(tokens, mode, 4 if mode == "sentence" else 4 * world_size, 7, 0, 0))
-    assert sorted(seen) == whole
-    assert mode == "stream" or whole == expected(tokens)
+    whole = training_batches(tokens, mode, 4, 7, seed=0, epoch=0)
+    ranks = [training_batches(tokens, mode, 4, 7, 0, 0, rank, world_size) for rank in range(world_size)]
+    for batch, shares in zip(whole, zip(*ranks, strict=True), strict=True):
+        rows = [row.tolist() for share in shares for row in share.target_ids]
+        assert sorted(rows) == sorted(batch.target_ids.tolist())
+        assert sum(share.own_tokens for share in shares) == batch.predicted_tokens
+        for share in shares:
+            assert (share.predicted_tokens, share.carries_state) == (batch.predicted_tokens, batch.carries_state)
+            assert abs(len(share.input_ids) - len(batch.input_ids) / world_size) < 1
+    assert mode == "stream" or targets([share for shares in ranks for share in shares]) == expected(tokens)
+
+
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+def test_ranks_share_the_validation_split_without_overlap_or_gap(mode: batching.Mode) -> None:
+    tokens = sentences() if mode == "sentence" else stream()
+    shares = [list(evaluation_batches(tokens, mode, 4, rank, 3)) for rank in range(3)]
+    assert targets([batch for share in shares for batch in share]) == targets(list(evaluation_batches(tokens, mode, 4)))
+    assert [bool(share) for share in shares] == [True, mode == "sentence", mode == "sentence"]
+
+
+@pytest.mark.parametrize(("rows", "count", "heights"), [(7, 3, [3, 2, 2]), (2, 5, [1, 1]), (0, 3, [0]), (4, 1, [4])])
+def test_parts_hold_the_rows_in_order(rows: int, count: int, heights: list[int]) -> None:
+    whole = Batch(torch.arange(3 * rows).view(rows, 3), torch.arange(3 * rows).view(rows, 3) + 1, True, 3 * rows)
+    parts = whole.parts(count)
+    assert [len(part.input_ids) for part in parts] == heights
+    assert torch.equal(torch.cat([part.input_ids for part in parts]), whole.input_ids)
+    assert torch.equal(torch.cat([part.target_ids for part in parts]), whole.target_ids)
+    assert all(part.carries_state for part in parts)
 
 
 def test_a_rank_outside_the_world_is_refused() -> None:
@@ -145,6 +165,12 @@ def test_epochs_cut_the_stream_differently() -> None:
     assert len(firsts) > 1
 
 
+def test_random_offsets_reach_every_place_below_a_window_and_leave_no_token_out_for_ever() -> None:
+    epochs = [training_batches(stream(), "stream", 3, 7, seed=0, epoch=epoch) for epoch in range(60)]
+    assert {int(batches[0].input_ids[0, 0]) - 10 for batches in epochs} == set(range(7))
+    assert {target for batches in epochs for target in targets(batches)} == set(range(11, 111))
+
+
 @pytest.mark.parametrize("batch_size", [1, 5, 100])
 def test_evaluation_predicts_every_token_once(batch_size: int) -> None:
     tokens = sentences()
@@ -175,3 +201,36 @@ def test_windows_over_several_reads_are_those_of_one(monkeypatch: pytest.MonkeyP
     one = training_batches(stream(30), "stream", 3, 7, seed=1, epoch=2)
     assert [batch.input_ids.tolist() for batch in several] == [batch.input_ids.tolist() for batch in one]
     assert [batch.carries_state for batch in several] == [False] + [True] * (len(several) - 1)
+
+
+class Counted(TokenRows):
+    """Rows that note which of them are read."""
+
+    ranges: list[tuple[int, int]] = []
+
+    def read(self, first: int, last: int) -> TokenRows:
+        self.ranges.append((first, last))
+        return super().read(first, last)
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+@pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 3), (2, 3)])
+def test_a_feed_may_begin_at_any_batch(mode: batching.Mode, rank: int, world_size: int) -> None:
+    source = sentences(123) if mode == "sentence" else stream(blocks=12)
+    settings = (source, mode, 4, 3, 5, range(3), rank, world_size)
+    whole = [batch.target_ids.tolist() for batch in TrainingBatches(*settings)]
+    carried = [batch.carries_state for batch in TrainingBatches(*settings)]
+    for first in range(len(whole) + 2):
+        rest = list(TrainingBatches(*settings, first_batch=first))
+        assert [batch.target_ids.tolist() for batch in rest] == whole[first:]
+        assert [batch.carries_state for batch in rest] == carried[first:]
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_what_is_left_out_is_not_read() -> None:
+    rows = sentences(123)
+    source = Counted(rows.token_ids, rows.offsets)
+    source.ranges.clear()
+    assert len(list(TrainingBatches(source, "sentence", 4, 35, 3, range(2), first_batch=2 * 31 - 1))) == 1
+    assert sum(last - first for first, last in source.ranges) <= 3 * 5 + 3  # the last window, and those that waited

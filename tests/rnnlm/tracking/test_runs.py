@@ -3,6 +3,8 @@
 import json
 import logging
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,32 @@ from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord, SplitScore
 from rnnlm.tracking.runs import log_loss_curve, log_samples, log_scores, open_tracker, parameters, run_url
 from rnnlm.tracking.store import embedded_uri, reaching_mlflow
-from rnnlm.training.events import Measurement, TrainingSamples
+from rnnlm.tracking.tracker import RunTracker
+from rnnlm.training.events import TRACKING, Measurement, TrainingSamples
+from rnnlm.training.history import HISTORY, History, write_samples
 
 CONFIG = PipelineConfig.model_validate({"model": {"hidden_size": 16}, "generation": {"prompts": ["a", "b"]}})
 RUN_ID = "0123456789abcdef"
+
+
+@contextmanager
+def tracked(home: Home) -> Iterator[tuple[RunTracker, Callable[[int, dict[str, float]], None]]]:
+    """The tracker of a run, and what measures: into its folder first, as training does."""
+    folder = home.runs / RUN_ID
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_tracker(home, CONFIG, dataset_of(home), RUN_ID) as tracker, History(folder / HISTORY) as history:
+
+        def measure(step: int, metrics: dict[str, float]) -> None:
+            history.write(Measurement(step, metrics))
+            tracker()
+
+        yield tracker, measure
+
+
+def sent(home: Home, tracker: RunTracker, name: str = "train_loss_nats") -> list[tuple[int, float]]:
+    """(step, value) as MLflow has them."""
+    with reaching_mlflow(home) as client:
+        return [(metric.step, metric.value) for metric in client.get_metric_history(tracker.mlflow_run_id, name)]
 
 
 def dataset_of(home: Home) -> DatasetRecord:
@@ -33,7 +57,7 @@ def dataset_of(home: Home) -> DatasetRecord:
 
 def run_of(home: Home, mlflow_run_id: str | None) -> RunRecord:
     folder = home.runs / RUN_ID
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     lines = [{"step": step, "metrics": {"train_loss_nats": 5 - step, "trained_tokens": step * 10}} for step in (1, 2)]
     lines.append({"step": 2, "metrics": {"validation_nll_nats_per_token": 3.5, "validation_perplexity": 33.1}})
     (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -62,18 +86,17 @@ def evaluation_of(perplexity: float) -> EvaluationRecord:
 
 
 def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> None:
-    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker:
-        tracker(Measurement(1, {"train_loss_nats": 4.0}))
-        tracker(Measurement(2, {"train_loss_nats": 3.0, "gradient_norm": math.inf}))
+    with tracked(tracked_home) as (tracker, measure):
+        measure(1, {"train_loss_nats": 4.0})
+        measure(2, {"train_loss_nats": 3.0, "gradient_norm": math.inf})
     with reaching_mlflow(tracked_home) as client:
         run = client.get_run(tracker.mlflow_run_id)
-        history = client.get_metric_history(tracker.mlflow_run_id, "train_loss_nats")
     assert run.info.status == "FINISHED"
     assert run.info.run_name == "toy 01234567"
     assert run.data.params["model.hidden_size"] == "16"
     assert run.data.params["generation.prompts"] == '["a", "b"]'
     assert run.data.tags["rnnlm.run_id"] == RUN_ID
-    assert [(metric.step, metric.value) for metric in history] == [(1, 4.0), (2, 3.0)]
+    assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
     assert "gradient_norm" not in run.data.metrics  # infinity is no measurement
     [used] = run.inputs.dataset_inputs
     assert (used.dataset.name, used.dataset.digest) == ("toy", "d" * 36)
@@ -92,11 +115,8 @@ def test_every_field_of_the_configuration_is_a_parameter() -> None:
     ("error", "status"), [(ValueError("the loss is not a number"), "FAILED"), (KeyboardInterrupt(), "KILLED")]
 )
 def test_a_run_ends_as_its_training_ended(tracked_home: Home, error: BaseException, status: str) -> None:
-    with (
-        pytest.raises(type(error)),
-        open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker,
-    ):
-        tracker(Measurement(1, {"train_loss_nats": 4.0}))
+    with pytest.raises(type(error)), tracked(tracked_home) as (tracker, measure):
+        measure(1, {"train_loss_nats": 4.0})
         raise error
     with reaching_mlflow(tracked_home) as client:
         run = client.get_run(tracker.mlflow_run_id)
@@ -105,16 +125,16 @@ def test_a_run_ends_as_its_training_ended(tracked_home: Home, error: BaseExcepti
 
 
 def test_more_metrics_than_one_call_takes_all_arrive(tracked_home: Home) -> None:
-    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker:
+    with tracked(tracked_home) as (tracker, measure):
         for step in range(1_201):
-            tracker(Measurement(step, {"train_loss_nats": float(step)}))
-    with reaching_mlflow(tracked_home) as client:
-        assert len(client.get_metric_history(tracker.mlflow_run_id, "train_loss_nats")) == 1_201
+            measure(step, {"train_loss_nats": float(step)})
+    assert sent(tracked_home, tracker) == [(step, float(step)) for step in range(1_201)]
 
 
 def test_samples_written_while_training_are_artifacts(tracked_home: Home) -> None:
-    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker:
-        tracker(TrainingSamples(7, (Sample(prompt="the", text="<unk> cat", tokens=2),)))
+    with tracked(tracked_home) as (tracker, _):
+        samples = TrainingSamples(7, (Sample(prompt="the", text="<unk> cat", tokens=2),))
+        write_samples(tracked_home.runs / RUN_ID, samples)
     with reaching_mlflow(tracked_home) as client:
         artifacts = [artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id, "samples")]
     assert artifacts == ["samples/step-00000007.md"]
@@ -125,14 +145,14 @@ def test_training_goes_on_with_mlflow_away(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    with (
-        caplog.at_level(logging.WARNING, "rnnlm"),
-        open_tracker(home, CONFIG, dataset_of(home), RUN_ID) as tracker,
-    ):
+    with caplog.at_level(logging.WARNING, "rnnlm"), tracked(home) as (tracker, measure):
         for step in range(3):
-            tracker(Measurement(step, {"train_loss_nats": 1.0}))
+            measure(step, {"train_loss_nats": 1.0})
     assert tracker.mlflow_run_id is None
-    assert [record.name for record in caplog.records].count("rnnlm.tracking.runs") == 1  # one warning
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "training goes on without tracking for now",
+        f"3 metrics did not reach MLflow; {home.runs / RUN_ID / HISTORY} has them",
+    ]
     run = run_of(home, None)
     log_scores(home, run, evaluation_of(9.0))
     log_samples(home, run, SamplesRecord(samples=()))
@@ -143,24 +163,75 @@ def test_training_goes_on_with_mlflow_away(
 def test_metrics_wait_for_a_store_that_comes_back(
     tracked_home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker:
+    with tracked(tracked_home) as (tracker, measure):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         tracker.next_flush = 0.0
-        tracker(Measurement(1, {"train_loss_nats": 4.0}))
+        measure(1, {"train_loss_nats": 4.0})
         assert "training goes on" in caplog.text
         monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
-        tracker(Measurement(2, {"train_loss_nats": 3.0}))
+        measure(2, {"train_loss_nats": 3.0})
+    assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
+
+
+def test_a_store_that_comes_after_training_began_gets_everything(
+    tracked_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with tracked(tracked_home) as (tracker, measure):
+        measure(1, {"train_loss_nats": 4.0})
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
+        measure(2, {"train_loss_nats": 3.0})
+        assert tracker.mlflow_run_id is None
+        tracker.flush()
+        assert tracker.mlflow_run_id is not None
+    assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
+
+
+def test_a_resumed_run_goes_on_in_the_same_mlflow_run(tracked_home: Home) -> None:
+    for steps in ((1, 2), (2, 3)):  # step 2 is trained twice
+        with tracked(tracked_home) as (tracker, measure):
+            with reaching_mlflow(tracked_home) as client:
+                assert client.get_run(tracker.mlflow_run_id).info.status == "RUNNING"
+            for step in steps:
+                measure(step, {"train_loss_nats": float(step)})
     with reaching_mlflow(tracked_home) as client:
-        assert len(client.get_metric_history(tracker.mlflow_run_id, "train_loss_nats")) == 2
+        experiment = client.get_experiment_by_name("rnnlm")
+        assert experiment is not None
+        [run] = client.search_runs([experiment.experiment_id])
+    assert (run.info.run_id, run.info.status) == (tracker.mlflow_run_id, "FINISHED")
+    assert sent(tracked_home, tracker) == [(1, 1.0), (2, 2.0), (3, 3.0)]
+
+
+def test_a_kill_between_sending_and_noting_doubles_nothing(tracked_home: Home) -> None:
+    with tracked(tracked_home) as (tracker, measure):
+        before = (tracked_home.runs / RUN_ID / TRACKING).read_bytes()
+        for step in range(5):
+            measure(step, {"train_loss_nats": float(step), "gradient_norm": 1.0})
+        tracker.flush()
+        (tracked_home.runs / RUN_ID / TRACKING).write_bytes(before)  # as the kill would have left it
+    with tracked(tracked_home) as (again, measure):
+        assert again.mlflow_run_id == tracker.mlflow_run_id
+        measure(5, {"train_loss_nats": 5.0})
+    assert sent(tracked_home, again) == [(step, float(step)) for step in range(6)]
+    assert sent(tracked_home, again, "gradient_norm") == [(step, 1.0) for step in range(5)]
+
+
+def test_a_kill_after_the_mlflow_run_is_made_makes_no_second(tracked_home: Home) -> None:
+    with tracked(tracked_home) as (tracker, _):
+        path = tracked_home.runs / RUN_ID / TRACKING
+        path.write_text(json.dumps({"key": tracker.key}))  # as noted before the run was made
+        with tracked(tracked_home) as (again, __):
+            assert again.mlflow_run_id == tracker.mlflow_run_id
 
 
 def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home) -> None:
-    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID) as tracker:
+    with tracked(tracked_home) as (tracker, _):
         pass
     run = run_of(tracked_home, tracker.mlflow_run_id)
     samples = SamplesRecord(samples=(Sample(prompt="a", text="b", tokens=1),))
-    for _ in range(2):
+    for __ in range(2):
         log_scores(tracked_home, run, evaluation_of(9.0))
         log_samples(tracked_home, run, samples)
         log_loss_curve(tracked_home, run)

@@ -14,10 +14,11 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch, shuffled_batches
 from rnnlm.sequences.cutting import TokenRows
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.loop import Outcome, Plan, train
+from rnnlm.training.loop import Outcome, Plan, Training
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy, summed_nll
 from rnnlm.training.optimization import layer_norms, make_optimizer
-from rnnlm.training.schedules import make_schedule, rate_factor
+from rnnlm.training.schedules import RateFactor, make_schedule
+from rnnlm.training.state import TrainingState
 
 
 def network(vocabulary_size: int = 12, **settings: object) -> ElmanLanguageModel:
@@ -47,17 +48,10 @@ def run(
     script = iter(perplexities or [])
     plan = Plan(len(batches), maximum_tokens, config.clip_norm, frozenset({len(batches) // 2}) - {0}, 10.0)
     events: list[Event] = [] if report is None else report
-    return train(
-        model,
-        batches,
-        loss,
-        optimizer,
-        make_schedule(optimizer, config, len(batches)),
-        torch.device("cpu"),
-        plan,
-        lambda step: next(script, 5.0),
-        events.append,
-    )
+    state = TrainingState(model, optimizer, make_schedule(optimizer, config, len(batches)))
+    return Training(
+        state, lambda first: batches[first:], loss, plan, lambda step: next(script, 5.0), events.append
+    ).run()
 
 
 def test_one_batch_is_overfitted() -> None:
@@ -162,7 +156,7 @@ def test_layer_norms_by_hand() -> None:
 )
 def test_the_learning_rate_warms_up_and_falls(schedule: str, expected: list[float]) -> None:
     config = TrainingConfig.model_validate({"schedule": schedule, "warmup_share": 0.2})
-    assert [rate_factor(config, 10)(step) for step in range(10)] == pytest.approx(expected)
+    assert [RateFactor(config, 10)(step) for step in range(10)] == pytest.approx(expected)
 
 
 def test_clipping_bounds_the_step() -> None:
@@ -171,18 +165,10 @@ def test_clipping_bounds_the_step() -> None:
     before = torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()])
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     plan = Plan(1, None, 0.01, frozenset(), 10.0)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    train(
-        model,
-        [batch([[2, 4, 5, 3]])],
-        exact_cross_entropy,
-        optimizer,
-        schedule,
-        torch.device("cpu"),
-        plan,
-        lambda step: 5.0,
-        lambda event: None,
-    )
+    schedule = make_schedule(optimizer, TrainingConfig(schedule="constant", warmup_share=0.0), 1)
+    one = [batch([[2, 4, 5, 3]])]
+    state = TrainingState(model, optimizer, schedule)
+    Training(state, lambda first: one, exact_cross_entropy, plan, lambda step: 5.0, lambda event: None).run()
     after = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     assert float((after - before).norm()) == pytest.approx(0.01, rel=1e-3)
 

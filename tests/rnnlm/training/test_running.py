@@ -14,19 +14,19 @@ from rnnlm.home import Home, is_complete
 from rnnlm.models.building import load_model
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.training.devices import choose_device
-from rnnlm.training.events import Event, Measurement, TrainingSamples
 from rnnlm.training.running import evaluation_steps, run_training
 from rnnlm.training.seeding import seed_everything
 
 
 class Listener:
     mlflow_run_id: str | None = "of-mlflow"
+    called = flushed = 0
 
-    def __init__(self) -> None:
-        self.events: list[Event] = []
+    def __call__(self) -> None:
+        self.called += 1
 
-    def __call__(self, event: Event) -> None:
-        self.events.append(event)
+    def flush(self) -> None:
+        self.flushed += 1
 
     @contextmanager
     def open(self, run_id: str) -> Iterator["Listener"]:
@@ -42,16 +42,17 @@ def test_a_run_leaves_model_history_and_marker(
     assert is_complete(run.folder)
     assert (run.mlflow_run_id, run.trained_tokens, run.skipped) == ("of-mlflow", 3000, False)
     history = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
-    heard = [event for event in listener.events if isinstance(event, Measurement)]
-    assert [(line["step"], line["metrics"]) for line in history] == [(event.step, event.metrics) for event in heard]
+    assert [line["step"] for line in history if line["kind"] == "training"] == list(range(1, 11))
+    assert (listener.called, listener.flushed) == (len(history) + config.training.evaluations, 1)
     scored = [
         line["metrics"]["validation_perplexity"] for line in history if "validation_perplexity" in line["metrics"]
     ]
     assert len(scored) == config.training.evaluations
     assert run.best_validation_perplexity == min(scored)
-    samples = [event for event in listener.events if isinstance(event, TrainingSamples)]
-    assert len(samples) == config.training.evaluations
-    assert samples[0].samples[0].prompt == "the cat"
+    pages = sorted((run.folder / "samples").iterdir())
+    assert [page.name for page in pages] == ["step-00000003.md", "step-00000006.md", "step-00000010.md"]
+    assert pages[0].read_text().startswith("prompt: `the cat`")
+    assert not (run.folder / "checkpoints").exists()
     assert json.loads((run.folder / "config.json").read_text()) == config.model_dump(mode="json")
 
 

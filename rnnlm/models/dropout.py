@@ -1,0 +1,131 @@
+"""Dropout, for training alone: a model that predicts knows nothing of it.
+
+Five kinds, each with its own share. Locked dropout takes one mask for all time steps of a sequence (Gal and
+Ghahramani 2016): of the embedded tokens, between layers, of the top layer. Word dropout takes whole rows of the
+embedding, so that a word is gone wherever the batch has it; recurrent dropout takes weights of U, the same ones at
+all time steps (both as in Merity, Keskar and Socher 2018). What stays is scaled up, so that the expectation stays.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from rnnlm.models.elman import ElmanLanguageModel
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Shares that become zero, in [0, 1); 0: off."""
+
+    words: float = 0.0  # of the vocabulary
+    inputs: float = 0.0  # of the embedding's units
+    layers: float = 0.0  # of the units that one layer hands to the next
+    outputs: float = 0.0  # of the top layer's units, as the head sees them; the state keeps them
+    recurrent: float = 0.0  # of the weights in every U
+
+    @property
+    def is_off(self) -> bool:
+        return not (self.words or self.inputs or self.layers or self.outputs or self.recurrent)
+
+
+@dataclass(frozen=True)
+class Masks:
+    """What one batch is multiplied by: 0 or 1 / (1 - share); None or empty where nothing is dropped."""
+
+    words: Tensor | None  # (V,)
+    inputs: Tensor | None  # (b, 1, E)
+    layers: tuple[Tensor, ...]  # L - 1 of (b, 1, H)
+    outputs: Tensor | None  # (b, 1, H)
+    recurrent: tuple[Tensor, ...]  # L of (H, H)
+
+
+def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks:
+    """For these rows of a step's batch: the same, whichever of its other rows another process or part of it has.
+
+    Drawn on the CPU, where the generator is, and moved to the model's device: a GPU drops the same.
+    """
+    weight = model.embedding.weight
+    vocabulary, embedding_size = weight.shape
+    size, layers = model.stack.hidden_size, len(model.stack.cells)
+
+    def mask(draws: Tensor, share: float) -> Tensor:
+        kept = draws.ge(share).to(weight.dtype)
+        return kept.div_(1.0 - share).to(weight.device, non_blocking=True)
+
+    def drawn(share: float, *shape: int) -> Tensor:
+        return mask(torch.rand(shape, generator=generator), share)
+
+    words = drawn(dropout.words, vocabulary) if dropout.words else None
+    recurrent = tuple(drawn(dropout.recurrent, size, size) for _ in range(layers) if dropout.recurrent)
+    # Row after row, from a generator of their own: neither a row's draws nor whatever is drawn after the masks
+    # depends on how many rows there are.
+    of_rows = torch.Generator().manual_seed(int(torch.randint(2**63 - 1, (), generator=generator)))
+    draws = torch.rand(rows.stop, 1, embedding_size + layers * size, generator=of_rows)[rows.start :: rows.step]
+    inputs, *between, outputs = draws.split([embedding_size] + [size] * layers, dim=-1)
+    return Masks(
+        words=words,
+        inputs=mask(inputs, dropout.inputs) if dropout.inputs else None,
+        layers=tuple(mask(units, dropout.layers) for units in between if dropout.layers),
+        outputs=mask(outputs, dropout.outputs) if dropout.outputs else None,
+        recurrent=recurrent,
+    )
+
+
+def training_hidden(
+    model: ElmanLanguageModel,
+    dropout: Dropout,
+    token_ids: Tensor,
+    state: Tensor | None,
+    generator: torch.Generator,
+    rows: range | None = None,
+) -> tuple[Tensor, Tensor]:
+    """model.hidden under fresh masks; itself, with nothing drawn, where all is off or the model predicts.
+
+    rows: which of the step's batch token_ids are, where that was taken apart; None: all, from the first on.
+    """
+    if dropout.is_off or not model.training:
+        return model.hidden(token_ids, state)
+    return masked_hidden(model, draw_masks(model, dropout, rows or range(len(token_ids)), generator), token_ids, state)
+
+
+def masked_hidden(
+    model: ElmanLanguageModel, masks: Masks, token_ids: Tensor, state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """token_ids: (b, t) int64 → top layer (b, t, H), state after the last token (b, L, H)."""
+    x: Tensor = model.embedding(token_ids)
+    if masks.words is not None:
+        # What was looked up, not the matrix: so a sparse gradient stays sparse.
+        x = x * masks.words[token_ids].unsqueeze(-1)
+    if masks.inputs is not None:
+        x = x * masks.inputs
+    # In place of U its masked self, for this call: the gradient reaches U through the mask.
+    weights = {
+        f"cells.{layer}.U": cell.U * mask
+        for layer, (cell, mask) in enumerate(zip(model.stack.cells, masks.recurrent, strict=False))
+    }
+    if masks.layers:
+        x, last = layer_by_layer(model, weights, masks.layers, x, state)
+    else:
+        x, last = functional_call(model.stack, weights, (x, state))
+    return x if masks.outputs is None else x * masks.outputs, last
+
+
+def layer_by_layer(
+    model: ElmanLanguageModel,
+    weights: dict[str, Tensor],
+    masks: tuple[Tensor, ...],
+    x: Tensor,
+    state: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The stack, with a mask on what each layer hands to the next: one call for all layers cannot do that."""
+    lasts = []
+    for layer in range(len(model.stack.cells)):
+        if layer:
+            x = x * masks[layer - 1]
+        one = slice(layer, layer + 1)
+        before = None if state is None else state[:, one]
+        x, last = functional_call(model.stack, weights, (x, before, None, one))
+        lasts.append(last)
+    return x, torch.cat(lasts, dim=1)

@@ -1,0 +1,45 @@
+"""`rnnlm train --resume RUN` goes on with an unfinished run, and with nothing else."""
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from flows.command_line import main
+from rnnlm.home import Home, is_complete
+from rnnlm.records import RunRecord
+
+
+@pytest.fixture(autouse=True)
+def environment_of_its_own(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = dict(os.environ)
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def test_an_unfinished_run_is_finished(
+    tracked_home: Home, toy_run: RunRecord, capsys: pytest.CaptureFixture[str], prefect_server: None
+) -> None:
+    (toy_run.folder / "COMPLETE").unlink()
+    assert main(["train", "--resume", toy_run.run_id[:6], "--json"]) == 0
+    trained = json.loads(capsys.readouterr().out)
+    assert trained["run"]["run_id"] == toy_run.run_id
+    assert trained["run"]["skipped"] is False
+    assert is_complete(toy_run.folder)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [([], "is complete"), (["--set", "training.epochs=2"], "--resume"), (["--force", "training"], "--resume")],
+)
+def test_a_wrong_call_is_told_in_three_lines(
+    toy_run: RunRecord, capsys: pytest.CaptureFixture[str], more: list[str], told: str
+) -> None:
+    assert main(["train", "--resume", toy_run.run_id, *more]) == 2
+    error = capsys.readouterr().err.strip().splitlines()
+    assert len(error) <= 3
+    assert told in error[0]

@@ -1,0 +1,205 @@
+"""Dropout takes what its kind says, the expectation stays, and a model that predicts drops nothing."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import Tensor
+
+from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden, training_hidden
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.initialization import initialize
+
+NOTHING = Masks(words=None, inputs=None, layers=(), outputs=None, recurrent=())
+ALL_KINDS = Dropout(words=0.3, inputs=0.4, layers=0.3, outputs=0.4, recurrent=0.5)
+IDS = torch.tensor([[2, 4, 5, 4, 6], [4, 7, 8, 9, 4], [5, 5, 6, 0, 0]])
+
+
+def network(**settings: object) -> ElmanLanguageModel:
+    model = ElmanLanguageModel(**({"vocabulary_size": 11, "hidden_size": 6, "layers": 3} | settings))  # type: ignore[arg-type]
+    initialize(model, "orthogonal", torch.Generator().manual_seed(0))
+    return model.double().train()
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def gradients(model: ElmanLanguageModel, masks: Masks) -> list[Tensor]:
+    """Of a sum that gives each output a weight of its own."""
+    model.zero_grad()
+    hidden, last = masked_hidden(model, masks, IDS)
+    weights = torch.randn(hidden.shape, generator=generator(9), dtype=torch.float64)
+    ((hidden * weights).sum() + last.square().sum()).backward()
+    return [parameter.grad for name, parameter in model.named_parameters() if not name.startswith("head")]  # type: ignore[misc]
+
+
+def test_masks_have_the_shapes_and_values_that_their_kinds_say() -> None:
+    masks = draw_masks(network(embedding_size=4), ALL_KINDS, range(3), generator())
+    assert masks.words is not None and masks.inputs is not None and masks.outputs is not None
+    assert (masks.words.shape, masks.inputs.shape, masks.outputs.shape) == ((11,), (3, 1, 4), (3, 1, 6))
+    assert [mask.shape for mask in masks.layers] == [(3, 1, 6)] * 2
+    assert [mask.shape for mask in masks.recurrent] == [(6, 6)] * 3
+    scale = torch.tensor([0.0, 1 / 0.5], dtype=torch.float64)
+    assert all(torch.equal(mask.unique(), scale) for mask in masks.recurrent)
+
+
+def test_the_expectation_stays() -> None:
+    """The mean of n draws of 0 or 1 / (1 - p) has the standard error sqrt(p / (1 - p) / n)."""
+    model = network(vocabulary_size=20_000, hidden_size=150, layers=2)
+    masks = draw_masks(
+        model, Dropout(words=0.2, inputs=0.2, layers=0.2, outputs=0.2, recurrent=0.2), range(200), generator()
+    )
+    for mask in (masks.words, masks.inputs, *masks.layers, masks.outputs, *masks.recurrent):
+        assert mask is not None
+        assert float(mask.mean()) == pytest.approx(1.0, abs=5 * (0.2 / 0.8 / mask.numel()) ** 0.5)
+
+
+def test_a_locked_mask_is_the_same_at_all_steps_and_another_for_each_sequence_and_draw() -> None:
+    model = network(vocabulary_size=11, hidden_size=64, layers=1)
+    ids = torch.full((2, 5), 4)
+    draw = generator()
+    dropped = []
+    for _ in range(2):
+        masks = draw_masks(model, Dropout(outputs=0.5), range(2), draw)
+        hidden, _last = masked_hidden(model, masks, ids)
+        zero = hidden.eq(0)
+        assert torch.equal(zero, zero[:, :1].expand_as(zero))
+        assert not torch.equal(zero[0], zero[1])
+        dropped.append(zero)
+    assert not torch.equal(*dropped)
+
+
+def test_the_state_that_goes_on_is_not_dropped() -> None:
+    model = network()
+    masks = dataclasses.replace(NOTHING, outputs=torch.zeros(3, 1, 6, dtype=torch.float64))
+    hidden, last = masked_hidden(model, masks, IDS)
+    torch.testing.assert_close(last, model.hidden(IDS)[1])
+    assert not hidden.any()
+
+
+def test_a_dropped_word_is_gone_wherever_the_batch_has_it() -> None:
+    """As if its row were zero, and the others' rows were scaled."""
+    model = network()
+    words = torch.full((11,), 1.25, dtype=torch.float64)
+    words[[4, 6]] = 0.0
+    hidden, last = masked_hidden(model, dataclasses.replace(NOTHING, words=words), IDS)
+    model.embedding.weight.data *= words[:, None]
+    by_hand, last_by_hand = model.hidden(IDS)
+    torch.testing.assert_close(hidden, by_hand)
+    torch.testing.assert_close(last, last_by_hand)
+
+
+def test_word_dropout_leaves_a_tied_head_whole_and_a_sparse_gradient_sparse() -> None:
+    model = network(tie_embeddings=True)
+    model.embedding.sparse = True
+    masks = dataclasses.replace(NOTHING, words=torch.zeros(11, dtype=torch.float64))
+    hidden, _ = masked_hidden(model, masks, IDS)
+    hidden.sum().backward()
+    assert model.embedding.weight.grad is not None and model.embedding.weight.grad.is_sparse
+    assert not model.embedding.weight.grad.to_dense().any()  # all words dropped
+    assert model.logits(torch.ones_like(hidden))[..., 4].abs().min() > 0
+
+
+def test_weights_are_dropped_from_u_once_for_all_time_steps() -> None:
+    """As if U itself had these zeros; the gradient reaches the weights that stayed, and no others."""
+    model = network()
+    masks = draw_masks(model, Dropout(recurrent=0.5), range(3), generator())
+    hidden, _ = masked_hidden(model, masks, IDS)
+    hidden.sum().backward()
+    for cell, mask in zip(model.stack.cells, masks.recurrent, strict=True):
+        assert cell.U.grad is not None
+        assert torch.equal(cell.U.grad.ne(0), mask.ne(0))
+        cell.U.data *= mask
+    torch.testing.assert_close(model.hidden(IDS)[0], hidden)
+
+
+def test_masks_between_layers_by_hand() -> None:
+    model = network(layers=2)
+    mask = torch.tensor([0.0, 2, 2, 0, 0, 2], dtype=torch.float64).expand(3, 1, 6)
+    masks = dataclasses.replace(NOTHING, layers=(mask,))
+    hidden, _ = masked_hidden(model, masks, IDS)
+    lower, upper = model.stack.cells
+    h, g = torch.zeros(2, 3, 6, dtype=torch.float64)
+    for time in range(IDS.shape[1]):
+        h = lower(model.embedding(IDS[:, time]), h)
+        g = upper(h * mask[:, 0], g)
+        torch.testing.assert_close(hidden[:, time], g)
+
+
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("kinds", [ALL_KINDS, Dropout(recurrent=0.5)])
+def test_the_kernel_is_the_loop_under_dropout_in_values_and_gradients(nonlinearity: str, kinds: Dropout) -> None:
+    model = network(nonlinearity=nonlinearity)
+    masks = draw_masks(model, kinds, range(3), generator())
+    state = torch.randn(3, 3, 6, generator=generator(5), dtype=torch.float64)
+    results = []
+    for backend in ("fused", "loop"):
+        model.stack.backend = backend  # type: ignore[assignment]
+        results.append([*masked_hidden(model, masks, IDS, state), *gradients(model, masks)])
+    for kernel, loop in zip(*results, strict=True):
+        torch.testing.assert_close(kernel, loop)
+
+
+@pytest.mark.parametrize("backend", ["loop", "fused"])
+def test_windows_with_the_state_carried_are_one_long_pass_under_the_same_masks(backend: str) -> None:
+    model = network(backend=backend)
+    masks = draw_masks(model, ALL_KINDS, range(3), generator())
+    whole, last = masked_hidden(model, masks, IDS)
+    first, state = masked_hidden(model, masks, IDS[:, :2])
+    second, state = masked_hidden(model, masks, IDS[:, 2:], state)
+    torch.testing.assert_close(torch.cat([first, second], dim=1), whole)
+    torch.testing.assert_close(state, last)
+
+
+@pytest.mark.parametrize("backend", ["loop", "fused"])
+def test_under_dropout_nothing_is_made_from_the_future(backend: str) -> None:
+    model = network(backend=backend)
+    masks = draw_masks(model, Dropout(inputs=0.2, layers=0.2, recurrent=0.5), range(1), generator())
+    before, _ = masked_hidden(model, masks, torch.tensor([[4, 5, 6, 7, 8]]))
+    after, _ = masked_hidden(model, masks, torch.tensor([[4, 5, 6, 9, 8]]))
+    assert torch.equal(before[:, :3], after[:, :3])
+    assert not torch.equal(before[:, 3], after[:, 3])
+
+
+def test_a_batch_taken_apart_by_rows_is_dropped_as_a_whole_one() -> None:
+    """Into every second row, as two processes have them, and into neighbours, as a process does it for memory."""
+    model = network()
+    draw = generator()
+    whole, _ = training_hidden(model, ALL_KINDS, IDS, None, draw)
+    for rows in (range(0, 3, 2), range(1, 3, 2), range(2), range(2, 3)):
+        ids = IDS[rows.start : rows.stop : rows.step]
+        draw_of_part = generator()
+        part, _ = training_hidden(model, ALL_KINDS, ids, None, draw_of_part, rows)
+        assert torch.equal(draw_of_part.get_state(), draw.get_state())  # so the loss draws the same, too
+        torch.testing.assert_close(part, whole[rows.start : rows.stop : rows.step])
+
+
+def test_the_same_seed_drops_the_same() -> None:
+    model = network()
+    first, again = (training_hidden(model, ALL_KINDS, IDS, None, generator(7))[0] for _ in range(2))
+    other = training_hidden(model, ALL_KINDS, IDS, None, generator(8))[0]
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize(("dropout", "training"), [(ALL_KINDS, False), (Dropout(), True)])
+def test_a_model_that_predicts_or_all_shares_at_zero_drops_nothing_and_draws_nothing(
+    dropout: Dropout, training: bool
+) -> None:
+    model = network().train(training)
+    draw = generator()
+    before = draw.get_state()
+    hidden, last = training_hidden(model, dropout, IDS, None, draw)
+    assert torch.equal(draw.get_state(), before)
+    assert torch.equal(hidden, model.hidden(IDS)[0]) and torch.equal(last, model.hidden(IDS)[1])
+
+
+def test_dropout_leaves_the_models_own_weights_in_place() -> None:
+    model = network()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    training_hidden(model, ALL_KINDS, IDS, None, generator())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(
+        cell.U is dict(model.named_parameters())[f"stack.cells.{i}.U"] for i, cell in enumerate(model.stack.cells)
+    )

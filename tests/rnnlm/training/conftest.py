@@ -1,0 +1,14 @@
+"""One process that forks trainers, for all tests of this folder."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.rnnlm.training.trainer import Trainer
+
+
+@pytest.fixture(scope="package")
+def trainer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
+    trainer = Trainer(tmp_path_factory.mktemp("trainer") / "log")
+    yield trainer
+    trainer.close()

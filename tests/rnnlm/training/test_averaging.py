@@ -1,0 +1,94 @@
+"""Averages of weights, by hand; training does not notice them."""
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from torch import nn
+
+from rnnlm.config import TrainingConfig
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.training.averaging import WeightAveraging, make_averaging
+
+
+def line(weight: float = 0.0) -> nn.Linear:
+    model = nn.Linear(1, 1, bias=False)
+    model.weight.data.fill_(weight)
+    return model
+
+
+def average(averaging: WeightAveraging, model: nn.Linear) -> float:
+    with averaging.applied(model):
+        return float(model.weight.detach())
+
+
+def after(averaging: WeightAveraging, model: nn.Linear, weights: list[float], done: int = 0) -> list[float]:
+    """The average after each step, step i ending at weights[i]."""
+    seen = []
+    for step, weight in enumerate(weights, start=done + 1):
+        model.weight.data.fill_(weight)
+        averaging.update(model, step)
+        seen.append(average(averaging, model))
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [1, (1 + 3) / 2, (1 + 3 + 8) / 3, (1 + 3 + 8 + 0) / 4]),
+        ({"decay": 0.75}, [1, 0.75 * 1 + 0.25 * 3, 0.75 * 1.5 + 0.25 * 8, 0.75 * 3.125]),
+        ({"start_step": 2}, [1, 3, 8, 4]),  # before the start the weights themselves
+        ({"every": 2}, [1, 3, 3, (3 + 0) / 2]),
+    ],
+)
+def test_averages_by_hand(settings: dict[str, float], expected: list[float]) -> None:
+    model = line()
+    averaging = WeightAveraging(model, **({"start_step": 0} | settings))  # type: ignore[arg-type]
+    assert after(averaging, model, [1.0, 3.0, 8.0, 0.0]) == pytest.approx(expected)
+
+
+def test_training_goes_on_bit_by_bit_after_a_look_at_the_average() -> None:
+    model = line(0.1)
+    averaging = WeightAveraging(model, 0)
+    parameter, storage = model.weight, model.weight.data_ptr()
+    averaging.update(model, 1)
+    model.weight.data.fill_(0.3)
+    with pytest.raises(RuntimeError), averaging.applied(model):
+        assert float(model.weight.detach()) == pytest.approx(0.1)
+        raise RuntimeError("an evaluation that fails gives the weights back, too")
+    assert model.weight is parameter and model.weight.data_ptr() == storage
+    assert float(model.weight.detach()) == float(torch.tensor(0.3))
+    assert average(averaging, model) == pytest.approx(0.1)
+
+
+def test_an_average_goes_on_from_its_saved_state_which_is_tensors() -> None:
+    weights = [1.0, 3.0, 8.0, 0.0, 2.0]
+    whole = after(WeightAveraging(line(), 1), line(), weights)
+    model = line()
+    first = WeightAveraging(model, 1)
+    after(first, model, weights[:3])
+    again = WeightAveraging(line(), 1)
+    again.load_state_dict(load(save(first.state_dict())))
+    assert after(again, model, weights[3:], done=3) == whole[3:]
+
+
+def test_tied_weights_are_averaged_once_and_stay_tied() -> None:
+    model = ElmanLanguageModel(11, 6, tie_embeddings=True)
+    averaging = WeightAveraging(model, 0)
+    averaging.update(model, 1)
+    assert "head.weight" not in averaging.state_dict()
+    with averaging.applied(model):
+        assert model.head.weight is model.embedding.weight
+    save(averaging.state_dict())  # refuses tensors that share memory
+
+
+def test_a_saved_average_of_another_model_is_refused() -> None:
+    state = WeightAveraging(line(), 0).state_dict()
+    with pytest.raises(ValueError, match="another model: .*bias"):
+        WeightAveraging(nn.Linear(1, 1), 0).load_state_dict(state)
+
+
+def test_a_configuration_becomes_an_average() -> None:
+    config = {"averaging": "exponential", "averaging_start": 0.25, "averaging_every": 5}
+    averaging = make_averaging(line(), TrainingConfig.model_validate(config), 1001)
+    assert averaging is not None and (averaging.start_step, averaging.every) == (250, 5)
+    assert make_averaging(line(), TrainingConfig(), 1001) is None

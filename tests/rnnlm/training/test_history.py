@@ -1,0 +1,76 @@
+"""Each measurement stands in history.jsonl once, whatever kills, full disks and repeated steps there were."""
+
+import json
+import resource
+from pathlib import Path
+
+import pytest
+
+from rnnlm.training.events import Measurement
+from rnnlm.training.history import History, read_lines
+
+
+def steps(path: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in path.read_text().splitlines()]
+
+
+def test_a_step_that_comes_again_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    for first in (1, 2):
+        with History(path) as history:
+            for step in range(first, first + 3):
+                history.write(Measurement(step, {"train_loss_nats": 1.0}))
+    assert steps(path) == [1, 2, 3, 4]
+
+
+def test_kind_and_attempt_are_part_of_what_a_line_is(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    with History(path) as history:
+        for _ in range(2):
+            history.write(Measurement(1, {"a": 1.0}))
+            history.write(Measurement(1, {"a": 1.0}, "validation"))
+            history.write(Measurement(1, {"a": 2.0}, "training", 1))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["kind"], line["attempt"]) for line in lines] == [("training", 0), ("validation", 0), ("training", 1)]
+    assert all(line["time_milliseconds"] > 1.7e12 for line in lines)
+
+
+@pytest.mark.parametrize("torn", [b'{"step": 3, "metr', b"\x00\x00", b'{"step": 3, "metrics": {}}'])
+def test_a_torn_last_line_is_cut_off(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "history.jsonl"
+    with History(path) as history:
+        for step in (1, 2):
+            history.write(Measurement(step, {}))
+    path.write_bytes(path.read_bytes() + torn)
+    assert [line["step"] for line, _ in read_lines(path)] == [1, 2]
+    with History(path) as history:
+        history.write(Measurement(3, {}))
+    assert steps(path) == [1, 2, 3]
+
+
+def test_a_line_that_a_full_disk_did_not_take_comes_with_the_next(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "history.jsonl"
+    with History(path) as history:
+        history.write(Measurement(1, {}))
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (history.end + 10, before[1]))  # room for part of a line
+        try:
+            history.write(Measurement(2, {}))
+            history.write(Measurement(3, {}))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert steps(path) == [1]
+        assert "not written" in caplog.text
+        history.write(Measurement(4, {}))
+    assert steps(path) == [1, 2, 3, 4]
+
+
+def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(b'{"step": 1}\n{"step": 2}\nno json\n{"step": 3}\n')
+    ends = [end for _, end in read_lines(path)]
+    assert [line["step"] for line, _ in read_lines(path, ends[0])] == [2, 3]
+    assert list(read_lines(path, ends[-1])) == []
+    assert list(read_lines(tmp_path / "missing")) == []

@@ -1,0 +1,170 @@
+"""The loop with regularisers on, by hand; and it goes on from a checkpoint as if there had been no break."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.models.building import build_model
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.sequences.batching import Batch
+from rnnlm.training.checkpoints import Checkpoints
+from rnnlm.training.events import Event, Measurement
+from rnnlm.training.loop import Outcome, Plan, Training
+from rnnlm.training.losses.definition import Loss, exact_cross_entropy
+from rnnlm.training.optimization import make_optimizer
+from rnnlm.training.regularizers import make_regularizers
+from rnnlm.training.schedules import make_schedule
+from rnnlm.training.state import TrainingState
+
+EVERYTHING = {
+    "dropout_words": 0.2,
+    "dropout_inputs": 0.2,
+    "dropout_layers": 0.2,
+    "dropout_outputs": 0.2,
+    "dropout_recurrent": 0.2,
+    "averaging": "mean",
+    "averaging_start": 0.2,
+    "averaging_every": 2,
+    "schedule": "plateau",
+    "plateau_patience": 1,
+    "warmup_share": 0.1,
+    "early_stopping_patience": 3,
+    "evaluations": 9,
+}
+
+
+def network(layers: int = 2) -> ElmanLanguageModel:
+    return build_model(ModelConfig(hidden_size=24, layers=layers, head_bias="zero"), 12, seed=0).language_model
+
+
+def rows(*tokens: int, carries_state: bool = False) -> Batch:
+    ids = torch.tensor([tokens])
+    return Batch(ids[:, :-1], ids[:, 1:], carries_state, len(tokens) - 1)
+
+
+def training(
+    model: ElmanLanguageModel,
+    batches: list[Batch],
+    settings: dict[str, object],
+    perplexities: dict[int, float],
+    events: list[Event] | None = None,
+    loss: Loss = exact_cross_entropy,
+    checkpoints: Checkpoints | None = None,
+) -> Training:
+    """perplexities: after which steps validation is asked, and what it says; at the end, when not named, 5."""
+    config = TrainingConfig.model_validate({"learning_rate": 0.01, "schedule": "constant"} | settings)
+    optimizer = make_optimizer(model, config)
+    regularizers = make_regularizers(model, config, len(batches))
+    state = TrainingState(model, optimizer, make_schedule(optimizer, config, len(batches)), regularizers)
+    plan = Plan(len(batches), None, config.clip_norm, frozenset(perplexities), 10.0)
+    heard: list[Event] = [] if events is None else events
+    return Training(
+        state,
+        lambda first: batches[first:],
+        loss,
+        plan,
+        lambda step: perplexities.get(step, 5.0),
+        heard.append,
+        checkpoints,
+    )
+
+
+def measured(events: list[Event], name: str) -> list[tuple[int, float]]:
+    return [(e.step, e.metrics[name]) for e in events if isinstance(e, Measurement) and name in e.metrics]
+
+
+def test_averaged_weights_are_evaluated_and_kept_and_training_does_not_notice() -> None:
+    """The mean of the weights after steps 3 and 4 of 4, and the very same last weights."""
+    settings: dict[str, object] = {"averaging": "mean", "averaging_start": 0.5, "averaging_every": 1}
+    batches = [rows(2, 4, 5, 3), rows(2, 6, 7, 3)] * 2
+    own = []
+    for steps in (3, 4):
+        plain = network()
+        training(plain, batches[:steps], {"warmup_share": 0.0}, {}).run()
+        own.append(plain.head.weight.detach().clone())
+    averaged = network()
+    outcome = training(averaged, batches, settings | {"warmup_share": 0.0}, {2: 9.0}).run()
+    assert torch.equal(averaged.head.weight, own[1])
+    torch.testing.assert_close(outcome.best_weights["head.weight"], (own[0] + own[1]) / 2)
+
+
+def test_training_stops_early_at_the_evaluation_that_says_so() -> None:
+    """Evaluated after steps 4, 8 and 12 of 16; the second and third are no better, and 12 is not asked twice."""
+    events: list[Event] = []
+    settings: dict[str, object] = {"early_stopping_patience": 2, "evaluations": 4}
+    said = {4: 5.0, 8: 6.0, 12: 5.5}
+    outcome = training(network(), [rows(2, 4, 5, 3)] * 16, settings, said, events).run()
+    assert measured(events, "validation_perplexity") == list(said.items())
+    assert (outcome.trained_tokens, outcome.best_perplexity) == (36, 5.0)
+
+
+def test_a_plateau_lowers_the_rate_from_the_next_step() -> None:
+    events: list[Event] = []
+    settings: dict[str, object] = {"schedule": "plateau", "plateau_patience": 1, "plateau_factor": 0.1}
+    training(network(), [rows(2, 4, 5, 3)] * 6, settings | {"warmup_share": 0.0}, {2: 5.0, 4: 6.0}, events).run()
+    rates = [rate for _step, rate in measured(events, "learning_rate")]
+    assert rates == pytest.approx([0.01] * 4 + [0.001] * 2)
+
+
+def test_dropout_draws_anew_each_step_and_the_same_again_for_the_same_seed() -> None:
+    first, again, plain = (network() for _ in range(3))
+    dropped: list[Tensor] = []
+
+    def loss(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, generator: torch.Generator) -> Tensor:
+        dropped.append(hidden.detach().eq(0))
+        return exact_cross_entropy(model, hidden, targets)
+
+    three = [rows(2, 4, 5, 3)] * 3
+    training(first, three, {"dropout_outputs": 0.5}, {}, loss=loss).run()
+    training(again, three, {"dropout_outputs": 0.5}, {}, loss=loss).run()
+    training(plain, three, {}, {}).run()
+    assert len({tuple(zero.flatten().tolist()) for zero in dropped}) == 3
+    assert torch.equal(first.head.weight, again.head.weight)
+    assert not torch.equal(first.head.weight, plain.head.weight)
+
+
+class KilledError(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("killed_after", [3, 9, 13, 19])
+def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break(
+    tmp_path: Path, killed_after: int
+) -> None:
+    """Killed before the average begins, between two lowerings of the rate, and while stopping early waits."""
+    batches = [rows(2, 4, 5, 6, 3, carries_state=step % 5 > 0) for step in range(20)]
+    said = {2: 9.0, 5: 8.0, 8: 8.5, 12: 8.2, 15: 7.0, 18: 7.5, 20: 7.2}
+
+    def attempt(folder: Path, kill: bool) -> tuple[ElmanLanguageModel, Outcome, TrainingState]:
+        model = network()
+        checkpoints = Checkpoints(folder, 3, 0.0)
+        run = training(model, batches, EVERYTHING, said, checkpoints=checkpoints)
+        saved = checkpoints.newest_good()
+        if saved is not None:
+            run.state.load_state_dict(saved)
+            assert run.state.step > 0
+        if kill:
+            take = run.take
+
+            def take_or_die(*arguments: object) -> None:
+                if run.state.step == killed_after:
+                    raise KilledError
+                take(*arguments)  # type: ignore[arg-type]
+
+            run.take = take_or_die  # type: ignore[method-assign]
+        return model, run.run(), run.state
+
+    whole, outcome, end = attempt(tmp_path / "whole", kill=False)
+    with pytest.raises(KilledError):
+        attempt(tmp_path / "broken", kill=True)
+    resumed, outcome_resumed, end_resumed = attempt(tmp_path / "broken", kill=False)
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
+    assert outcome.best_perplexity == outcome_resumed.best_perplexity == 7.0
+    assert all(torch.equal(outcome.best_weights[name], value) for name, value in outcome_resumed.best_weights.items())
+    assert end.schedule.state_dict() == end_resumed.schedule.state_dict()
+    assert end.schedule.factor.lowered == 4  # after steps 8, 12, 18 and 20
+    assert end.regularizers.early_stopping.state_dict() == end_resumed.regularizers.early_stopping.state_dict()
+    assert end.regularizers.early_stopping.waited == 2

@@ -1,0 +1,105 @@
+"""Real processes that train, to be killed. Started as a script it forks one a request: importing takes seconds.
+
+A request is a line of JSON on standard input: {"home", "config", "dataset", "log", "limit_bytes"}. The answers are
+two lines on standard output, the child's process id and, when it has ended, its status as waitpid gives it.
+"""
+
+import json
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Trainer:
+    """The script's other end."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        self.process = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def start(self, home: Home, config: PipelineConfig, dataset: DatasetRecord, limit_bytes: int | None = None) -> int:
+        """Begin training in a new process; its id."""
+        request = {
+            "home": str(home.root),
+            "config": config.model_dump(mode="json"),
+            "dataset": dataset.model_dump(mode="json"),
+            "log": str(self.log),
+            "limit_bytes": limit_bytes,
+        }
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.log.write_text("")
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def wait(self) -> int:
+        """Until it ends: its exit code, negative for the signal that killed it."""
+        assert self.process.stdout is not None
+        return os.waitstatus_to_exitcode(int(self.process.stdout.readline()))
+
+    def run(self, home: Home, config: PipelineConfig, dataset: DatasetRecord, limit_bytes: int | None = None) -> str:
+        """Train to the end; what was logged."""
+        self.start(home, config, dataset, limit_bytes)
+        code, log = self.wait(), self.log.read_text()
+        assert code == 0, log
+        return log
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+def serve(train: Callable[[dict[str, Any]], None]) -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                train(json.loads(line))
+                code = 0
+            except KeyboardInterrupt:
+                code = 130
+            except BaseException:
+                logging.exception("training failed")
+            finally:
+                logging.shutdown()
+                os._exit(code)
+        print(child, flush=True)
+        print(os.waitpid(child, 0)[1], flush=True)
+
+
+def train(request: dict[str, Any]) -> None:
+    from rnnlm.training.running import run_training
+    from tests.conftest import untracked
+
+    logging.basicConfig(filename=request["log"], level=logging.INFO, format="%(message)s", force=True)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if request["limit_bytes"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (request["limit_bytes"], request["limit_bytes"]))
+    dataset = DatasetRecord.model_validate(request["dataset"])
+    run_training(Home(Path(request["home"])), PipelineConfig.model_validate(request["config"]), dataset, untracked)
+
+
+if __name__ == "__main__":
+    import rnnlm.training.running  # noqa: F401  once, for all children
+    import tests.conftest  # noqa: F401
+
+    serve(train)

@@ -1,0 +1,55 @@
+"""A real MLflow server on loopback that can be stopped and started again at the same address."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+
+class TrackingServer:
+    def __init__(self, folder: Path, template: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        (folder / "mlflow.db").write_bytes(template.read_bytes())
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db"]
+        command += ["--artifacts-destination", str(self.folder / "artifacts")]
+        environment = os.environ | {
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+        }
+        environment.pop("MLFLOW_TRACKING_URI", None)
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(
+                command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + 60
+        while not answers(f"{self.address}/health"):
+            assert self.process.poll() is None and time.monotonic() < deadline, (self.folder / "log").read_text()
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGTERM)  # the server and the worker it started
+            self.process.wait(timeout=20)
+            self.process = None
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False

@@ -24,8 +24,8 @@ class Loss(Protocol):
 def exact_cross_entropy(
     model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, generator: torch.Generator | None = None
 ) -> Tensor:
-    """The full softmax in float32, all logits at once: the definition, which the others are held to."""
-    logits = model.logits(hidden).flatten(0, 1).float()
+    """The full softmax, all logits at once: the definition, which the others are held to."""
+    logits = model.logits(hidden).flatten(0, 1)
     return functional.cross_entropy(logits, target_ids.flatten(), ignore_index=model.pad_id)
 
 

@@ -11,7 +11,7 @@ from rnnlm.models.dropout import Dropout
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch
 from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
-from rnnlm.training.losses.chunked import chunked_cross_entropy
+from rnnlm.training.losses.chunked import ChunkedCrossEntropy
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy
 from rnnlm.training.losses.sampled import SampledCrossEntropy
 from rnnlm.training.optimization import make_optimizer
@@ -21,7 +21,7 @@ from rnnlm.training.stepping import Step, take_step
 VOCABULARY = 40
 LOSSES: dict[str, Loss] = {
     "exact": exact_cross_entropy,
-    "chunked": chunked_cross_entropy,
+    "chunked": ChunkedCrossEntropy(torch.bfloat16),
     "sampled": SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(VOCABULARY - 3)], 12),
 }
 

@@ -1,5 +1,6 @@
 """A cancelled Prefect run writes a checkpoint first: Prefect ends its process by SIGTERM and raises in the task."""
 
+import contextlib
 import json
 import os
 import signal
@@ -43,29 +44,31 @@ training(*(kind.model_validate_json(line) for kind, line in zip((PipelineConfig,
 
 @pytest.mark.slow
 def test_sigterm_to_a_flow_run_writes_a_checkpoint_and_is_prefects_again(
-    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, tmp_path: Path
 ) -> None:
     training = toy_config.training.model_copy(update={"epochs": 300, "checkpoint_every_seconds": 1000.0})
     config = toy_config.model_copy(update={"training": training})
     folder = tracked_home.runs / name_run(config, toy_dataset)
-    process = subprocess.Popen(
-        [sys.executable, "-c", FLOW],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdin is not None
-    process.stdin.write(config.model_dump_json() + "\n" + toy_dataset.model_dump_json() + "\n")
-    process.stdin.flush()
+    (tmp_path / "requests").write_text(config.model_dump_json() + "\n" + toy_dataset.model_dump_json() + "\n")
     history = folder / "history.jsonl"
-    while process.poll() is None and not (history.exists() and history.read_bytes().count(b"\n") > 5):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=120)
-    assert "the task raised TerminationSignal" in said, said
-    assert process.returncode != 0
+    with (tmp_path / "requests").open() as requests, (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", FLOW],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdin=requests,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
+    try:
+        while process.poll() is None and not (history.exists() and history.read_bytes().count(b"\n") > 5):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=120) != 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its temporary Prefect server outlives it
+    assert "the task raised TerminationSignal" in (tmp_path / "said").read_text()
     [checkpoint] = sorted((folder / "checkpoints").iterdir())[-1:]
     last = [json.loads(line)["step"] for line in history.read_text().splitlines()][-1]
     assert last <= int(checkpoint.name.removeprefix("step-")) < last + config.training.epochs * 10 // 200 + 1

@@ -46,7 +46,7 @@ def fresh_state() -> TrainingState:
     model.embedding.sparse = True
     config = TrainingConfig(learning_rate=0.02, schedule="cosine")
     optimizer = make_optimizer(model, config)
-    return TrainingState(model, optimizer, make_schedule(optimizer, config, STEPS), {"counter": Counter()})
+    return TrainingState(model, optimizer, make_schedule(optimizer, config, STEPS), others={"counter": Counter()})
 
 
 def batches() -> list[Batch]:

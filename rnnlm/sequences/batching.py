@@ -95,9 +95,7 @@ def draw_windows(row_count: int, size: int, batch_size: int, generator: np.rando
         order = generator.permutation(len(rows))
         full = len(order) if start + WINDOW_CHUNKS >= len(chunks) else len(order) // batch_size * batch_size
         ordered, left = order[:full], order[full:]
-        buckets = [
-            ordered[first:][: batch_size * BUCKET_BATCHES] for first in range(0, full, batch_size * BUCKET_BATCHES)
-        ]
+        buckets = [ordered[first : first + together] for first in range(0, full, together)]
         orders = [generator.permutation(-(-len(bucket) // batch_size)) for bucket in buckets]
         yield Window(waiting, ranges, buckets, orders, left)
         waiting = rows[left]

@@ -150,7 +150,7 @@ def sync(path: Path) -> None:
 
 
 def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> None:
-    """Write the COMPLETE marker: the digest of every file now in the folder, but for the names apart_from."""
+    """Write the COMPLETE marker: the digest of every file in the folder, without the entries named in apart_from."""
     names = (path for path in folder.iterdir() if path.name not in {COMPLETE, *apart_from})
     files = sorted(file for path in names for file in (path, *path.rglob("*")) if file.is_file())
     for path in files:

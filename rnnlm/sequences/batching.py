@@ -71,35 +71,55 @@ def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int, fir
     Chunks of neighbouring rows are drawn from all over the split, WINDOW_CHUNKS of them at a time; the rows of
     such a window are shuffled, sorted by length within buckets of BUCKET_BATCHES batches, and the batches of a
     bucket shuffled again. Rows that do not fill a batch wait for the next window: only the last batch is smaller.
-    The batches before first_batch are drawn, but their rows not read.
+    The batches before first_batch are drawn like the others, but not read.
     """
-    generator = philox(seed, epoch)
-    size = chunk_rows(source)
-    chunks = generator.permutation(-(-len(source) // size))
-    waiting = np.zeros(0, np.int64)  # row numbers
-    kept: TokenRows | None = None  # those rows; None where the window they come from was left out
     left_out = first_batch
+    waiting: TokenRows | None = None  # None: the window they come from was left out
+    for window in draw_windows(len(source), chunk_rows(source), batch_size, philox(seed, epoch)):
+        if left_out >= window.batch_count:
+            left_out -= window.batch_count
+            continue
+        parts = [waiting] if waiting else [source.read(row, row + 1) for row in window.waiting.tolist()]
+        rows = joined([*parts, *(source.read(first, last) for first, last in window.ranges)])
+        waiting = rows.take(window.left)
+        for bucket, order in zip(window.buckets, window.orders, strict=True):
+            if left_out < len(order):
+                batches = padded(rows.take(bucket[np.argsort(rows.lengths[bucket], kind="stable")]), batch_size)
+                yield from (batches[index] for index in order[left_out:])
+            left_out = max(0, left_out - len(order))
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows that are shuffled together: those that wait from the window before, then those of `ranges`."""
+
+    waiting: np.ndarray  # row numbers, fewer than a batch
+    ranges: list[tuple[int, int]]  # first row, last row + 1
+    buckets: list[np.ndarray]  # places in the window, whose rows are sorted by length together
+    orders: list[np.ndarray]  # of the batches of each bucket
+    left: np.ndarray  # places whose rows wait for the next window
+
+    @property
+    def batch_count(self) -> int:
+        return sum(map(len, self.orders))
+
+
+def draw_windows(row_count: int, size: int, batch_size: int, generator: np.random.Generator) -> Iterator[Window]:
+    """All random decisions of an epoch over chunks of `size` rows. Nothing is read for them."""
+    together = batch_size * BUCKET_BATCHES
+    chunks = generator.permutation(-(-row_count // size))
+    waiting = np.zeros(0, np.int64)
     for start in range(0, len(chunks), WINDOW_CHUNKS):
-        ranges = [(int(first), min(int(first) + size, len(source))) for first in chunks[start:][:WINDOW_CHUNKS] * size]
+        firsts = (chunks[start : start + WINDOW_CHUNKS] * size).tolist()
+        ranges = [(first, min(first + size, row_count)) for first in firsts]
         rows = np.concatenate([waiting, *(np.arange(first, last) for first, last in ranges)])
         order = generator.permutation(len(rows))
         full = len(order) if start + WINDOW_CHUNKS >= len(chunks) else len(order) // batch_size * batch_size
-        starts = range(0, full, batch_size * BUCKET_BATCHES)
-        buckets = [order[first : min(first + batch_size * BUCKET_BATCHES, full)] for first in starts]
+        ordered, left = order[:full], order[full:]
+        buckets = [ordered[first : first + together] for first in range(0, full, together)]
         orders = [generator.permutation(-(-len(bucket) // batch_size)) for bucket in buckets]
-        if left_out < sum(map(len, orders)):
-            ones = [kept] if kept else [source.read(int(row), int(row) + 1) for row in waiting]  # fewer than a batch
-            window = joined([*ones, *(source.read(first, last) for first, last in ranges)])
-            kept = window.take(order[full:])
-            for bucket, batch_order in zip(buckets, orders, strict=True):
-                if left_out < len(batch_order):
-                    by_length = window.take(bucket[np.argsort(window.lengths[bucket], kind="stable")])
-                    batches = padded(by_length, batch_size)
-                    yield from (batches[index] for index in batch_order[left_out:])
-                left_out = max(0, left_out - len(batch_order))
-        else:
-            left_out -= sum(map(len, orders))
-        waiting = rows[order[full:]]
+        yield Window(waiting, ranges, buckets, orders, left)
+        waiting = rows[left]
 
 
 def ordered_batches(source: Source, batch_size: int) -> Iterator[Batch]:

@@ -117,11 +117,14 @@ def dataset_input(dataset: DatasetRecord) -> "DatasetInput":
 
 
 def send_rest(home: Home, run: RunRecord) -> None:
-    """Metrics and samples of training that waited for MLflow to come back."""
+    """What waited for MLflow to come back after training, its end too."""
     if run.mlflow_run_id is None or not (run.folder / TRACKING).exists():
         return
     mlflow_run_id = run.mlflow_run_id
     RunTracker(home, run.folder, 0.0, lambda client, key: mlflow_run_id).flush()
+    with best_effort("the run's end"), reaching_mlflow(home) as client:
+        if client.get_run(mlflow_run_id).info.status != "FINISHED":
+            client.set_terminated(mlflow_run_id)
 
 
 def track_later(

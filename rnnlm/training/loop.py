@@ -103,6 +103,7 @@ class Training:
         ):
             if not self.ended:
                 for batch in self.feed(state.batches):
+                    # Before the next step, not after the last: a run resumed at this step begins by it.
                     if state.step in plan.evaluation_steps:
                         self.assess()
                         if state.regularizers.early_stopping.says_stop:

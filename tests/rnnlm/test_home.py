@@ -1,6 +1,7 @@
 """Everything on disk is whole or absent."""
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.errors import HomeError
-from rnnlm.home import COMPLETE, Home, digest_of, find_home, is_complete, write_json, write_once
+from rnnlm.home import COMPLETE, Home, digest_of, find_home, is_complete, mark_complete, write_json, write_once
 
 
 def greet(partial: Path) -> None:
@@ -131,3 +132,15 @@ def test_json_is_replaced_whole(tmp_path: Path) -> None:
         write_json(path, {"a": object()})
     assert json.loads(path.read_text()) == {"a": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_what_changes_later_may_be_left_out_of_the_marker(tmp_path: Path) -> None:
+    for name in ("result", "later", "scratch/file"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    mark_complete(tmp_path, apart_from=("later", "scratch"))
+    (tmp_path / "later").write_text("changed")
+    shutil.rmtree(tmp_path / "scratch")
+    assert is_complete(tmp_path)
+    (tmp_path / "result").write_text("changed")
+    assert not is_complete(tmp_path)

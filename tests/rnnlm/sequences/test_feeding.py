@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences import batching
@@ -16,12 +17,21 @@ def order(batches: list[Batch]) -> list[list[list[int]]]:
     return [batch.target_ids.tolist() for batch in batches]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_workers_change_no_batch(toy_dataset: DatasetRecord, workers: int) -> None:
+@pytest.mark.parametrize(("workers", "first_batch"), [(1, 0), (2, 50)])
+def test_workers_change_no_batch(toy_dataset: DatasetRecord, workers: int, first_batch: int) -> None:
     batches = TrainingBatches(StoredSplit(toy_dataset, "train"), "sentence", 7, 35, seed=5, epochs=range(2))
     alone = order(list(training_loader(batches, 0)))
     assert len(alone) == 2 * batches.batches_an_epoch == 2 * 43  # 300 rows
-    assert order(list(training_loader(batches, workers))) == alone
+    batches.first_batch = first_batch
+    assert order(list(training_loader(batches, workers))) == alone[first_batch:]
+
+
+def test_reading_touches_no_global_generator(toy_dataset: DatasetRecord) -> None:
+    """A resumed run makes its loader once more: it would draw once more, too."""
+    before = torch.get_rng_state()
+    batches = TrainingBatches(StoredSplit(toy_dataset, "train"), "sentence", 7, 35, seed=5)
+    assert len(list(training_loader(batches, 0))) == 43
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 FORKING_SCRIPT = """

@@ -42,3 +42,14 @@ def test_an_empty_history_still_gives_a_picture(tmp_path: Path) -> None:
     (tmp_path / "history.jsonl").write_text("", encoding="utf-8")
     plot_loss_curve(tmp_path / "history.jsonl", tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 1_000
+
+
+def test_what_training_went_back_from_is_not_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    steps = [(0, 1, 4.0), (0, 2, 3.0), (0, 3, 90.0), (1, 2, 3.5), (1, 3, 2.5)]  # attempt, step, loss
+    lines = [
+        {"step": step, "attempt": attempt, "metrics": {"train_loss_nats": loss, "trained_tokens": 10 * step}}
+        for attempt, step, loss in steps
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert read_series(path, "train_loss_nats") == ([10.0, 20.0, 30.0], [4.0, 3.5, 2.5])

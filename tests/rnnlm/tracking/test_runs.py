@@ -12,7 +12,7 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord, SplitScore
-from rnnlm.tracking.runs import log_loss_curve, log_samples, log_scores, open_tracker, parameters, run_url
+from rnnlm.tracking.runs import log_loss_curve, log_samples, log_scores, open_tracker, parameters, run_url, send_rest
 from rnnlm.tracking.store import embedded_uri, reaching_mlflow
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.events import TRACKING, Measurement, TrainingSamples
@@ -55,12 +55,13 @@ def dataset_of(home: Home) -> DatasetRecord:
     )
 
 
-def run_of(home: Home, mlflow_run_id: str | None) -> RunRecord:
+def run_of(home: Home, mlflow_run_id: str | None, history: bool = True) -> RunRecord:
     folder = home.runs / RUN_ID
     folder.mkdir(parents=True, exist_ok=True)
     lines = [{"step": step, "metrics": {"train_loss_nats": 5 - step, "trained_tokens": step * 10}} for step in (1, 2)]
     lines.append({"step": 2, "metrics": {"validation_nll_nats_per_token": 3.5, "validation_perplexity": 33.1}})
-    (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    if history:
+        (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return RunRecord(
         run_id=RUN_ID,
         folder=folder,
@@ -224,6 +225,24 @@ def test_a_kill_after_the_mlflow_run_is_made_makes_no_second(tracked_home: Home)
         path.write_text(json.dumps({"key": tracker.key}))  # as noted before the run was made
         with tracked(tracked_home) as (again, __):
             assert again.mlflow_run_id == tracker.mlflow_run_id
+
+
+def test_what_mlflow_missed_at_the_end_is_sent_with_the_results(
+    tracked_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with tracked(tracked_home) as (tracker, measure):
+        measure(1, {"train_loss_nats": 4.0})
+        tracker.flush()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # gone, and the run ends
+        measure(2, {"train_loss_nats": 3.0})
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
+    run = run_of(tracked_home, tracker.mlflow_run_id, history=False)
+    for _ in range(2):
+        send_rest(tracked_home, run)
+    assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
+    with reaching_mlflow(tracked_home) as client:
+        assert client.get_run(tracker.mlflow_run_id).info.status == "FINISHED"
 
 
 def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,7 @@ def test_a_signal_to_a_real_process_loses_no_step(
     (folder / "history.jsonl").unlink()
     child = trainer.start(home, config, toy_dataset)
     while alive(child) and trained_steps(folder) < 20:
-        pass
+        time.sleep(0.001)
     os.kill(child, number)
     assert trainer.wait() == code, trainer.log.read_text()
     steps = trained_steps(folder)

@@ -17,6 +17,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,8 @@ def run_processes(launch: Launch, watch: Callable[[], None]) -> None:
         start_new_session=True,
     )
     output = Output()
-    reader = threading.Thread(target=output.read, args=(process,), daemon=True)
+    # In our context, so that Prefect knows to which run's log the lines belong.
+    reader = threading.Thread(target=copy_context().run, args=(output.read, process), daemon=True)
     reader.start()
     try:
         while process.poll() is None:
@@ -165,7 +167,8 @@ def worker_errors(folder: Path) -> list[dict[str, Any]]:
 
 def what_went_wrong(launch: Launch, output: Output, code: int) -> str:
     """Which process died of what, in three lines."""
-    ends = f"{launch.restarts} restarts did not help; run again: training goes on from the last checkpoint"
+    tried = f"restarts did not help (training.restarts={launch.restarts}); " if launch.restarts else ""
+    ends = f"{tried}run again: training goes on from the last checkpoint"
     killed = [(code, process) for code, process in output.exit_codes if code < 0 and code != -signal.SIGTERM]
     if killed:  # the others then fail, too, for want of it
         number, process = killed[-1]

@@ -105,6 +105,8 @@ def main(what: str, folder: Path) -> None:
             raise ConfigError("training.seed: expected another one")
         elif what == "stumble" and rank == 1:
             print(1 / 0)
+        elif what == "die" and rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

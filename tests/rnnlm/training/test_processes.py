@@ -163,10 +163,19 @@ def test_another_error_is_told_in_three_lines_after_the_restarts(tmp_path: Path)
         run_processes(launched(tmp_path, "stumble", restarts=1), lambda: None)
     lines = str(caught.value).splitlines()
     assert lines[0] == "training process 1 failed: ZeroDivisionError: division by zero;"
-    assert "1 restarts did not help" in lines[1]
+    assert lines[1].startswith("restarts did not help (training.restarts=1); run again")
     assert len(lines) <= 3
     assert (tmp_path / "starts-1").read_text() == "xx"
     assert all_end(pids(tmp_path))
+
+
+def test_a_process_that_is_killed_too_often_is_told_in_two_lines(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError) as caught:
+        run_processes(launched(tmp_path, "die"), lambda: None)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "training process 1 of 2 was killed (SIGKILL), perhaps for want of memory;"
+    assert lines[1] == "run again: training goes on from the last checkpoint"
+    assert len(lines) == 2
 
 
 LAUNCHER = """

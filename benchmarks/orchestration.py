@@ -1,0 +1,205 @@
+"""What Prefect, MLflow, history and checkpoints cost beside the bare loop over the same batches.
+
+    python benchmarks/orchestration.py TEXT [--steps 300] [--rounds 7]
+
+Per step: in one process a bare loop and the train task of a flow run take turns, each from fresh weights over the same
+first steps; evaluations do not count on either side. Fixed: the wall time of a whole `rnnlm train` of one step, less
+that of a bare script that loads the same libraries and takes the same step, with a Prefect server running and without.
+"""
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from flows.operations.environment import set_environment
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, RunRecord
+
+BIN = Path(sys.executable).parent
+STEP_TOKENS = 100  # maximum_tokens of a run of one step: any batch has more
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.bare:
+        bare_step(options.text)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(Path(folder) / "home")
+        os.environ["RNNLM_HOME"] = str(home.root)
+        set_environment(home)
+        config, dataset = prepared(options.text)
+        (home.root / "job.json").write_text(job_of(config, dataset), encoding="utf-8")
+        per_step(options, home, config, dataset)
+        fixed(options, home)
+
+
+def prepared(text: Path) -> tuple[PipelineConfig, DatasetRecord]:
+    from flows.prepare_flow import prepare_flow
+
+    # The default model; evaluations are paused for on both sides, so one is enough.
+    config = PipelineConfig.model_validate({"corpus": {"source": str(text)}, "training": {"evaluations": 1}})
+    return config, prepare_flow(config).dataset
+
+
+def job_of(config: PipelineConfig, dataset: DatasetRecord) -> str:
+    return json.dumps({"config": config.model_dump(mode="json"), "dataset": dataset.model_dump(mode="json")})
+
+
+def per_step(options: argparse.Namespace, home: Home, config: PipelineConfig, dataset: DatasetRecord) -> None:
+    ratios = []
+    for number in range(options.rounds):
+        seconds, tokens = bare(config, dataset, options.steps)
+        orchestrated = orchestrated_seconds(config, dataset, tokens, seed=number)
+        ratios.append(orchestrated / (seconds / options.steps))
+        print(f"round {number}: bare {1000 * seconds / options.steps:.2f} ms a step, orchestrated × {ratios[-1]:.4f}")
+    print(f"\norchestrated over bare, median of {options.rounds}: {statistics.median(ratios):.4f}")
+
+
+def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[float, int]:
+    """Seconds and predicted tokens of so many steps: batches, take_step, schedule, and nothing else."""
+    import torch
+
+    from rnnlm.models.building import build_model
+    from rnnlm.sequences.feeding import TrainingBatches
+    from rnnlm.sequences.reading import StoredSplit, training_counts
+    from rnnlm.training.batch_loss import BatchLoss
+    from rnnlm.training.losses.choosing import choose_loss
+    from rnnlm.training.optimization import make_optimizer
+    from rnnlm.training.schedules import make_schedule
+    from rnnlm.training.seeding import step_generator
+    from rnnlm.training.stepping import take_step
+
+    training = config.training
+    model = build_model(config.model, dataset.vocabulary_size, 0).language_model
+    loss = choose_loss(training, training_counts(dataset), model.never_predicted.numpy())
+    batch_loss = BatchLoss(model, loss)
+    optimizer = make_optimizer(model, training)
+    schedule = make_schedule(optimizer, training, steps)
+    feed = TrainingBatches(StoredSplit(dataset, "train"), dataset.mode, training.batch_size, 35, seed=0)
+    tokens, state = 0, None
+    start = time.perf_counter()
+    for step, batch in zip(range(steps), feed, strict=False):
+        state = take_step(batch_loss, optimizer, batch, state, training.clip_norm, step_generator(0, step)).state
+        schedule.step()
+        tokens += batch.predicted_tokens
+    assert torch.isfinite(model.head.weight).all()
+    return time.perf_counter() - start, tokens
+
+
+def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens: int, seed: int) -> float:
+    """Seconds a step of the train task in a flow run, from its history: time between measurements, less pauses."""
+    from prefect import flow
+
+    from tasks.train_model import train_model
+
+    @flow(name="orchestration-benchmark")
+    def train(config: PipelineConfig, dataset: DatasetRecord) -> RunRecord:
+        return train_model(config, dataset)
+
+    # Each round another run: the share of weight decay, which changes no cost, names it.
+    training = config.training.model_copy(update={"maximum_tokens": tokens, "weight_decay": 0.01 + seed / 1e6})
+    run = train(config.model_copy(update={"training": training}), dataset)
+    lines = [json.loads(line) for line in (run.folder / "history.jsonl").read_text(encoding="utf-8").splitlines()]
+    measured = [line for line in lines if line["kind"] == "training"]
+    seconds = steps = 0.0
+    before_tokens = before_step = 0.0
+    for line in measured:
+        trained = line["metrics"]["trained_tokens"]
+        seconds += (trained - before_tokens) / line["metrics"]["tokens_per_second"]
+        steps += line["step"] - before_step
+        before_tokens, before_step = trained, line["step"]
+    return seconds / steps
+
+
+def fixed(options: argparse.Namespace, home: Home) -> None:
+    bare_seconds, without, with_server = [], [], []
+    number = 0
+    for _ in range(3):
+        bare_seconds.append(wall([sys.executable, str(Path(__file__).resolve()), "--bare", str(home.root)]))
+        without.append(wall(train_command(options.text, number), dict(os.environ)))
+        number += 1
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    environment = dict(os.environ) | {"PREFECT_API_URL": url}
+    server = subprocess.Popen(
+        [str(BIN / "prefect"), "server", "start", "--port", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ,
+    )
+    try:
+        wait_for(url + "/health")
+        for _ in range(3):
+            with_server.append(wall(train_command(options.text, number), environment))
+            number += 1
+    finally:
+        server.terminate()
+        server.wait()
+    script = statistics.median(bare_seconds)
+    print("\n| one step | wall, s | over the bare script, s |\n|---|---|---|")
+    for name, walls in (("bare script", bare_seconds), ("no server", without), ("server up", with_server)):
+        seconds = statistics.median(walls)
+        print(f"| {name} | {seconds:.1f} | {seconds - script:.1f} |")
+
+
+def train_command(text: Path, number: int) -> list[str]:
+    settings = [f"training.maximum_tokens={STEP_TOKENS}", f"training.weight_decay={0.02 + number / 1e6}"]
+    settings += ["training.evaluations=1", f"corpus.source={text}"]
+    return [str(BIN / "rnnlm"), "train", *(word for setting in settings for word in ("--set", setting))]
+
+
+def wall(command: list[str], environment: dict[str, str] | None = None) -> float:
+    start = time.perf_counter()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr[-2000:])
+    return time.perf_counter() - start
+
+
+def bare_step(home: Path) -> None:
+    """What the script does that `rnnlm train` is compared with: libraries, one step, scores of valid and test."""
+    from rnnlm.config import EvaluationConfig
+    from rnnlm.evaluation.scoring import nll_per_token
+    from rnnlm.models.building import build_model
+    from rnnlm.sequences.reading import StoredSplit
+
+    job = json.loads((home / "job.json").read_text(encoding="utf-8"))
+    config, dataset = PipelineConfig.model_validate(job["config"]), DatasetRecord.model_validate(job["dataset"])
+    bare(config, dataset, 1)
+    model = build_model(config.model, dataset.vocabulary_size, 0).language_model
+    for split in ("valid", "valid", "test"):  # at the end of training, and in the evaluation
+        nll_per_token(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as opened:
+        return int(opened.getsockname()[1])
+
+
+def wait_for(url: str) -> None:
+    for _ in range(600):
+        try:
+            urllib.request.urlopen(url)
+            return
+        except OSError:
+            time.sleep(0.1)
+    sys.exit(f"{url}: no answer in a minute")
+
+
+if __name__ == "__main__":
+    main()

@@ -84,14 +84,22 @@ class Output:
     def read(self, stream: "subprocess.Popen[str]") -> None:
         assert stream.stdout is not None
         for line in stream.stdout:
-            before, mark, record = line.rstrip().partition(LOG_MARK)
+            before, mark, record = line.rstrip().partition(LOG_MARK)  # not all libraries end their last line
             if mark:
-                said = json.loads(record)
-                logging.getLogger(said["name"]).log(said["level"], "%s", said["message"])
-            elif before:
+                hand_on(record)
+            if before:
                 logger.debug("%s", before)
                 self.lines.append(before)
                 self.exit_codes += [(int(code), int(process)) for code, process in FAILED.findall(before)]
+
+
+def hand_on(record: str) -> None:
+    """Log what a worker has logged."""
+    try:
+        said = json.loads(record)
+    except ValueError:  # two processes wrote into one line; if this thread ended here, they would wait for ever
+        return logger.info("%s", record)
+    return logging.getLogger(said["name"]).log(said["level"], "%s", said["message"])
 
 
 def run_processes(launch: Launch, watch: Callable[[], None]) -> None:

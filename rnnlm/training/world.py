@@ -36,6 +36,7 @@ class World:
         """
         if self.size == 1:
             return module
+        # broadcast_buffers is going to be called forward_sync_buffers; torch 2.11 does not know that name yet.
         return DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
 
     def gradients_kept_apart(self, module: nn.Module, apart: bool) -> AbstractContextManager[Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import PipelineConfig, TrainingConfig
 from rnnlm.errors import ConfigError, TrainingError
 from rnnlm.home import Home, is_complete
 from rnnlm.records import DatasetRecord
@@ -176,6 +176,20 @@ def test_a_process_that_is_killed_too_often_is_told_in_two_lines(tmp_path: Path)
     assert lines[0] == "training process 1 of 2 was killed (SIGKILL), perhaps for want of memory;"
     assert lines[1] == "run again: training goes on from the last checkpoint"
     assert len(lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"batch_size": 32, "processes": 3}, "batch_size 32 must be a multiple of processes, which is 3"),
+        ({"batch_size": 32, "processes": 4, "accumulation": 3}, "accumulation 3 must divide the 8 rows"),
+        ({"processes": 4, "nodes": 3, "rendezvous": "here:1"}, "processes 4 must be a multiple of nodes"),
+        ({"processes": 4, "nodes": 2}, "nodes above 1 and rendezvous=host:port are given together"),
+    ],
+)
+def test_rows_that_cannot_be_shared_evenly_are_refused(settings: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        TrainingConfig.model_validate(settings)
 
 
 LAUNCHER = """

@@ -187,6 +187,7 @@ def test_the_commands_work_together(capsys: pytest.CaptureFixture[str], toy_fold
     assert "zebra" in done.stderr
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_on_a_fresh_home_both_succeed(home: Home, toy_folder: Path) -> None:
     small = ["--set", "model.hidden_size=8", "--set", "training.epochs=1", "--set", "training.device=cpu"]
     command = [

@@ -26,6 +26,7 @@ from rnnlm.evaluation.ngram.database import NgramRecord  # noqa: E402
 from rnnlm.evaluation.ngram.kneser_ney import count_ngrams  # noqa: E402
 from rnnlm.evaluation.ngram.scoring import measure, open_scores  # noqa: E402
 from rnnlm.sequences.statements import statement  # noqa: E402
+from rnnlm.sequences.token_ids import insert  # noqa: E402
 from rnnlm.tokenizers.face import BOS, EOS  # noqa: E402
 
 HEADS = (
@@ -81,12 +82,6 @@ def draw_rows(generator: np.random.Generator, cumulated: np.ndarray, count: int)
         before = np.where(generator.random(count) < 0.55, led, free) + 4
         block[:, position] = before
     return block
-
-
-def insert(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    connection.register("incoming", table)
-    connection.execute(statement(name))
-    connection.unregister("incoming")
 
 
 class Watch(threading.Thread):

@@ -10,7 +10,7 @@ from rnnlm.errors import DatasetError
 from rnnlm.home import Home, read_json, write_json, write_once
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.sequences.pictures import draw_description
-from rnnlm.sequences.reading import open_read_only
+from rnnlm.sequences.reading import connect
 from rnnlm.sequences.statements import names, statement
 
 logger = logging.getLogger(__name__)
@@ -59,15 +59,12 @@ def measure(dataset: DatasetRecord) -> Description:
         "rarest_tokens": {"count": TOKENS_SHOWN},
         longest: {"count": LINES_SHOWN},
     }
-    connection = open_read_only(dataset.database)
-    try:
+    with connect(dataset) as connection:
         tables = {
             name: rows(connection, f"descriptions/{name}", parameters.get(name, {}))
             for name in (path.removeprefix("descriptions/") for path in names("descriptions"))
             if not name.startswith("longest") or name == longest
         }
-    finally:
-        connection.close()
     tables["longest_lines"] = tables.pop(longest)
     return Description(
         dataset_id=dataset.dataset_id, mode=dataset.mode, vocabulary_size=dataset.vocabulary_size, **tables
@@ -86,11 +83,8 @@ def check_leakage(dataset: DatasetRecord, maximum_share: float) -> float:
     DatasetError above the maximum; a warning above WORTH_A_WARNING, because a perplexity measured on text that
     was learnt by heart means little.
     """
-    connection = open_read_only(dataset.database)
-    try:
+    with connect(dataset) as connection:
         leaks = rows(connection, "descriptions/leaks", {})
-    finally:
-        connection.close()
     for leak in leaks:
         if leak["leaked_share"] > maximum_share:
             raise DatasetError(

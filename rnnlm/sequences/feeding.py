@@ -97,8 +97,8 @@ class TrainingBatches(IterableDataset[Batch]):
         """
         if self.mode == "sentence":
             return -(-len(self.source) // self.batch_size)
-        lanes = min(self.batch_size, self.source.predicted_count)
-        return -(-(self.source.predicted_count // lanes) // self.window_length)
+        without_offset = cut_stream(self.source.predicted_count, self.batch_size, self.window_length)
+        return -(-without_offset.length // self.window_length)
 
 
 def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]:

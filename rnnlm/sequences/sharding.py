@@ -19,6 +19,7 @@ from rnnlm.corpora.splits import Document, Stretch, documents_in, stretches
 from rnnlm.home import atomic_file
 from rnnlm.records import SPLITS, CorpusRecord, Split
 from rnnlm.sequences.cutting import TokenRows, ends, rows_of, running_text, sentences
+from rnnlm.sequences.token_ids import token_type
 from rnnlm.sequences.workers import Submit, workers
 from rnnlm.tokenizers.face import UNK, TextTokenizer, load_tokenizer
 
@@ -127,10 +128,12 @@ def write_rows(path: Path, rows: TokenRows, face: TextTokenizer) -> None:
 
 def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
     """Rows as an Arrow list array of the narrowest type that holds every id."""
-    narrow = np.uint16 if vocabulary_size <= 1 << 16 else np.uint32
     offset_type = np.int32 if rows.offsets[-1] < 1 << 31 else np.int64
     lists = pa.ListArray if offset_type is np.int32 else pa.LargeListArray
-    return lists.from_arrays(pa.array(rows.offsets.astype(offset_type)), pa.array(rows.token_ids.astype(narrow)))
+    return lists.from_arrays(
+        pa.array(rows.offsets.astype(offset_type)),
+        pa.array(rows.token_ids.astype(token_type(vocabulary_size).to_pandas_dtype())),
+    )
 
 
 def tokenize_shards(

@@ -22,11 +22,11 @@ from rnnlm.sequences.finding import record_of
 from rnnlm.sequences.reading import rows_from_arrow
 from rnnlm.sequences.sharding import Shard, arrow_rows, tokenize_shards
 from rnnlm.sequences.statements import statement
+from rnnlm.sequences.token_ids import create_token_type, insert, token_type
 from rnnlm.stages import stage
 from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
 
 STAGE_VERSION = 2
-NARROW_VOCABULARY = 65_536  # ids that fit two bytes
 TOKENS_AT_ONCE = 4_000_000  # inserted together
 
 
@@ -122,16 +122,9 @@ class DatasetWriter:
         self.connection = connection
         self.face = face
         self.config = config
-        narrow = face.vocabulary_size <= NARROW_VOCABULARY
-        self.token_type = pa.uint16() if narrow else pa.uint32()
-        for name in (
-            "schema/split",
-            "schema/token_id" if narrow else "schema/token_id_wide",
-            "schema/shifted_sequences",
-            "schema/documents",
-            "schema/tokens",
-            "schema/dataset",
-        ):
+        connection.execute(statement("schema/split"))
+        create_token_type(connection, face.vocabulary_size)
+        for name in ("schema/shifted_sequences", "schema/documents", "schema/tokens", "schema/dataset"):
             connection.execute(statement(name))
 
     def write(self, shards: list[Shard]) -> None:
@@ -146,11 +139,15 @@ class DatasetWriter:
         for shard in shards:
             facts = pq.read_table(shard.documents)
             ids = pa.array(np.arange(next_document, next_document + len(facts)))
-            self.insert("queries/insert_documents", facts.append_column("document_id", ids))
+            insert(self.connection, "queries/insert_documents", facts.append_column("document_id", ids))
             next_document += len(facts)
         token_ids = list(range(self.face.vocabulary_size))
-        tokens = pa.table({"token_id": pa.array(token_ids, self.token_type), "token": self.face.pieces(token_ids)})
-        self.insert("queries/insert_tokens", tokens)
+        id_column = pa.array(token_ids, token_type(self.face.vocabulary_size))
+        insert(
+            self.connection,
+            "queries/insert_tokens",
+            pa.table({"token_id": id_column, "token": self.face.pieces(token_ids)}),
+        )
 
     def blocks(self, texts: Iterable[TokenRows]) -> Iterator[TokenRows]:
         """The stream of a split, which runs on over the borders of shards, as blocks."""
@@ -167,12 +164,7 @@ class DatasetWriter:
                 "token_ids": arrow_rows(rows, self.face.vocabulary_size),
             }
         )
-        self.insert("queries/insert_sequences", table)
-
-    def insert(self, name: str, table: pa.Table) -> None:
-        self.connection.register("incoming", table)
-        self.connection.execute(statement(name))
-        self.connection.unregister("incoming")
+        insert(self.connection, "queries/insert_sequences", table)
 
 
 def stored_rows(path: Path) -> TokenRows:

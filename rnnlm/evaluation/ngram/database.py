@@ -15,10 +15,10 @@ from rnnlm.errors import ConfigError, DatasetError
 from rnnlm.home import Home, digest_of, read_json, write_json, write_once
 from rnnlm.records import StageRecord
 from rnnlm.sequences.statements import statement
+from rnnlm.sequences.token_ids import create_token_type
 
 Method = Literal["kneser-ney", "textbook"]
 STAGE_VERSION = 1
-NARROW_VOCABULARY = 65_536  # ids that fit two bytes
 TABLES = (
     "ngram/create_ngrams",
     "ngram/create_openings",
@@ -113,7 +113,6 @@ def open_model(
 
 
 def create_tables(connection: duckdb.DuckDBPyConnection, vocabulary_size: int) -> None:
-    narrow = vocabulary_size <= NARROW_VOCABULARY
-    connection.execute(statement("schema/token_id" if narrow else "schema/token_id_wide"))
+    create_token_type(connection, vocabulary_size)
     for name in TABLES:
         connection.execute(statement(name))

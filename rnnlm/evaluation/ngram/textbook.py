@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from rnnlm.config import NgramConfig
 from rnnlm.errors import CorpusError
-from rnnlm.evaluation.ngram.database import NARROW_VOCABULARY, NgramRecord, create_tables, open_database, train_once
+from rnnlm.evaluation.ngram.database import NgramRecord, create_tables, open_database, train_once
 from rnnlm.home import Home
 from rnnlm.records import SPLITS, CorpusRecord
 from rnnlm.sequences.statements import statement
+from rnnlm.sequences.token_ids import insert, token_type
 
 WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # of the lower-cased text
 TRAINING_SHARE = 0.9  # of the words, from the beginning
@@ -63,14 +64,11 @@ def count_words(ids: np.ndarray, words: list[str], cut: int, database: Path, con
     with open_database(database, config, spill) as connection:
         create_tables(connection, len(words) + 1)
         connection.execute(statement("ngram/create_positions"))
-        kind = pa.uint16() if len(words) < NARROW_VOCABULARY else pa.uint32()
+        kind = token_type(len(words) + 1)
         insert_positions(connection, "train", ids[:cut], kind)
         insert_positions(connection, "test", ids[cut:], kind)
-        connection.register(
-            "incoming", pa.table({"token_id": pa.array(range(1, known + 1), kind), "token": words[:known]})
-        )
-        connection.execute(statement("ngram/insert_words"))
-        connection.unregister("incoming")
+        vocabulary = pa.table({"token_id": pa.array(range(1, known + 1), kind), "token": words[:known]})
+        insert(connection, "ngram/insert_words", vocabulary)
         for order in range(1, config.order + 1):
             connection.execute(statement("ngram/count_occurrences"), {"ngram_order": order})
             connection.execute(statement("ngram/measure_contexts"), {"ngram_order": order})
@@ -85,6 +83,5 @@ def insert_positions(connection: duckdb.DuckDBPyConnection, split: str, ids: np.
             name: pa.array(padded[start + CONTEXT - back : stop + CONTEXT - back], kind)
             for name, back in (("c4", 4), ("c3", 3), ("c2", 2), ("c1", 1), ("word", 0))
         }
-        connection.register("incoming", pa.table({"position": pa.array(range(start, stop), pa.int64()), **moved}))
-        connection.execute(statement("ngram/insert_positions"), {"split": split})
-        connection.unregister("incoming")
+        table = pa.table({"position": pa.array(range(start, stop), pa.int64()), **moved})
+        insert(connection, "ngram/insert_positions", table, {"split": split})

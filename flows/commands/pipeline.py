@@ -82,6 +82,6 @@ def resumed(options: argparse.Namespace, home: Home) -> tuple[PipelineConfig, Da
             "--resume goes on with the run's own configuration;\n"
             "leave out --corpus, --preset, --set and --force, or leave out --resume to train another run"
         )
-    from rnnlm.training.finding import find_unfinished
+    from rnnlm.training.resuming.finding import find_unfinished
 
     return find_unfinished(home, options.resume)

@@ -41,18 +41,20 @@ class Masks:
     recurrent: tuple[Tensor, ...]  # L of (H, H)
 
 
-def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks:
+def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks | None:
     """For these rows of a step's batch: the same, whichever of its other rows another process or part of it has.
 
-    Drawn on the CPU, where the generator is, and moved to the model's device: a GPU drops the same.
+    On the CPU, where the generator is: a GPU drops the same. None, and nothing drawn, where all is off or the model
+    predicts.
     """
+    if dropout.is_off or not model.training:
+        return None
     weight = model.embedding.weight
     vocabulary, embedding_size = weight.shape
     size, layers = model.stack.hidden_size, len(model.stack.cells)
 
     def mask(draws: Tensor, share: float) -> Tensor:
-        kept = draws.ge(share).to(weight.dtype)
-        return kept.div_(1.0 - share).to(weight.device, non_blocking=True)
+        return draws.ge(share).to(weight.dtype).div_(1.0 - share)
 
     def drawn(share: float, *shape: int) -> Tensor:
         return mask(torch.rand(shape, generator=generator), share)
@@ -73,27 +75,12 @@ def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generat
     )
 
 
-def training_hidden(
-    model: ElmanLanguageModel,
-    dropout: Dropout,
-    token_ids: Tensor,
-    state: Tensor | None,
-    generator: torch.Generator,
-    rows: range | None = None,
-) -> tuple[Tensor, Tensor]:
-    """model.hidden under fresh masks; itself, with nothing drawn, where all is off or the model predicts.
-
-    rows: which of the step's batch token_ids are, where that was taken apart; None: all, from the first on.
-    """
-    if dropout.is_off or not model.training:
-        return model.hidden(token_ids, state)
-    return masked_hidden(model, draw_masks(model, dropout, rows or range(len(token_ids)), generator), token_ids, state)
-
-
 def masked_hidden(
-    model: ElmanLanguageModel, masks: Masks, token_ids: Tensor, state: Tensor | None = None
+    model: ElmanLanguageModel, masks: Masks | None, token_ids: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """token_ids: (b, t) int64 → top layer (b, t, H), state after the last token (b, L, H)."""
+    """token_ids: (b, t) int64 → top layer (b, t, H), state after the last token (b, L, H); None: model.hidden."""
+    if masks is None:
+        return model.hidden(token_ids, state)
     x: Tensor = model.embedding(token_ids)
     if masks.words is not None:
         # What was looked up, not the matrix: so a sparse gradient stays sparse.

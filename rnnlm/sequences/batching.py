@@ -44,9 +44,9 @@ class Batch:
     predicted_tokens: int  # of the whole batch, though these rows may be a process's share of it
 
     @property
-    def own_tokens(self) -> int:
-        """Predicted tokens of these very rows."""
-        return int(self.target_ids.ne(0).sum())  # zero is <pad>
+    def own_tokens(self) -> torch.Tensor:
+        """Predicted tokens of these very rows, an int64 scalar where they lie."""
+        return self.target_ids.ne(0).sum()  # zero is <pad>
 
     def share(self, rank: int, world_size: int) -> "Batch":
         """Every world_size-th row from the rank-th on; none where there are fewer rows than processes."""
@@ -73,20 +73,20 @@ def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int, fir
     bucket shuffled again. Rows that do not fill a batch wait for the next window: only the last batch is smaller.
     The batches before first_batch are drawn like the others, but not read.
     """
-    left_out = first_batch
     waiting: TokenRows | None = None  # None: the window they come from was left out
-    for window in draw_windows(len(source), chunk_rows(source), batch_size, philox(seed, epoch)):
-        if left_out >= window.batch_count:
-            left_out -= window.batch_count
-            continue
+    for window in windows_of_epoch(source, batch_size, seed, epoch, first_batch):
         parts = [waiting] if waiting else [source.read(row, row + 1) for row in window.waiting.tolist()]
         rows = joined([*parts, *(source.read(first, last) for first, last in window.ranges)])
         waiting = rows.take(window.left)
         for bucket, order in zip(window.buckets, window.orders, strict=True):
-            if left_out < len(order):
-                batches = padded(rows.take(bucket[np.argsort(rows.lengths[bucket], kind="stable")]), batch_size)
-                yield from (batches[index] for index in order[left_out:])
-            left_out = max(0, left_out - len(order))
+            if len(order):
+                batches = padded(rows.take(by_length(bucket, rows.lengths)), batch_size)
+                yield from (batches[index] for index in order)
+
+
+def by_length(bucket: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The bucket sorted by lengths[bucket]; what is equally long stays in order."""
+    return bucket[np.argsort(lengths[bucket], kind="stable")]
 
 
 @dataclass(frozen=True)
@@ -103,30 +103,53 @@ class Window:
     def batch_count(self) -> int:
         return sum(map(len, self.orders))
 
+    @property
+    def rows(self) -> np.ndarray:
+        """Row numbers, by place."""
+        return np.concatenate([self.waiting, *(np.arange(first, last) for first, last in self.ranges)])
+
+    def without(self, count: int) -> "Window":
+        """Less the first batches."""
+        orders = []
+        for order in self.orders:
+            orders.append(order[count:])
+            count = max(0, count - len(order))
+        return replace(self, orders=orders)
+
+
+def windows_of_epoch(source: Source, batch_size: int, seed: int, epoch: int, first_batch: int) -> Iterator[Window]:
+    """The windows of an epoch less the batches before first_batch. Nothing is read for them."""
+    left_out = first_batch
+    for window in draw_windows(len(source), chunk_rows(source), batch_size, philox(seed, epoch)):
+        if left_out < window.batch_count:
+            yield window.without(left_out)
+        left_out = max(0, left_out - window.batch_count)
+
 
 def draw_windows(row_count: int, size: int, batch_size: int, generator: np.random.Generator) -> Iterator[Window]:
-    """All random decisions of an epoch over chunks of `size` rows. Nothing is read for them."""
+    """All random decisions of an epoch over chunks of `size` rows."""
     together = batch_size * BUCKET_BATCHES
     chunks = generator.permutation(-(-row_count // size))
     waiting = np.zeros(0, np.int64)
     for start in range(0, len(chunks), WINDOW_CHUNKS):
         firsts = (chunks[start : start + WINDOW_CHUNKS] * size).tolist()
         ranges = [(first, min(first + size, row_count)) for first in firsts]
-        rows = np.concatenate([waiting, *(np.arange(first, last) for first, last in ranges)])
-        order = generator.permutation(len(rows))
-        full = len(order) if start + WINDOW_CHUNKS >= len(chunks) else len(order) // batch_size * batch_size
+        count = len(waiting) + sum(last - first for first, last in ranges)
+        order = generator.permutation(count)
+        full = count if start + WINDOW_CHUNKS >= len(chunks) else count // batch_size * batch_size
         ordered, left = order[:full], order[full:]
         buckets = [ordered[first : first + together] for first in range(0, full, together)]
         orders = [generator.permutation(-(-len(bucket) // batch_size)) for bucket in buckets]
-        yield Window(waiting, ranges, buckets, orders, left)
-        waiting = rows[left]
+        window = Window(waiting, ranges, buckets, orders, left)
+        waiting = window.rows[left]
+        yield window
 
 
 def ordered_batches(source: Source, batch_size: int) -> Iterator[Batch]:
     """Every row once, for evaluation: in stored order but for sorting by length within a chunk."""
     for first in range(0, len(source), size := chunk_rows(source)):
         chunk = source.read(first, min(first + size, len(source)))
-        yield from padded(chunk.take(np.argsort(chunk.lengths, kind="stable")), batch_size)
+        yield from padded(chunk.take(by_length(np.arange(len(chunk)), chunk.lengths)), batch_size)
 
 
 def chunk_rows(source: Source) -> int:

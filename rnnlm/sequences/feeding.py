@@ -19,6 +19,7 @@ from rnnlm.sequences.batching import (
     shuffled_batches,
     stream_batches,
 )
+from rnnlm.sequences.resident import ResidentText, resident_text, resident_windows, shuffled_resident_batches
 
 
 class TrainingBatches(IterableDataset[Batch]):
@@ -29,6 +30,7 @@ class TrainingBatches(IterableDataset[Batch]):
     yields every num_workers-th batch, and a DataLoader takes from the workers in turn: so the order is that of
     one worker.
     first_batch: how many batches to leave out at the beginning, over all epochs; they are not read.
+    device: where the whole split shall lie, and every batch; None: on the CPU, and read as it is needed.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class TrainingBatches(IterableDataset[Batch]):
         rank: int = 0,
         world_size: int = 1,
         first_batch: int = 0,
+        device: torch.device | None = None,
     ) -> None:
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank}: expected 0 <= rank < world_size, which is {world_size}")
@@ -54,6 +57,7 @@ class TrainingBatches(IterableDataset[Batch]):
         self.rank = rank
         self.world_size = world_size
         self.first_batch = first_batch
+        self.device = device
 
     def __iter__(self) -> Iterator[Batch]:
         worker = get_worker_info()
@@ -64,20 +68,26 @@ class TrainingBatches(IterableDataset[Batch]):
         """Those of this rank, whichever worker asks."""
         left_out = self.first_batch
         try:
+            text = None if self.device is None else resident_text(self.source, self.mode, self.device)
             for epoch in self.epochs:
                 count = self.count_of_epoch(epoch)
                 if left_out < count:
-                    yield from self.batches_of_epoch(epoch, left_out)
+                    yield from self.batches_of_epoch(epoch, left_out, text)
                 left_out = max(0, left_out - count)
         finally:
             self.source.close()  # a forked worker must not inherit an open file
 
-    def batches_of_epoch(self, epoch: int, left_out: int = 0) -> Iterator[Batch]:
-        if self.mode == "sentence":
-            batches = shuffled_batches(self.source, self.batch_size, self.seed, epoch, left_out)
-            return (batch.share(self.rank, self.world_size) for batch in batches)
-        cut = self.cut_of_epoch(epoch)
-        return stream_batches(self.source, self.window_length, cut, self.rank, self.world_size, left_out)
+    def batches_of_epoch(self, epoch: int, left_out: int, text: ResidentText | None) -> Iterator[Batch]:
+        mine = (self.rank, self.world_size, left_out)
+        if self.mode == "stream":
+            cut = self.cut_of_epoch(epoch)
+            if text is not None:
+                return resident_windows(text, self.window_length, cut, *mine)
+            return stream_batches(self.source, self.window_length, cut, *mine)
+        if text is not None:
+            return shuffled_resident_batches(text, self.source, self.batch_size, self.seed, epoch, *mine)
+        batches = shuffled_batches(self.source, self.batch_size, self.seed, epoch, left_out)
+        return (batch.share(self.rank, self.world_size) for batch in batches)
 
     def cut_of_epoch(self, epoch: int) -> StreamCut:
         predicted = self.source.predicted_count

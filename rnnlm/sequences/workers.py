@@ -14,12 +14,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
+from rnnlm.child_processes import python_path
 from rnnlm.errors import DatasetError
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 Submit = Callable[..., "Future[Any]"]  # (function, *arguments) → its result to come
 
 
@@ -49,8 +48,7 @@ class Worker:
     def __enter__(self) -> "Worker":
         # -P: the caller's working directory is no place to import from
         command = [sys.executable, "-P", "-m", "rnnlm.sequences.workers"]
-        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+        environment = os.environ | {"PYTHONPATH": python_path()}
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=False
         )

@@ -3,6 +3,7 @@
 import os
 
 import torch
+from torch import Tensor
 
 from rnnlm.errors import DeviceError
 
@@ -32,3 +33,20 @@ def device_of_process(name: str) -> torch.device:
             f"{torch.cuda.device_count()}; set as many processes as GPUs, or training.device=cpu"
         )
     return torch.device("cuda", local_rank)
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on the device. Through pinned memory, so that a GPU need not have finished what it is at."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
+def set_precision(precision: str) -> None:
+    """How a GPU multiplies float32: in full, or with bfloat16 as TF32, whose range is float32's.
+
+    torch's cuDNN recurrence takes no bfloat16. TF32 has three bits more than that, and runs on the same units.
+    """
+    fp32_precision = "tf32" if precision == "bfloat16" else "ieee"
+    torch.backends.cudnn.rnn.fp32_precision = fp32_precision  # type: ignore[attr-defined]
+    torch.backends.cuda.matmul.fp32_precision = fp32_precision

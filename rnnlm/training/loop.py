@@ -11,15 +11,15 @@ from torch import Tensor
 
 from rnnlm.sequences.batching import Batch
 from rnnlm.training.batch_loss import BatchLoss
-from rnnlm.training.checkpoints import Checkpoints
-from rnnlm.training.divergence import DivergedError, Watch, all_finite, went_back
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.interruption import Interruption
 from rnnlm.training.losses.definition import Loss
 from rnnlm.training.optimization import layer_norms
 from rnnlm.training.progress import Progress
+from rnnlm.training.resuming.checkpoints import Checkpoints
+from rnnlm.training.resuming.divergence import DivergedError, Watch, all_finite, went_back
+from rnnlm.training.resuming.interruption import Interruption
+from rnnlm.training.resuming.state import TrainingState
 from rnnlm.training.seeding import random_states_kept, step_generator
-from rnnlm.training.state import TrainingState
 from rnnlm.training.stepping import Step, take_step
 
 logger = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 RUN/config.json, started.json   what is trained, on which dataset
 RUN/history.jsonl, samples/     measurements and samples on the way
 RUN/processes/                  what several processes are told, and what they leave; until the run is complete
-RUN/checkpoints/                until the run is complete; see checkpoints.py
+RUN/checkpoints/                until the run is complete; see resuming/checkpoints.py
 RUN/tracking.json               how far the tracker has sent all this
 RUN/model/, run.json, COMPLETE  the result
 """
@@ -33,20 +33,20 @@ from rnnlm.sequences.reading import StoredSplit, connect, training_counts
 from rnnlm.sequences.statements import statement
 from rnnlm.stages import stage
 from rnnlm.tokenizers.face import load_tokenizer
-from rnnlm.training.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.devices import choose_device
 from rnnlm.training.events import TRACKING, Event, Measurement, Tracker, TrainingSamples
 from rnnlm.training.history import HISTORY, History, write_samples
-from rnnlm.training.interruption import Interruption, noticing_signals
-from rnnlm.training.jobs import PROCESSES, Job, Result, train_in_processes
 from rnnlm.training.loop import Outcome, Plan, Training
 from rnnlm.training.losses.choosing import choose_loss
 from rnnlm.training.optimization import make_optimizer
+from rnnlm.training.processes.jobs import PROCESSES, Job, Result, train_in_processes
+from rnnlm.training.processes.world import ALONE, World
 from rnnlm.training.regularizers import make_regularizers
+from rnnlm.training.resuming.checkpoints import CHECKPOINTS, Checkpoints
+from rnnlm.training.resuming.interruption import Interruption, noticing_signals
+from rnnlm.training.resuming.state import TrainingState
 from rnnlm.training.schedules import make_schedule
 from rnnlm.training.seeding import seed_everything
-from rnnlm.training.state import TrainingState
-from rnnlm.training.world import ALONE, World
 
 logger = logging.getLogger(__name__)
 STAGE_VERSION = 2

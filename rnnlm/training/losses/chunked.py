@@ -32,7 +32,7 @@ class ChunkedCrossEntropy:
         model: ElmanLanguageModel,
         hidden: Tensor,
         target_ids: Tensor,
-        generator: torch.Generator | None = None,
+        sample: Tensor | None = None,
     ) -> Tensor:
         bias = model.head.bias.masked_fill(model.never_predicted, float("-inf"))
         targets = target_ids.flatten()

@@ -10,19 +10,17 @@ from rnnlm.models.elman import ElmanLanguageModel
 
 
 class Loss(Protocol):
-    def __call__(
-        self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, generator: torch.Generator
-    ) -> Tensor:
+    def __call__(self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
         """hidden (b, t, H), target_ids (b, t), pad_id where there is nothing to predict → scalar.
 
-        Mean negative log-likelihood in nats over the predicted tokens. Who draws at random draws from generator,
-        which is on the CPU.
+        Mean negative log-likelihood in nats over the predicted tokens. sample: classes drawn at random, for a loss
+        that wants some (sampled.py).
         """
         ...
 
 
 def exact_cross_entropy(
-    model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, generator: torch.Generator | None = None
+    model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None = None
 ) -> Tensor:
     """The full softmax, all logits at once: the definition, which the others are held to."""
     logits = model.logits(hidden).flatten(0, 1)
@@ -31,9 +29,8 @@ def exact_cross_entropy(
 
 def summed_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> float:
     """Sum, not mean, in nats: batches differ in their number of tokens. Added up in float64."""
-    total = 0.0
+    losses = []
     for rows, ids in zip(hidden.flatten(0, 1).split(1024), target_ids.flatten().split(1024), strict=True):
         logits = model.logits(rows).float()  # of 1024 tokens at once
-        losses = functional.cross_entropy(logits, ids, ignore_index=model.pad_id, reduction="none")
-        total += float(losses.detach().to("cpu", torch.float64).sum())
-    return total
+        losses.append(functional.cross_entropy(logits, ids, ignore_index=model.pad_id, reduction="none").detach())
+    return float(torch.cat(losses).cpu().double().sum())

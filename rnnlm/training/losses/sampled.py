@@ -28,6 +28,7 @@ class SampledCrossEntropy:
     def __init__(self, unigram: np.ndarray, classes: int, flattening: float = 0.75) -> None:
         self.inclusion = inclusion_probabilities(np.asarray(unigram, np.float64) ** flattening, classes)
         self.cumulative = torch.from_numpy(np.cumsum(self.inclusion))
+        self.size = round(float(self.cumulative[-1]))  # fewer than `classes` where the vocabulary has fewer
         self.log_inclusion = torch.from_numpy(np.log(np.maximum(self.inclusion, 1e-300))).float()
 
     def draw(self, generator: torch.Generator) -> Tensor:
@@ -36,18 +37,16 @@ class SampledCrossEntropy:
         Each class owns a stretch as long as its π of a line as long as the sample; a comb with teeth one apart is
         laid on it at random, and as no π exceeds 1, no class meets two teeth.
         """
-        size = round(float(self.cumulative[-1]))
-        teeth = torch.arange(size, dtype=torch.float64) + torch.rand((), generator=generator, dtype=torch.float64)
+        teeth = torch.arange(self.size, dtype=torch.float64) + torch.rand((), generator=generator, dtype=torch.float64)
         return torch.searchsorted(self.cumulative, teeth, right=True).clamp_(max=len(self.cumulative) - 1)
 
-    def __call__(
-        self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, generator: torch.Generator
-    ) -> Tensor:
+    def __call__(self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
+        """sample: as `draw` gave it, on the model's device."""
+        assert sample is not None
         rows, targets = hidden.flatten(0, 1), target_ids.flatten()
         predicted = targets.ne(model.pad_id)
-        sample = self.draw(generator)
-        correction = self.log_inclusion[sample].to(rows.device)
-        sample = sample.to(rows.device)
+        self.log_inclusion = self.log_inclusion.to(rows.device)
+        correction = self.log_inclusion[sample]
         # sparse: the gradient holds the looked-up rows alone, and the optimizer leaves all others as they are.
         sparse = model.embedding.sparse
         sampled_weight = functional.embedding(sample, model.head.weight, sparse=sparse)  # (classes, H)

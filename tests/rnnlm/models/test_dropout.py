@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden, training_hidden
+from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
 
@@ -162,23 +162,29 @@ def test_under_dropout_nothing_is_made_from_the_future(backend: str) -> None:
     assert not torch.equal(before[:, 3], after[:, 3])
 
 
+def hidden_under_fresh_masks(
+    model: ElmanLanguageModel, dropout: Dropout, ids: torch.Tensor, draw: torch.Generator, rows: range | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return masked_hidden(model, draw_masks(model, dropout, rows or range(len(ids)), draw), ids)
+
+
 def test_a_batch_taken_apart_by_rows_is_dropped_as_a_whole_one() -> None:
     """Into every second row, as two processes have them, and into neighbours, as a process does it for memory."""
     model = network()
     draw = generator()
-    whole, _ = training_hidden(model, ALL_KINDS, IDS, None, draw)
+    whole, _ = hidden_under_fresh_masks(model, ALL_KINDS, IDS, draw)
     for rows in (range(0, 3, 2), range(1, 3, 2), range(2), range(2, 3)):
         ids = IDS[rows.start : rows.stop : rows.step]
         draw_of_part = generator()
-        part, _ = training_hidden(model, ALL_KINDS, ids, None, draw_of_part, rows)
+        part, _ = hidden_under_fresh_masks(model, ALL_KINDS, ids, draw_of_part, rows)
         assert torch.equal(draw_of_part.get_state(), draw.get_state())  # so the loss draws the same, too
         torch.testing.assert_close(part, whole[rows.start : rows.stop : rows.step])
 
 
 def test_the_same_seed_drops_the_same() -> None:
     model = network()
-    first, again = (training_hidden(model, ALL_KINDS, IDS, None, generator(7))[0] for _ in range(2))
-    other = training_hidden(model, ALL_KINDS, IDS, None, generator(8))[0]
+    first, again = (hidden_under_fresh_masks(model, ALL_KINDS, IDS, generator(7))[0] for _ in range(2))
+    other = hidden_under_fresh_masks(model, ALL_KINDS, IDS, generator(8))[0]
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -190,7 +196,7 @@ def test_a_model_that_predicts_or_all_shares_at_zero_drops_nothing_and_draws_not
     model = network().train(training)
     draw = generator()
     before = draw.get_state()
-    hidden, last = training_hidden(model, dropout, IDS, None, draw)
+    hidden, last = hidden_under_fresh_masks(model, dropout, IDS, draw)
     assert torch.equal(draw.get_state(), before)
     assert torch.equal(hidden, model.hidden(IDS)[0]) and torch.equal(last, model.hidden(IDS)[1])
 
@@ -198,7 +204,7 @@ def test_a_model_that_predicts_or_all_shares_at_zero_drops_nothing_and_draws_not
 def test_dropout_leaves_the_models_own_weights_in_place() -> None:
     model = network()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    training_hidden(model, ALL_KINDS, IDS, None, generator())
+    hidden_under_fresh_masks(model, ALL_KINDS, IDS, generator())
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(
         cell.U is dict(model.named_parameters())[f"stack.cells.{i}.U"] for i, cell in enumerate(model.stack.cells)

@@ -3,12 +3,14 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences import batching
-from rnnlm.sequences.batching import Batch
+from rnnlm.sequences.batching import Batch, Mode, Source
+from rnnlm.sequences.cutting import StreamCutter
 from rnnlm.sequences.feeding import TrainingBatches, training_loader
 from rnnlm.sequences.reading import StoredSplit
 
@@ -66,3 +68,31 @@ def test_the_file_is_read_as_rows_in_memory_are(toy_dataset: DatasetRecord, monk
     from_memory = TrainingBatches(memory, "sentence", 7, 35, seed=5)
     assert order(list(from_file)) == order(list(from_memory))
     stored.close()
+
+
+@pytest.mark.parametrize("epoch_and_rank", [(0, 0, 1), (1, 0, 1), (0, 1, 3)], ids=str)
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+def test_text_on_a_device_gives_the_batches_that_are_read(
+    toy_dataset: DatasetRecord,
+    mode: Mode,
+    epoch_and_rank: tuple[int, int, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batching, "CHUNK_ROWS", 16)
+    monkeypatch.setattr(batching, "WINDOW_CHUNKS", 4)
+    monkeypatch.setattr(batching, "BUCKET_BATCHES", 3)
+    epoch, rank, world_size = epoch_and_rank
+    split: Source = StoredSplit(toy_dataset, "train")
+    if mode == "stream":
+        split = StreamCutter(20).add(np.arange(10, 1_211, dtype=np.int32))  # 60 blocks
+    for first_batch in (0, 1, 20):
+        read, resident = (
+            list(TrainingBatches(split, mode, 7, 5, 3, range(epoch, epoch + 2), rank, world_size, first_batch, device))
+            for device in (None, torch.device("cpu"))
+        )
+        assert len(read) == len(resident) > 40
+        for one, other in zip(read, resident, strict=True):
+            assert torch.equal(one.input_ids, other.input_ids)
+            assert torch.equal(one.target_ids, other.target_ids)
+            assert other.input_ids.dtype == torch.int64
+            assert (one.carries_state, one.predicted_tokens) == (other.carries_state, other.predicted_tokens)

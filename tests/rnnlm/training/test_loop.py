@@ -17,8 +17,8 @@ from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, Training
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy, summed_nll
 from rnnlm.training.optimization import layer_norms, make_optimizer
+from rnnlm.training.resuming.state import TrainingState
 from rnnlm.training.schedules import RateFactor, make_schedule
-from rnnlm.training.state import TrainingState
 
 
 def network(vocabulary_size: int = 12, **settings: object) -> ElmanLanguageModel:
@@ -118,7 +118,7 @@ def test_a_bound_on_tokens_ends_the_run() -> None:
 
 @pytest.mark.parametrize("worth", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_stops_with_step_and_advice(worth: float) -> None:
-    def broken(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, generator: torch.Generator) -> Tensor:
+    def broken(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
         return hidden.sum() * worth
 
     with pytest.raises(TrainingError, match=r"step 0: loss .*, gradient norm .*\n.*learning_rate"):

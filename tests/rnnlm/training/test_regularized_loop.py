@@ -10,14 +10,14 @@ from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.models.building import build_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch
-from rnnlm.training.checkpoints import Checkpoints
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, Training
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy
 from rnnlm.training.optimization import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
+from rnnlm.training.resuming.checkpoints import Checkpoints
+from rnnlm.training.resuming.state import TrainingState
 from rnnlm.training.schedules import make_schedule
-from rnnlm.training.state import TrainingState
 
 EVERYTHING = {
     "dropout_words": 0.2,
@@ -113,7 +113,7 @@ def test_dropout_draws_anew_each_step_and_the_same_again_for_the_same_seed() -> 
     first, again, plain = (network() for _ in range(3))
     dropped: list[Tensor] = []
 
-    def loss(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, generator: torch.Generator) -> Tensor:
+    def loss(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
         dropped.append(hidden.detach().eq(0))
         return exact_cross_entropy(model, hidden, targets)
 

@@ -14,7 +14,7 @@ from rnnlm.training.losses.definition import Loss, exact_cross_entropy
 def losses_and_gradients(loss: Loss, model: ElmanLanguageModel, target_ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     model.zero_grad()
     hidden = torch.randn(*target_ids.shape, 32, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    value = loss(model, hidden, target_ids, torch.Generator())
+    value = loss(model, hidden, target_ids, None)
     value.backward()
     gradients = [hidden.grad, model.head.weight.grad, model.head.bias.grad]
     return value.detach(), [gradient for gradient in gradients if gradient is not None]

@@ -13,9 +13,9 @@ import torch
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home, is_complete
 from rnnlm.records import DatasetRecord
-from rnnlm.training.checkpoints import STATE, TENSORS, Checkpoints, packed, unpacked
+from rnnlm.training.resuming.checkpoints import STATE, TENSORS, Checkpoints, packed, unpacked
 from rnnlm.training.running import name_run
-from tests.rnnlm.training.test_resuming import configured, result
+from tests.rnnlm.training.resuming.test_resuming import configured, result
 from tests.rnnlm.training.trainer import Trainer
 
 
@@ -115,7 +115,7 @@ def test_with_no_good_checkpoint_training_starts_anew_with_a_warning(
 
 
 def test_another_format_is_not_read(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rnnlm.training.checkpoints.FORMAT", 2)
+    monkeypatch.setattr("rnnlm.training.resuming.checkpoints.FORMAT", 2)
     assert checkpoints.newest_good() is None
 
 

@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rnnlm.home import is_complete, mark_complete, sync
-from rnnlm.training.world import ALONE, World
+from rnnlm.training.processes.world import ALONE, World
 
 logger = logging.getLogger(__name__)
 FORMAT = 1  # of what lies in the folder; another one is not read

@@ -14,14 +14,14 @@ from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.models.building import build_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch
-from rnnlm.training.checkpoints import Checkpoints, packed, unpacked
 from rnnlm.training.events import Event
 from rnnlm.training.loop import Plan, Training
 from rnnlm.training.losses.definition import exact_cross_entropy
 from rnnlm.training.optimization import make_optimizer
+from rnnlm.training.resuming.checkpoints import Checkpoints, packed, unpacked
+from rnnlm.training.resuming.state import TrainingState
 from rnnlm.training.schedules import make_schedule
 from rnnlm.training.seeding import random_states, random_states_kept, seed_everything, set_random_states
-from rnnlm.training.state import TrainingState
 
 STEPS = 30
 
@@ -59,7 +59,7 @@ def batches() -> list[Batch]:
 def noisy_loss(state: TrainingState) -> Callable[..., Tensor]:
     """It draws from every global generator, and counts in a part of its own."""
 
-    def loss(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, generator: torch.Generator) -> Tensor:
+    def loss(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
         noise = float(torch.rand(())) + random.random() + float(np.random.rand())
         counter = state.others["counter"]
         assert isinstance(counter, Counter)

@@ -1,4 +1,4 @@
-"""What test_processes.py runs in each of two processes: python ranks.py WHAT FOLDER."""
+"""What test_launching.py runs in each of two processes: python ranks.py WHAT FOLDER."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from rnnlm.errors import ConfigError
-from rnnlm.training.worker_process import worker_process
+from rnnlm.training.processes.worker_process import worker_process
 
 
 def compare(folder: Path, rank: int) -> None:
@@ -26,9 +26,9 @@ def compare(folder: Path, rank: int) -> None:
     from rnnlm.training.losses.definition import Loss, exact_cross_entropy
     from rnnlm.training.losses.sampled import SampledCrossEntropy
     from rnnlm.training.optimization import make_optimizer
+    from rnnlm.training.processes.world import ALONE, World, joined_world
     from rnnlm.training.seeding import step_generator
     from rnnlm.training.stepping import take_step
-    from rnnlm.training.world import ALONE, World, joined_world
 
     def steps(
         name: str, loss: Loss, rows: int, accumulation: int, dropout: Dropout, world: World

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm import errors
+from rnnlm.child_processes import python_path
 from rnnlm.errors import RnnlmError, TrainingError
 
 logger = logging.getLogger(__name__)
-ROOT = Path(__file__).resolve().parent.parent.parent
 WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment: the end of standard input is the end of who started us
 LOG_MARK = "@rnnlm "  # before a log record of a worker, as JSON
 ERROR_FILES = "error-of-*.json"
@@ -63,14 +63,13 @@ class Launch:
 
     @property
     def environment(self) -> dict[str, str]:
-        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         defaults = {
             "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.processes)),
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else a restarted worker meets the store of the dead one
         }
         if self.nodes == 1 and sys.platform == "linux":
             defaults["GLOO_SOCKET_IFNAME"] = "lo"
-        own = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
+        own = {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
         return defaults | os.environ | own
 
 

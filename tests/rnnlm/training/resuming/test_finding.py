@@ -8,7 +8,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.training.finding import find_unfinished
+from rnnlm.training.resuming.finding import find_unfinished
 
 
 @pytest.fixture

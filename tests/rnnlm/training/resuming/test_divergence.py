@@ -13,14 +13,14 @@ from rnnlm.errors import TrainingError
 from rnnlm.models.building import build_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch
-from rnnlm.training.checkpoints import Checkpoints
-from rnnlm.training.divergence import DivergedError, Watch
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, Training
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy
 from rnnlm.training.optimization import make_optimizer
+from rnnlm.training.resuming.checkpoints import Checkpoints
+from rnnlm.training.resuming.divergence import DivergedError, Watch
+from rnnlm.training.resuming.state import TrainingState
 from rnnlm.training.schedules import make_schedule
-from rnnlm.training.state import TrainingState
 
 STEPS = 20
 RATE = 0.01
@@ -32,9 +32,7 @@ class Broken:
     def __init__(self, state: TrainingState, step: int, bearable: float, worth: float = math.nan) -> None:
         self.state, self.step, self.bearable, self.worth = state, step, bearable, worth
 
-    def __call__(
-        self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, generator: torch.Generator
-    ) -> Tensor:
+    def __call__(self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
         loss = exact_cross_entropy(model, hidden, target_ids)
         fatal = self.state.step == self.step and self.state.optimizer.param_groups[0]["lr"] > self.bearable
         return loss * self.worth if fatal else loss
@@ -118,7 +116,7 @@ def test_a_validation_that_is_no_number_is_divergence(tmp_path: Path) -> None:
 def test_a_checkpoint_never_holds_a_weight_that_is_no_number(tmp_path: Path) -> None:
     state = fresh_state()
 
-    def poison(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, generator: torch.Generator) -> Tensor:
+    def poison(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
         if state.step == 7:
             state.model.head.bias.data[0] = math.nan  # of <pad>: the loss, which never sees it, stays a number
         return exact_cross_entropy(model, hidden, targets)

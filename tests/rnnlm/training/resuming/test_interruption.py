@@ -12,9 +12,9 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
-from rnnlm.training.interruption import InterruptedTraining, Interruption, noticing_signals
+from rnnlm.training.resuming.interruption import InterruptedTraining, Interruption, noticing_signals
 from rnnlm.training.running import name_run
-from tests.rnnlm.training.test_resuming import alive, configured, result
+from tests.rnnlm.training.resuming.test_resuming import alive, configured, result
 from tests.rnnlm.training.trainer import Trainer
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rnnlm.errors import RnnlmError
 from rnnlm.home import write_json
-from rnnlm.training.processes import EVERY_SECONDS, LOG_MARK, PATIENCE_SECONDS, WATCH_STDIN, worker_errors
+from rnnlm.training.processes.launching import EVERY_SECONDS, LOG_MARK, PATIENCE_SECONDS, WATCH_STDIN, worker_errors
 
 
 @contextlib.contextmanager

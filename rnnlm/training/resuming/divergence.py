@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from rnnlm.errors import TrainingError
-from rnnlm.training.checkpoints import Checkpoints
-from rnnlm.training.state import TrainingState
+from rnnlm.training.resuming.checkpoints import Checkpoints
+from rnnlm.training.resuming.state import TrainingState
 
 logger = logging.getLogger(__name__)
 STEPS_UNSEEN = 1_000  # at most: then losses are looked at, though it means to wait for the device

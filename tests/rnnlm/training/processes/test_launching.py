@@ -17,7 +17,7 @@ from rnnlm.config import PipelineConfig, TrainingConfig
 from rnnlm.errors import ConfigError, TrainingError
 from rnnlm.home import Home, is_complete
 from rnnlm.records import DatasetRecord
-from rnnlm.training.processes import Launch, run_processes
+from rnnlm.training.processes.launching import Launch, run_processes
 from rnnlm.training.running import run_training
 
 RANKS = Path(__file__).parent / "ranks.py"
@@ -110,14 +110,14 @@ class Striking(Listening):
 
 
 def workers_of(pid: int) -> list[int]:
-    """Processes below `pid` that run rnnlm.training.worker themselves."""
+    """Processes below `pid` that run rnnlm.training.processes.worker themselves."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]
     below, found = {pid}, []
     for number, parent, command in sorted(rows, key=lambda row: int(row[0])):
         if int(parent) in below:
             below.add(int(number))
-            if "rnnlm.training.worker" in command and "torch.distributed.run" not in command:
+            if "rnnlm.training.processes.worker" in command and "torch.distributed.run" not in command:
                 found.append(int(number))
     return found
 
@@ -196,13 +196,13 @@ LAUNCHER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from rnnlm.training.processes import Launch, run_processes
+from rnnlm.training.processes.launching import Launch, run_processes
 run_processes(Launch((sys.argv[2], "sleep", sys.argv[3]), Path(sys.argv[3]), processes=2, restarts=2), lambda: None)
 """
 
 
 def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
-    root = str(Path(__file__).parents[3])
+    root = str(Path(__file__).parents[4])
     launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, root, str(RANKS), str(tmp_path)])
     deadline = time.monotonic() + 60
     while len(pids(tmp_path)) < 2 and time.monotonic() < deadline:

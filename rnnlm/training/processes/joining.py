@@ -1,6 +1,6 @@
 """Another node's part of a training run that has been started elsewhere, over the same RNNLM_HOME.
 
-python -m rnnlm.training.joining HOST:PORT     what the first node has as training.rendezvous
+python -m rnnlm.training.processes.joining HOST:PORT     what the first node has as training.rendezvous
 """
 
 import logging
@@ -9,8 +9,8 @@ import time
 
 from rnnlm.errors import ConfigError, TrainingError
 from rnnlm.home import Home
-from rnnlm.training.jobs import JOB, PROCESSES, Job
-from rnnlm.training.processes import run_processes
+from rnnlm.training.processes.jobs import JOB, PROCESSES, Job
+from rnnlm.training.processes.launching import run_processes
 
 logger = logging.getLogger(__name__)
 PATIENCE_SECONDS = 3_600.0  # for the first node, which may have to prepare the data

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.training.processes.world import ALONE, World
 from rnnlm.training.regularizers import Regularizers
 from rnnlm.training.schedules import Schedule
 from rnnlm.training.seeding import random_states, set_random_states
-from rnnlm.training.world import ALONE, World
 
 
 class Stateful(Protocol):

@@ -7,8 +7,8 @@ from rnnlm.errors import ConfigError
 from rnnlm.home import atomic_file, read_json
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.training.events import Tracker
-from rnnlm.training.interruption import Interruption
-from rnnlm.training.processes import Launch, run_processes
+from rnnlm.training.processes.launching import Launch, run_processes
+from rnnlm.training.resuming.interruption import Interruption
 
 PROCESSES = "processes"  # in a run's folder
 JOB, RESULT = "job.json", "result.json"  # in there
@@ -25,7 +25,7 @@ class Job(Record):
         """The processes of one node."""
         training = self.config.training
         return Launch(
-            program=("-m", "rnnlm.training.worker", str(self.folder / PROCESSES / JOB)),
+            program=("-m", "rnnlm.training.processes.worker", str(self.folder / PROCESSES / JOB)),
             folder=self.folder / PROCESSES,
             processes=training.processes // training.nodes,
             restarts=training.restarts,

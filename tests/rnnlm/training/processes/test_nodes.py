@@ -15,11 +15,11 @@ from rnnlm.errors import TrainingError
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences.storing import store_sequences
-from rnnlm.training.joining import join
+from rnnlm.training.processes.joining import join
 from rnnlm.training.running import run_training
 from tests.conftest import untracked
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def changed(config: PipelineConfig, **training: object) -> PipelineConfig:

@@ -1,6 +1,6 @@
 """One of several training processes. torchrun starts it:
 
-torchrun --nproc-per-node=2 -m rnnlm.training.worker RUN/processes/job.json
+torchrun --nproc-per-node=2 -m rnnlm.training.processes.worker RUN/processes/job.json
 """
 
 import sys
@@ -12,11 +12,11 @@ from filelock import FileLock
 from rnnlm.errors import ConfigError
 from rnnlm.home import write_json
 from rnnlm.training.devices import device_of_process
-from rnnlm.training.interruption import noticing_signals
-from rnnlm.training.jobs import RESULT, Job
+from rnnlm.training.processes.jobs import RESULT, Job
+from rnnlm.training.processes.worker_process import worker_process
+from rnnlm.training.processes.world import joined_world
+from rnnlm.training.resuming.interruption import noticing_signals
 from rnnlm.training.running import train_here
-from rnnlm.training.worker_process import worker_process
-from rnnlm.training.world import joined_world
 
 
 def main(path: Path) -> None:

@@ -219,6 +219,9 @@ def draw(contenders: list[Contender], target: float, picture: Path) -> None:
     axes.axhline(target, color="tab:red", linewidth=0.8)
     axes.set(xscale="log", yscale="log", xlabel="seconds of training", ylabel="validation perplexity, full softmax")
     axes.set_title("Time to perplexity on the Penn Treebank, hidden 200")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:.0f}")
+        axis.set_minor_formatter("{x:.0f}")
     axes.grid(which="both", alpha=0.2)
     axes.legend()
     figure.savefig(picture, dpi=120)

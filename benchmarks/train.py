@@ -1,11 +1,12 @@
 """How fast a training step is beside the textbook's, and how much memory it takes.
 
-    python benchmarks/train.py [--device cpu|cuda] [--rounds 7] [--json]
+    python benchmarks/train.py [--device cpu|cuda] [--batch 128] [--hidden 128] [--rounds 7] [--json]
 
 Needs torch, transformers, numpy and pydantic alone. All rows share one process and take turns, so that whatever
 else the machine does meets all of them; tokens_per_second is the median over the rounds, ratio the median of the
 ratios to the textbook's step in the same round. Memory is the peak of three steps in a process of its own, less what
-was there after the imports.
+was there after the imports. On a GPU there are rows for recorded steps too, and below the table stands how much of the
+rate of a matrix product alone each step reaches.
 """
 
 import argparse
@@ -28,15 +29,20 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
 from rnnlm.sequences.batching import Batch
 from rnnlm.training.batch_loss import BatchLoss
+from rnnlm.training.devices import float32_products
 from rnnlm.training.losses.chunked import ChunkedCrossEntropy
 from rnnlm.training.losses.definition import Loss
 from rnnlm.training.losses.sampled import SampledCrossEntropy
 from rnnlm.training.optimization import LazyAdamW
-from rnnlm.training.stepping import take_step
+from rnnlm.training.recording import Recorder
+from rnnlm.training.stepping import take_step, update
 
 VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # the textbook's shape
 SAMPLED_CLASSES = 1_024
-ROWS = ("textbook", "exact float32", "exact bfloat16", f"fast sampled {SAMPLED_CLASSES}")
+FAST = f"fast sampled {SAMPLED_CLASSES}"
+RECORDED = ", recorded"  # as CUDA graphs
+ROWS = ("textbook", "exact float32", "exact bfloat16", FAST)
+GPU_ROWS = (*ROWS, "exact bfloat16" + RECORDED, FAST + RECORDED)
 TrainingStep = Callable[[Batch], object]
 
 
@@ -46,23 +52,27 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=BATCH, help="sequences")
     parser.add_argument("--hidden", type=int, default=HIDDEN)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=ROWS)
+    parser.add_argument("--rows", nargs="+", choices=GPU_ROWS, help="the first is the yardstick")
     parser.add_argument("--json", action="store_true", help="a list of rows instead of a table")
-    parser.add_argument("--memory-of", choices=ROWS, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-of", choices=GPU_ROWS, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    options.rows = options.rows or list(GPU_ROWS if options.device == "cuda" else ROWS)
     if options.memory_of:
         print(memory_of_a_step(options.memory_of, options))
         return
     rows = measure(options)
     print(json.dumps(rows, indent=1) if options.json else table(rows))
+    if options.device == "cuda" and not options.json:
+        print(shares_of_matrix_rate(rows, options.hidden))
 
 
 def measure(options: argparse.Namespace) -> list[dict[str, object]]:
     steps = {name: training_step(name, options) for name in options.rows}
-    batches = [zipf_batch(options.batch, seed) for seed in range(4)]
+    batches = [zipf_batch(options.batch, seed, options.device) for seed in range(4)]
     speeds: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
-        timed(step, batches[:1], options.device)  # kernels chosen, memory taken
+        for _ in range(3):
+            timed(step, batches[:1], options.device)  # kernels chosen, memory taken, steps recorded
     for _ in range(options.rounds):
         for name, step in steps.items():
             speeds[name].append(timed(step, batches, options.device))
@@ -93,21 +103,29 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
     torch.manual_seed(0)
     if name == "textbook":
         trainer = TextbookTrainer(TextbookLanguageModel(VOCABULARY, options.hidden, LAYERS).to(options.device))
-        return lambda batch: trainer.step(batch.input_ids.to(options.device), batch.target_ids.to(options.device))
+        return lambda batch: trainer.step(batch.input_ids, batch.target_ids)
     model = ElmanLanguageModel(VOCABULARY, options.hidden, layers=LAYERS)
     initialize(model, "xavier", torch.Generator().manual_seed(0))
     model.to(options.device)
     losses: dict[str, Loss] = {
         "exact float32": ChunkedCrossEntropy(torch.float32),
         "exact bfloat16": ChunkedCrossEntropy(torch.bfloat16),
-        ROWS[-1]: SampledCrossEntropy(zipf(), SAMPLED_CLASSES),
+        FAST: SampledCrossEntropy(zipf(), SAMPLED_CLASSES),
     }
-    if name == ROWS[-1]:
+    plain = name.removesuffix(RECORDED)
+    if plain == FAST:
         model.embedding.sparse = options.device == "cpu"
     optimizer = LazyAdamW(model.parameters(), lr=0.001, fused=True)
     generator = torch.Generator().manual_seed(0)
-    batch_loss = BatchLoss(model, losses[name])
-    return lambda batch: take_step(batch_loss, optimizer, batch, None, 1.0, generator)
+    batch_loss = BatchLoss(model, losses[plain])
+    updated = update if name == plain else Recorder()
+    precision = "float32" if plain == "exact float32" else "bfloat16"
+
+    def step(batch: Batch) -> None:
+        with float32_products(precision):
+            take_step(batch_loss, optimizer, batch, None, 1.0, generator, updated=updated)
+
+    return step
 
 
 def zipf() -> np.ndarray:
@@ -117,9 +135,10 @@ def zipf() -> np.ndarray:
     return frequencies / frequencies.sum()
 
 
-def zipf_batch(size: int, seed: int) -> Batch:
+def zipf_batch(size: int, seed: int, device: str) -> Batch:
+    """On the device: there, the text of a training run is resident."""
     ids = np.random.default_rng(seed).choice(VOCABULARY, (size, TIME + 1), p=zipf())
-    text = torch.from_numpy(ids)
+    text = torch.from_numpy(ids).to(device)
     return Batch(text[:, :-1].contiguous(), text[:, 1:].contiguous(), False, size * TIME)
 
 
@@ -134,7 +153,7 @@ def memory_of_a_step(name: str, options: argparse.Namespace) -> float:
     before = torch.cuda.memory_allocated() if options.device == "cuda" else peak_resident_kibibytes()
     step = training_step(name, options)
     for seed in range(3):
-        step(zipf_batch(options.batch, seed))
+        step(zipf_batch(options.batch, seed, options.device))
     if options.device == "cuda":
         return (torch.cuda.max_memory_allocated() - before) / 2**20
     return (peak_resident_kibibytes() - before) / 1024
@@ -144,6 +163,27 @@ def peak_resident_kibibytes() -> int:
     """Of this process alone: getrusage would begin with the peak of the process that started it."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition("VmHWM:")[2].split()[0])
+
+
+def shares_of_matrix_rate(rows: list[dict[str, object]], hidden: int) -> str:
+    """Arithmetic of each exact step beside a bfloat16 matrix product of 8,192 rows and columns, alone."""
+    size, count = 8_192, 20
+    left, right = torch.randn(2, size, size, device="cuda", dtype=torch.bfloat16)
+    for repeats in (3, count):  # the first to warm up
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(repeats):
+            left @ right
+        torch.cuda.synchronize()
+    rate = 2 * size**3 * count / (time.perf_counter() - start)
+    # Multiplications and additions of a token: forward once, backward twice.
+    operations = 3 * 2 * (hidden * VOCABULARY + LAYERS * 2 * hidden * hidden)
+    lines = [f"\nmatrix product alone: {rate / 1e12:.0f} TFLOP/s"]
+    for row in rows:
+        if str(row["name"]).startswith("exact"):
+            reached = operations * float(str(row["tokens_per_second"]))
+            lines.append(f"{row['name']}: {reached / 1e12:.1f} TFLOP/s, {reached / rate:.1%} of it")
+    return "\n".join(lines)
 
 
 def table(rows: list[dict[str, object]]) -> str:

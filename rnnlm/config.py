@@ -94,7 +94,7 @@ class ModelConfig(Section):
 class TrainingConfig(Section):
     loss: Literal["exact", "sampled"] = "exact"  # sampled: faster with a large vocabulary; scores stay exact
     sampled_classes: PositiveInt = 1_024  # of the vocabulary, in each step's sample
-    precision: Literal["float32", "bfloat16"] = "float32"  # of the exact loss's products
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the exact loss's products; a GPU's others: TF32
     epochs: PositiveInt = 1
     maximum_tokens: PositiveInt | None = None  # stop after so many predicted tokens; None: all epochs
     batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream) a step, over all processes
@@ -131,6 +131,8 @@ class TrainingConfig(Section):
     seed: NonNegativeInt = 0
     deterministic: bool = False  # refuse algorithms whose results vary from call to call
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    resident_tokens: NonNegativeInt = 2_000_000_000  # a GPU holds a training split up to so many. Changes no result
+    cuda_graphs: bool = False  # a GPU replays recorded steps: for small models; one process
 
     @model_validator(mode="after")
     def rows_are_shared_evenly(self) -> "TrainingConfig":

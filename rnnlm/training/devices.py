@@ -1,6 +1,9 @@
 """Where training runs."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,11 +45,18 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.to(device, non_blocking=True)
 
 
-def set_precision(precision: str) -> None:
-    """How a GPU multiplies float32: in full, or with bfloat16 as TF32, whose range is float32's.
+@contextmanager
+def float32_products(precision: str) -> Iterator[None]:
+    """How a GPU multiplies float32 inside: in full, or with precision bfloat16 as TF32, whose range is float32's.
 
     torch's cuDNN recurrence takes no bfloat16. TF32 has three bits more than that, and runs on the same units.
     """
-    fp32_precision = "tf32" if precision == "bfloat16" else "ieee"
-    torch.backends.cudnn.rnn.fp32_precision = fp32_precision  # type: ignore[attr-defined]
-    torch.backends.cuda.matmul.fp32_precision = fp32_precision
+    backends: tuple[Any, ...] = (torch.backends.cudnn.rnn, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
+    before = [backend.fp32_precision for backend in backends]
+    for backend in backends:
+        backend.fp32_precision = "tf32" if precision == "bfloat16" else "ieee"
+    try:
+        yield
+    finally:
+        for backend, was in zip(backends, before, strict=True):
+            backend.fp32_precision = was

@@ -20,7 +20,7 @@ from rnnlm.training.resuming.divergence import DivergedError, Watch, all_finite,
 from rnnlm.training.resuming.interruption import Interruption
 from rnnlm.training.resuming.state import TrainingState
 from rnnlm.training.seeding import random_states_kept, step_generator
-from rnnlm.training.stepping import Step, take_step
+from rnnlm.training.stepping import Step, Update, take_step, update
 
 logger = logging.getLogger(__name__)
 MEASUREMENTS = 200  # a run at most: each waits for the device
@@ -70,6 +70,7 @@ class Training:
         report: Callable[[Event], None],
         checkpoints: Checkpoints | None = None,
         interruption: Interruption | None = None,
+        updated: Update = update,
     ) -> None:
         self.state = state
         self.feed = feed
@@ -79,6 +80,7 @@ class Training:
         self.report = report
         self.checkpoints = checkpoints
         self.interruption = interruption or Interruption()
+        self.updated = updated
         self.watch = Watch(plan.loss_limit)
         self.interval_start, self.interval_tokens = time.perf_counter(), 0
 
@@ -138,6 +140,7 @@ class Training:
             generator,
             plan.accumulation,
             state.world,
+            self.updated,
         )
         self.watch.note(state.step, taken.loss, taken.norm)
         if measured:

@@ -11,12 +11,12 @@ from filelock import FileLock
 
 from rnnlm.errors import ConfigError
 from rnnlm.home import write_json
+from rnnlm.training.assembly import train_here
 from rnnlm.training.devices import device_of_process
 from rnnlm.training.processes.jobs import RESULT, Job
 from rnnlm.training.processes.worker_process import worker_process
 from rnnlm.training.processes.world import joined_world
 from rnnlm.training.resuming.interruption import noticing_signals
-from rnnlm.training.running import train_here
 
 
 def main(path: Path) -> None:

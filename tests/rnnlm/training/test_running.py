@@ -13,8 +13,9 @@ from rnnlm.evaluation.baselines import baselines
 from rnnlm.home import Home, is_complete
 from rnnlm.models.building import load_model
 from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.training.assembly import evaluation_steps
 from rnnlm.training.devices import choose_device
-from rnnlm.training.running import evaluation_steps, run_training
+from rnnlm.training.running import run_training
 from rnnlm.training.seeding import seed_everything
 
 

@@ -1,0 +1,28 @@
+"""Where training runs, and how a GPU multiplies there."""
+
+import pytest
+import torch
+
+from rnnlm.errors import DeviceError
+from rnnlm.training.devices import choose_device, float32_products, sent
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("float32", "ieee"), ("bfloat16", "tf32")])
+def test_float32_products_are_as_precise_as_configured_and_only_while_training(precision: str, expected: str) -> None:
+    backends = (torch.backends.cudnn.rnn, torch.backends.cuda.matmul)
+    before = [backend.fp32_precision for backend in backends]
+    with pytest.raises(KeyboardInterrupt), float32_products(precision):
+        assert [backend.fp32_precision for backend in backends] == [expected, expected]
+        raise KeyboardInterrupt
+    assert [backend.fp32_precision for backend in backends] == before
+
+
+def test_what_is_on_the_device_already_is_sent_as_it_is() -> None:
+    tensor = torch.arange(3)
+    assert sent(tensor, torch.device("cpu")) is tensor
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
+def test_a_device_that_is_absent_is_named() -> None:
+    with pytest.raises(DeviceError, match="cuda is not on this machine"):
+        choose_device("cuda")

@@ -1,0 +1,93 @@
+"""What a GPU does, beside the CPU. Skipped where there is none."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.models.building import build_model
+from rnnlm.models.dropout import Dropout
+from rnnlm.sequences.batching import Batch
+from rnnlm.sequences.cutting import rows_of
+from rnnlm.sequences.feeding import TrainingBatches
+from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
+from rnnlm.training.devices import float32_products
+from rnnlm.training.losses.chunked import ChunkedCrossEntropy
+from rnnlm.training.losses.definition import Loss
+from rnnlm.training.losses.sampled import SampledCrossEntropy
+from rnnlm.training.optimization import make_optimizer
+from rnnlm.training.recording import Recorder
+from rnnlm.training.seeding import step_generator
+from rnnlm.training.stepping import Step, Update, take_step, update
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+VOCABULARY, STEPS = 300, 12
+LOSSES: dict[str, Loss] = {
+    "exact": ChunkedCrossEntropy(),
+    "sampled": SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(VOCABULARY - 3)], 64),
+}
+ALL_KINDS = Dropout(words=0.1, inputs=0.2, layers=0.2, outputs=0.2, recurrent=0.3)
+
+
+def batches(device: torch.device | None) -> list[Batch]:
+    generator = np.random.default_rng(0)
+    rows = rows_of([generator.integers(3, VOCABULARY, 3 + index % 5).tolist() for index in range(16 * STEPS)])
+    return list(TrainingBatches(rows, "sentence", 16, 35, seed=0, device=device))
+
+
+def train(
+    device: str, loss: Loss, dropout: Dropout = NO_DROPOUT, updated: Update = update, forbid_waiting: bool = False
+) -> tuple[list[Step], list[torch.Tensor]]:
+    resident = torch.device(device) if device == "cuda" else None
+    model = build_model(ModelConfig(hidden_size=32, layers=2, head_bias="zero"), VOCABULARY, 0).language_model
+    model.to(device)
+    optimizer = make_optimizer(model, TrainingConfig())
+    batch_loss = BatchLoss(model, loss, dropout)
+    taken = []
+    with float32_products("float32"):
+        for number, batch in enumerate(batches(resident)):
+            optimizer.param_groups[0]["lr"] = 0.001 * (1 + number)
+            torch.cuda.set_sync_debug_mode("error" if forbid_waiting and number > 2 else "default")
+            try:
+                step = take_step(batch_loss, optimizer, batch, None, 1.0, step_generator(0, number), updated=updated)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+            taken.append(step)
+    return taken, [parameter.detach().cpu() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+@pytest.mark.parametrize("dropout", [NO_DROPOUT, ALL_KINDS], ids=["plain", "dropout"])
+def test_a_gpu_trains_as_the_cpu_does(name: str, dropout: Dropout) -> None:
+    expected, weights = train("cpu", LOSSES[name], dropout)
+    got, gpu_weights = train("cuda", LOSSES[name], dropout)
+    for one, other in zip(expected, got, strict=True):
+        torch.testing.assert_close(other.loss.cpu(), one.loss, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(other.norm.cpu(), one.norm, rtol=1e-2, atol=1e-4)
+    torch.testing.assert_close(gpu_weights, weights, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+def test_no_step_waits_for_the_gpu(name: str) -> None:
+    train("cuda", LOSSES[name], ALL_KINDS, forbid_waiting=True)
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+@pytest.mark.parametrize("dropout", [NO_DROPOUT, ALL_KINDS], ids=["plain", "dropout"])
+def test_recorded_steps_are_the_steps(name: str, dropout: Dropout) -> None:
+    recorder = Recorder()
+    expected, weights = train("cuda", LOSSES[name], dropout)
+    got, recorded_weights = train("cuda", LOSSES[name], dropout, recorder)
+    assert any(recorder.recordings.values())
+    for one, other in zip(expected, got, strict=True):
+        for field in dataclasses.fields(Step):
+            torch.testing.assert_close(getattr(other, field.name), getattr(one, field.name), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(recorded_weights, weights, rtol=1e-3, atol=1e-4)
+
+
+def test_batches_on_the_gpu_are_the_batches_that_are_read() -> None:
+    for one, other in zip(batches(None), batches(torch.device("cuda")), strict=True):
+        assert other.input_ids.is_cuda and torch.equal(other.input_ids.cpu(), one.input_ids)
+        assert torch.equal(other.target_ids.cpu(), one.target_ids)

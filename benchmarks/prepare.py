@@ -8,10 +8,8 @@ TEXT is a plain text file; larger corpora are copies of it end to end. Sizes are
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -20,6 +18,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
+
+from process_memory import measured
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.sources import obtain_corpus
@@ -246,62 +246,14 @@ def memory(options: argparse.Namespace, scratch: Path) -> None:
         corpus_of(home, text)
         peaks, seconds = {}, {}
         for action in ("tokenizer", "prepare", "read", "prepare-stream", "read-stream"):
-            peaks[action], seconds[action], output = measured(home, action, text)
+            command = [sys.executable, str(Path(__file__).resolve()), str(text), "--worker", str(home.root), action]
+            peaks[action], seconds[action], output = measured(command)
         row(
             f"{int(output) / 1e6:.0f}",
             *(f"{peaks[action]:.0f}" for action in ("tokenizer", "prepare", "read", "read-stream")),
             f"{int(output) / seconds['prepare']:,.0f}",
         )
         shutil.rmtree(home.root)
-
-
-def measured(home: Home, action: str, text: Path) -> tuple[float, float, str]:
-    """(peak MiB over the process tree, seconds, what it printed) of a fresh process."""
-    command = [sys.executable, str(Path(__file__).resolve()), str(text), "--worker", str(home.root), action]
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    peak = 0.0
-    finished = threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not finished.wait(0.05):
-            peak = max(peak, sum(map(proportional_set_size, tree(process.pid))))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    output, _ = process.communicate()
-    finished.set()
-    watcher.join()
-    if process.returncode:
-        sys.exit(f"{action} failed")
-    return peak, time.perf_counter() - start, output.strip()
-
-
-def tree(root: int) -> list[int]:
-    """A process and all below it."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-    found = [root]
-    for pid in found:
-        found += [child for child, parent in parents.items() if parent == pid]
-    return found
-
-
-def proportional_set_size(pid: int) -> float:
-    """MiB; pages shared by n processes count for 1/n in each."""
-    try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
-    except OSError:
-        pass
-    return 0.0
 
 
 def worker(home: Home, action: str, text: Path) -> None:

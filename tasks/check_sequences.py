@@ -4,6 +4,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import SequencesConfig
+from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.checks import check_dataset
 from rnnlm.sequences.describing import check_leakage
@@ -12,5 +13,6 @@ from rnnlm.sequences.describing import check_leakage
 @task(task_run_name="check-{dataset.dataset_id}", cache_policy=NO_CACHE)
 def check_sequences(dataset: DatasetRecord, config: SequencesConfig) -> list[str]:
     """Names of the checks passed; DatasetError where one returned a row or too much has leaked."""
-    leaked_share = check_leakage(dataset, config.maximum_leakage)
-    return [*check_dataset(dataset), f"leakage at most {leaked_share:.1%}"]
+    passed = check_dataset(dataset)
+    leaked_share = check_leakage(find_home(), dataset, config.maximum_leakage)
+    return [*passed, f"leakage at most {leaked_share:.1%}"]

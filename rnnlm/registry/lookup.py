@@ -65,17 +65,22 @@ def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:
 def model_folder(home: Home, reference: str) -> Path:
     """The folder with configuration, safetensors and tokenizer that a reference names.
 
-    A run's folder, its model folder, a run id, models:/NAME@ALIAS, models:/NAME/VERSION; else ModelError.
+    A run's folder, its model folder, a run id or its beginning, models:/NAME@ALIAS, models:/NAME/VERSION; else
+    ModelError.
     """
     if reference.startswith("models:"):
         return registered_folder(home, reference)
     named = Path(reference).expanduser()
     places = [named / "model", named]
-    if re.fullmatch(r"[0-9a-f]{16}", reference):
-        places.append(home.runs / reference / "model")
     for place in places:
         if is_model(place):
             return place
+    runs = sorted(home.runs.glob(f"{reference}*/model")) if re.fullmatch(r"[0-9a-f]{1,16}", reference) else []
+    if len(found := [run for run in runs if is_model(run)]) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(run.parent.name for run in found[:NAMES_SHOWN])
+        raise ModelError(f"{reference}: {len(found)} runs begin so: {names}")
     if named.exists():
         raise ModelError(
             f"{reference}: exists, but holds no model (config.json, model.safetensors).\n"

@@ -77,14 +77,13 @@ def rows(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str,
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
 
 
-def check_leakage(dataset: DatasetRecord, maximum_share: float) -> float:
+def check_leakage(home: Home, dataset: DatasetRecord, maximum_share: float) -> float:
     """The largest share of a held-out split that the training split holds too.
 
     DatasetError above the maximum; a warning above WORTH_A_WARNING, because a perplexity measured on text that
     was learnt by heart means little.
     """
-    with connect(dataset) as connection:
-        leaks = rows(connection, "descriptions/leaks", {})
+    leaks = describe_dataset(home, dataset)[0].leaks
     for leak in leaks:
         if leak["leaked_share"] > maximum_share:
             raise DatasetError(

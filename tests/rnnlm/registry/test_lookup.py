@@ -51,8 +51,15 @@ def test_a_registered_version_is_found_by_alias_and_by_number(registered_home: H
 
 
 def test_a_run_is_found_by_folder_model_folder_and_id(toy_run: RunRecord, home: Home) -> None:
-    for reference in (str(toy_run.folder), str(toy_run.model_folder), toy_run.run_id):
+    for reference in (str(toy_run.folder), str(toy_run.model_folder), toy_run.run_id, toy_run.run_id[:5]):
         assert model_folder(home, reference) == toy_run.model_folder
+
+
+def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Home) -> None:
+    other = toy_run.run_id[:15] + ("0" if toy_run.run_id[15] != "0" else "1")
+    shutil.copytree(toy_run.folder, home.runs / other)
+    with pytest.raises(ModelError, match=f"2 runs begin so: .*{toy_run.run_id}"):
+        model_folder(home, toy_run.run_id[:15])
 
 
 @pytest.mark.parametrize(

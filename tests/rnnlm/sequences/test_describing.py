@@ -90,10 +90,10 @@ def test_a_stream_leaks_by_the_document(home: Home, tmp_path: Path) -> None:
     assert [row["leaked_units"] for row in describe(home, dataset).leaks] == [0, 0]
 
 
-def test_more_leakage_than_configured_is_an_error(described: DatasetRecord) -> None:
-    assert check_leakage(described, 0.5) == pytest.approx(3 / 7)
+def test_more_leakage_than_configured_is_an_error(home: Home, described: DatasetRecord) -> None:
+    assert check_leakage(home, described, 0.5) == pytest.approx(3 / 7)
     with pytest.raises(DatasetError, match=r"42\.9% of the valid split.*\n.*maximum_leakage"):
-        check_leakage(described, 0.4)
+        check_leakage(home, described, 0.4)
 
 
 def test_pictures_and_reports_say_what_was_measured(home: Home, described: DatasetRecord) -> None:

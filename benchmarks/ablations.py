@@ -1,0 +1,111 @@
+"""What each ingredient of a preset gives: the preset with one thing changed, beside the preset itself.
+
+    python benchmarks/ablations.py CORPUS --home FOLDER [--preset ptb] [--epochs 8] [--only NAME …] [--set S.F=V …]
+
+Real training runs, without Prefect and MLflow, each with the preset's schedule stretched over `epochs`. All are kept
+in the home: a run that is there already is read, one that was interrupted goes on, so the table may take several
+evenings. Perplexities are those of the full softmax on whole splits.
+"""
+
+import argparse
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
+
+from rnnlm.config import PipelineConfig
+from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.evaluation.scoring import evaluate_run
+from rnnlm.home import Home
+from rnnlm.presets import build_config
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.storing import store_sequences
+from rnnlm.tokenizers.training import train_tokenizer
+from rnnlm.training.history import HISTORY, read_lines
+from rnnlm.training.running import run_training
+
+# What is changed in the preset. A preset that lacks an ingredient has no row for it.
+ABLATIONS: dict[str, list[str]] = {
+    "the preset": [],
+    "no tying": ["model.tie_embeddings=false"],
+    "no locked dropout": [f"training.dropout_{where}=0" for where in ("inputs", "layers", "outputs")],
+    "no word dropout": ["training.dropout_words=0"],
+    "no recurrent-weight dropout": ["training.dropout_recurrent=0"],
+    "no dropout at all": [
+        f"training.dropout_{where}=0" for where in ("inputs", "layers", "outputs", "words", "recurrent")
+    ],
+    "xavier initialisation": ["model.recurrent_initialization=xavier"],
+    "identity initialisation": ["model.recurrent_initialization=identity"],
+    "orthogonal initialisation": ["model.recurrent_initialization=orthogonal"],
+    "constant rate": ["training.schedule=constant"],
+    "linear schedule": ["training.schedule=linear"],
+    "cosine schedule": ["training.schedule=cosine"],
+    "no averaging": ["training.averaging=none"],
+    "sentence mode": ["sequences.mode=sentence"],
+    "window of 20": ["training.window_length=20"],
+    "window of 70": ["training.window_length=70"],
+    "batch of 10": ["training.batch_size=10"],
+    "batch of 40": ["training.batch_size=40"],
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus")
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--preset", default="ptb")
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--only", nargs="+", choices=list(ABLATIONS), default=list(ABLATIONS))
+    parser.add_argument("--set", nargs="+", default=[], metavar="SECTION.FIELD=VALUE", help="in every row")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("rnnlm").setLevel(logging.INFO)
+
+    shared = [f"training.epochs={options.epochs}", *options.set]
+    preset = build_config(options.preset, shared, options.corpus)
+    print("| changed | valid | test | valid, × the preset | minutes |\n|---|---|---|---|---|", flush=True)
+    first = None
+    for name in options.only:
+        config = build_config(options.preset, [*shared, *ABLATIONS[name]], options.corpus)
+        if config == preset and ABLATIONS[name]:
+            continue  # the preset has it so
+        valid, test, minutes = measure(Home(options.home), config)
+        first = first or valid
+        print(f"| {name} | {valid:.2f} | {test:.2f} | {valid / first:.3f} | {minutes:.1f} |", flush=True)
+
+
+def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
+    """Validation and test perplexity of a run, and the minutes between its first and its last measurement."""
+    dataset = prepared(home, config)
+    run = run_training(home, config, dataset, untracked)
+    times = [line["time"] for line, _ in read_lines(run.folder / HISTORY)]
+    scores = evaluate_run(home, dataset, run, config.evaluation).scores
+    return scores["valid"].perplexity, scores["test"].perplexity, (max(times) - min(times)) / 60
+
+
+def prepared(home: Home, config: PipelineConfig) -> DatasetRecord:
+    corpus = obtain_corpus(home, config.corpus)
+    tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
+    return store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
+
+
+class Untracked:
+    """A Tracker that sends nothing anywhere."""
+
+    mlflow_run_id = None
+
+    def __call__(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@contextlib.contextmanager
+def untracked(run_id: str) -> Iterator[Untracked]:
+    yield Untracked()
+
+
+if __name__ == "__main__":
+    main()

@@ -69,7 +69,7 @@ def train(options: argparse.Namespace, home: Home, say: Say) -> None:
 def join(options: argparse.Namespace, home: Home, say: Say) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("rnnlm").setLevel(logging.INFO)
-    from rnnlm.training import joining
+    from rnnlm.training.processes import joining
 
     run_id = joining.join(home, options.rendezvous)
     say(f"run        {home.runs / run_id}", {"run_id": run_id})

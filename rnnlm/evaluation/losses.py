@@ -45,9 +45,7 @@ def joined_losses(parts: list[TokenLosses]) -> TokenLosses:
     return TokenLosses(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(parts[0])))
 
 
-def token_losses(
-    model: ElmanLanguageModel, source: Source, mode: Mode, batch_size: int = 64
-) -> Iterator[TokenLosses]:
+def token_losses(model: ElmanLanguageModel, source: Source, mode: Mode, batch_size: int = 64) -> Iterator[TokenLosses]:
     """Every predicted token of a split once, in chunks of about CHUNK_TOKENS: memory does not grow with the split.
 
     From the very batches that scoring.nll_of_batches adds up, so that the sums agree. As there, batch_size and

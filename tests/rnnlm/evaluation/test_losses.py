@@ -40,9 +40,7 @@ def everything(model: ElmanLanguageModel, source: TokenRows, mode: Literal["sent
 
 
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
-def test_tokens_come_in_the_order_of_the_text(
-    model: ElmanLanguageModel, mode: Literal["sentence", "stream"]
-) -> None:
+def test_tokens_come_in_the_order_of_the_text(model: ElmanLanguageModel, mode: Literal["sentence", "stream"]) -> None:
     losses = everything(model, source_of(mode), mode)
     text = [token for line in LINES for token in [*line, 3]]
     assert losses.token_ids.tolist() == text

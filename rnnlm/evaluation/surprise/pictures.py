@@ -7,6 +7,7 @@ from rnnlm.evaluation.surprise.tables import SurpriseTables
 
 Rows = list[dict[str, Any]]
 INK, SPREAD, LINE, SHARE = "#333333", "#9db7d5", "#2c5f8a", "#c0392b"
+TOKENS_DRAWN = 30  # of a bucket of positions
 BY_POSITION, BY_FREQUENCY = "loss_by_position.png", "loss_by_frequency.png"
 
 
@@ -18,7 +19,11 @@ def draw_surprise(tables: SurpriseTables, folder: Path) -> None:
 
 
 def draw_positions(rows: Rows, mean: float, picture: Path) -> None:
-    """Each bucket as a step as wide as its positions, ± two standard errors around it."""
+    """Each bucket as a step as wide as its positions, ± two standard errors around it.
+
+    The thin ones at the end, of very long sentences, are left out: their noise would fill the picture.
+    """
+    rows = [row for row in rows if row["tokens"] >= TOKENS_DRAWN] or rows
     figure, axes = new_figure("Loss by position in the sentence")
     edges = [1 + row["first_position"] for row in rows] + [2 + rows[-1]["last_position"]]
     losses = [row["nll_nats_per_token"] for row in rows]
@@ -61,6 +66,7 @@ def draw_frequencies(rows: Rows, mean: float, picture: Path) -> None:
             textcoords="offset points",
             color=INK,
             fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
         )
     draw_mean(loss, mean)
     loss.set_ylim(bottom=0, top=1.12 * max(high + error for high, error in zip(losses, errors, strict=True)))

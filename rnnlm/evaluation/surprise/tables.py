@@ -31,7 +31,12 @@ def measure_surprise(folder: Path) -> SurpriseTables:
     """All tables over the losses in `folder`."""
     of_tokens = {"tokens": str(folder / TOKENS)}
     worst = {"sequences": str(folder / SEQUENCES), "count": SENTENCES_SHOWN, "minimum_tokens": MINIMUM_TOKENS}
-    settings: dict[str, Any] = {"memory_limit": MEMORY_LIMIT, "temp_directory": str(folder / ".spilled")}
+    # One thread: sums in one order, so that the figures of the same files are the same to the last bit.
+    settings: dict[str, Any] = {
+        "memory_limit": MEMORY_LIMIT,
+        "temp_directory": str(folder / ".spilled"),
+        "threads": 1,
+    }
     with duckdb.connect(config=settings) as connection:
         whole = rows(connection, "surprise/measure_split", of_tokens)[0]
         return SurpriseTables(

@@ -199,8 +199,8 @@ class NgramConfig(Section):
 class DynamicConfig(Section):
     """Learning from the text that is being scored, by `rnnlm evaluate --dynamic`; no stage of the pipeline."""
 
-    rate: NonNegativeFloat = 0.1  # of a gradient step on the mean loss of a segment; 0: learn nothing
-    decay: Annotated[float, Field(ge=0.0, le=1.0)] = 0.001  # share of the way back to the trained weights, a step
+    rate: NonNegativeFloat = 0.03  # of a gradient step on the mean loss of a segment; 0: learn nothing
+    decay: Annotated[float, Field(ge=0.0, le=1.0)] = 0.01  # share of the way back to the trained weights, a step
     segment_length: PositiveInt = 20  # tokens scored together, then learnt from
 
 
@@ -209,7 +209,7 @@ class CacheConfig(Section):
 
     size: PositiveInt = 500  # tokens before the one predicted that it remembers
     theta: NonNegativeFloat = 0.3  # how much more a similar state counts; 0: all the same
-    share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.1  # of the mixture; the rest is the model's
+    share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.15  # of the mixture; the rest is the model's
 
 
 class TrackingConfig(Section):

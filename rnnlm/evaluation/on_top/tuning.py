@@ -16,8 +16,8 @@ from rnnlm.sequences.batching import Mode, Source
 
 logger = logging.getLogger(__name__)
 TUNING_TOKENS = 20_000
-RATES = (0.03, 0.1, 0.3, 1.0)
-DECAYS = (0.0, 0.001, 0.01)
+RATES = (0.01, 0.03, 0.1)
+DECAYS = (0.001, 0.01, 0.03)
 THETAS = (0.1, 0.3, 1.0)
 
 

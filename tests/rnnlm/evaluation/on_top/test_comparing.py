@@ -43,7 +43,7 @@ def test_everything_at_once_is_a_row_each(
     assert static.perplexity == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-9)
     shown = comparison_rows(comparison)
     assert [row["model"] for row in shown] == names
-    assert (shown[0]["change"], shown[2]["settings"]) == ("", "size=50 theta=0.3 share=0.1")
+    assert (shown[0]["change"], shown[2]["settings"]) == ("", "size=50 theta=0.3 share=0.15")
 
 
 def test_nothing_learnt_and_nothing_remembered_is_the_static_perplexity(

@@ -202,6 +202,7 @@ class DynamicConfig(Section):
     rate: NonNegativeFloat = 0.03  # of a gradient step on the mean loss of a segment; 0: learn nothing
     decay: Annotated[float, Field(ge=0.0, le=1.0)] = 0.01  # share of the way back to the trained weights, a step
     segment_length: PositiveInt = 20  # tokens scored together, then learnt from
+    scaled: bool = False  # each weight's rate and decay by its gradients on the training text; else the same for all
 
 
 class CacheConfig(Section):

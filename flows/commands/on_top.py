@@ -32,6 +32,7 @@ SETTINGS: dict[str, tuple[type[Section], dict[str, tuple[str, type, str]]]] = { 
 
 def add_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--dynamic", action="store_true", help="go on learning from what was scored; text in its order")
+    sub.add_argument("--dynamic-scaled", action="store_true", help="each weight at a rate of its own")
     sub.add_argument("--cache", action="store_true", help="mix in what followed similar states before")
     sub.add_argument("--interpolate", choices=("kneser-ney",), help="mix in a 5-gram model of the training split")
     sub.add_argument("--tune", action="store_true", help="choose rate, decay, theta, share on the validation split")
@@ -45,6 +46,8 @@ def add_options(sub: argparse.ArgumentParser) -> None:
 def wanted_by(options: argparse.Namespace) -> "OnTop | None":
     """What the options ask for; None: the plain perplexity alone. ConfigError where they do not belong together."""
     dynamic, cache = (settings_of(options, name) for name in SETTINGS)
+    if options.dynamic_scaled and not options.dynamic:
+        raise ConfigError("--dynamic-scaled: it is a setting of --dynamic; give that, too")
     if options.tune and not (options.dynamic or options.cache):
         raise ConfigError(
             "--tune: nothing to tune; give --dynamic or --cache, too (--interpolate always fits its share)"
@@ -64,4 +67,6 @@ def settings_of(options: argparse.Namespace, name: str) -> Any:
     if given and not getattr(options, name):
         option = fields[next(iter(given))][0].replace("_", "-")
         raise ConfigError(f"--{option}: it is a setting of --{name}; give that, too")
-    return validate_section(name, config, given) if getattr(options, name) else None
+    if not getattr(options, name):
+        return None
+    return validate_section(name, config, given | ({"scaled": options.dynamic_scaled} if name == "dynamic" else {}))

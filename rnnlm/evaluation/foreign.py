@@ -45,13 +45,13 @@ def compare_on_corpus(
 ) -> Comparison:
     """The same split's plain perplexity beside those with something on top.
 
-    ConfigError where that wants a validation split, and it is not the test split that is scored.
+    ConfigError where that wants the other splits, too, and it is not the test split that is scored.
     """
-    opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_validation)
-    if wanted.needs_validation and opened.split != "test":
+    opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
+    if wanted.needs_other_splits and opened.split != "test":
         raise ConfigError(
-            f"{config.source}: --tune and --interpolate fit on the validation split and report on the test split,\n"
-            f"but {opened.reported_as} is to be scored; give --split test, or neither of them"
+            f"{config.source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid splits and\n"
+            f"report on the test split, but {opened.reported_as} is to be scored; give --split test, or none of them"
         )
     comparison = compare(home, opened.model.language_model, opened.dataset, opened.split, wanted)
     return comparison.model_copy(update={"split": opened.reported_as})

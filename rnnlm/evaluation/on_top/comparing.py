@@ -9,6 +9,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.evaluation.losses import joined_losses, token_losses
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.scoring import log_probabilities
+from rnnlm.evaluation.on_top.dynamic import measure_restlessness
 from rnnlm.evaluation.on_top.mixing import best_share, mean_nll, mixed
 from rnnlm.evaluation.on_top.tuning import columns, tuned_cache, tuned_dynamic
 from rnnlm.evaluation.on_top.walking import walk
@@ -28,8 +29,10 @@ class OnTop:
     tune: bool = False  # choose rate and decay, theta and share on the validation split
 
     @property
-    def needs_validation(self) -> bool:
-        return self.tune or self.kneser_ney is not None
+    def needs_other_splits(self) -> bool:
+        """Something is fitted on the validation split, counted or measured on the training split."""
+        scaled = self.dynamic is not None and self.dynamic.scaled
+        return self.tune or scaled or self.kneser_ney is not None
 
 
 class Variant(Record):
@@ -62,14 +65,17 @@ def adapted(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wan
     """The rows "dynamic", "cache" and "dynamic + cache", as far as they are wanted."""
     dynamic, cache = wanted.dynamic, wanted.cache
     valid, text = StoredSplit(dataset, "valid"), StoredSplit(dataset, split)
+    restlessness = None
+    if dynamic and dynamic.scaled:
+        restlessness = measure_restlessness(model, StoredSplit(dataset, "train"), dataset.mode, dynamic)
     if wanted.tune and dynamic:
-        dynamic = tuned_dynamic(model, valid, dataset.mode, dynamic)
+        dynamic = tuned_dynamic(model, valid, dataset.mode, dynamic, restlessness)
     if wanted.tune and cache:
         cache = tuned_cache(model, valid, dataset.mode, cache)
     rows = []
     if dynamic:
         # One walk for two rows: the cache changes nothing of what the network says.
-        walked = walk(model, text, dataset.mode, dynamic, cache)
+        walked = walk(model, text, dataset.mode, dynamic, cache, restlessness)
         refuse_divergence(walked.model, dynamic)
         rows.append(variant("dynamic", walked.model, settings_of(dynamic)))
     if cache:

@@ -9,6 +9,7 @@ import logging
 import numpy as np
 
 from rnnlm.config import CacheConfig, DynamicConfig
+from rnnlm.evaluation.on_top.dynamic import Restlessness
 from rnnlm.evaluation.on_top.mixing import best_share, mean_nll, mixed
 from rnnlm.evaluation.on_top.walking import Walk, walk
 from rnnlm.models.elman import ElmanLanguageModel
@@ -16,16 +17,23 @@ from rnnlm.sequences.batching import Mode, Source
 
 logger = logging.getLogger(__name__)
 TUNING_TOKENS = 20_000
-RATES = (0.01, 0.03, 0.1)
+RATES = (0.01, 0.03, 0.1, 0.3)
 DECAYS = (0.001, 0.01, 0.03)
 THETAS = (0.1, 0.3, 1.0)
 
 
-def tuned_dynamic(model: ElmanLanguageModel, valid: Source, mode: Mode, start: DynamicConfig) -> DynamicConfig:
+def tuned_dynamic(
+    model: ElmanLanguageModel,
+    valid: Source,
+    mode: Mode,
+    start: DynamicConfig,
+    restlessness: Restlessness | None = None,
+) -> DynamicConfig:
     """`start` with the rate and the decay that score the validation text best; its segment length stays."""
 
     def loss(config: DynamicConfig) -> float:
-        nats = mean_nll(walk(model, valid, mode, config, maximum_tokens=TUNING_TOKENS).model)
+        walked = walk(model, valid, mode, config, restlessness=restlessness, maximum_tokens=TUNING_TOKENS)
+        nats = mean_nll(walked.model)
         logger.info("dynamic evaluation: rate %g, decay %g: %.4f nats per token", config.rate, config.decay, nats)
         return nats if np.isfinite(nats) else np.inf
 

@@ -1,44 +1,19 @@
 """A split read in the order of the text, a segment at a time: scored, then learnt from, then remembered."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch.nn import functional
 
 from rnnlm.config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.on_top.cache import NeuralCache
-from rnnlm.evaluation.on_top.dynamic import DynamicModel
+from rnnlm.evaluation.on_top.dynamic import DynamicModel, Restlessness
+from rnnlm.evaluation.on_top.segments import segments
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batching import Mode, Source, chunk_rows
+from rnnlm.sequences.batching import Mode, Source
 
 SEGMENT = 128  # tokens at once where nothing is learnt: changes no result but by rounding
-
-
-@dataclass(frozen=True)
-class Segment:
-    """input_ids, target_ids: (1, t) int64; carries_state: it goes on from the segment before."""
-
-    input_ids: Tensor
-    target_ids: Tensor
-    carries_state: bool
-
-
-def segments(source: Source, mode: Mode, length: int) -> Iterator[Segment]:
-    """Every predicted token once, in the order of the text; a stored row is cut, no segment reaches into the next.
-
-    A sentence's row begins with a state of zeros, as in training; a stream's goes on from the row before.
-    """
-    begun = False
-    for first in range(0, len(source), size := chunk_rows(source)):
-        rows = source.read(first, min(first + size, len(source)))
-        for row in range(len(rows)):
-            ids = torch.from_numpy(rows.read(row, row + 1).token_ids.astype(np.int64))[None]
-            for start in range(0, ids.shape[1] - 1, length):
-                piece = ids[:, start : start + length + 1]
-                yield Segment(piece[:, :-1], piece[:, 1:], start > 0 or (mode == "stream" and begun))
-                begun = True
 
 
 @dataclass(frozen=True)
@@ -55,13 +30,14 @@ def walk(
     mode: Mode,
     dynamic: DynamicConfig | None = None,
     cache: CacheConfig | None = None,
+    restlessness: Restlessness | None = None,  # for `dynamic`: each weight's own rate and decay
     maximum_tokens: int | None = None,
 ) -> Walk:
     """Score a split on the CPU, strictly in order: no score depends on a later token. The model is left as it is.
 
     Mixing the two columns is the caller's affair: shares can then be tried without walking again.
     """
-    learner = DynamicModel(model, dynamic) if dynamic is not None and dynamic.rate > 0 else None
+    learner = DynamicModel(model, dynamic, restlessness) if dynamic is not None and dynamic.rate > 0 else None
     network = learner.network if learner else model
     memory = NeuralCache(cache.size, cache.theta, network.stack.hidden_size) if cache else None
     by_model: list[np.ndarray] = []
@@ -72,7 +48,7 @@ def walk(
         with torch.set_grad_enabled(learner is not None):
             hidden, after = network.hidden(segment.input_ids, before)
             logits = network.logits(hidden[0])
-            log_probabilities = -torch.nn.functional.cross_entropy(logits, segment.target_ids[0], reduction="none")
+            log_probabilities = -functional.cross_entropy(logits, segment.target_ids[0], reduction="none")
         scored = log_probabilities.detach()
         by_model.append(scored.double().numpy())
         if memory is not None:

@@ -34,7 +34,7 @@ def counts_say(home: Home, dataset: DatasetRecord, split: str) -> np.ndarray:
 def test_everything_at_once_is_a_row_each(
     home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord, trained: ElmanLanguageModel
 ) -> None:
-    wanted = OnTop(DynamicConfig(), CacheConfig(size=50), NGRAM)
+    wanted = OnTop(DynamicConfig(scaled=True), CacheConfig(size=50), NGRAM)
     comparison = compare(home, trained, toy_dataset, "test", wanted)
     names = ["static", "dynamic", "cache", "dynamic + cache", "with 3-gram Kneser-Ney"]
     assert [variant.name for variant in comparison.variants] == names

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from rnnlm.config import CacheConfig, DynamicConfig
+from rnnlm.evaluation.on_top.dynamic import DynamicModel, measure_restlessness
 from rnnlm.evaluation.on_top.mixing import mean_nll, mixed
-from rnnlm.evaluation.on_top.walking import segments, walk
+from rnnlm.evaluation.on_top.segments import segments
+from rnnlm.evaluation.on_top.walking import walk
 from rnnlm.evaluation.scoring import nll_per_token
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Mode
@@ -124,6 +126,31 @@ def test_one_step_of_learning_is_the_papers(model: ElmanLanguageModel) -> None:
         logits, _ = model(torch.tensor([[2, 8, 9, 10]]))
     expected = logits[0].log_softmax(-1)[torch.arange(4), torch.tensor([8, 9, 10, 3])]
     assert walked[4:] == pytest.approx(expected.numpy(), rel=1e-5)
+
+
+def test_a_scaled_step_is_the_papers(model: ElmanLanguageModel) -> None:
+    """Each weight's rate is divided by r + 0.1, its decay multiplied by r, at most to 1; r from the training text."""
+    train = text_of([[7, 7, 5], [4, 10]], "sentence")
+    config = DynamicConfig(rate=0.1, decay=0.5, segment_length=4, scaled=True)
+    squares = [torch.zeros_like(weight) for weight in model.parameters()]
+    for inputs, targets in (([2, 7, 7, 5], [7, 7, 5, 3]), ([2, 4, 10], [4, 10, 3])):
+        logits, _ = model(torch.tensor([inputs]))
+        loss = torch.nn.functional.cross_entropy(logits[0], torch.tensor(targets))
+        squares = [s + g**2 for s, g in zip(squares, torch.autograd.grad(loss, list(model.parameters())), strict=True)]
+    roots = [(square / 2).sqrt() for square in squares]
+    mean = torch.cat([root.flatten() for root in roots]).mean()
+    restlessness = measure_restlessness(model, train, "sentence", config)
+    for found, root in zip(restlessness, roots, strict=True):
+        assert torch.allclose(found, root / mean, rtol=1e-5)
+
+    learner = DynamicModel(model, config, restlessness)
+    logits, _ = learner.network(torch.tensor([[2, 8, 9]]))
+    loss = torch.nn.functional.cross_entropy(logits[0], torch.tensor([8, 9, 3]))
+    gradients = torch.autograd.grad(loss, learner.weights, retain_graph=True)
+    learner.learn(loss)
+    for now, trained, gradient, r in zip(learner.weights, model.parameters(), gradients, restlessness, strict=True):
+        step = -0.1 / (r + 0.1) * gradient
+        assert torch.allclose(now, trained + step * (1 - (0.5 * r).clamp(max=1.0)), rtol=1e-5, atol=1e-7)
 
 
 def test_the_model_is_left_as_it_was(model: ElmanLanguageModel) -> None:

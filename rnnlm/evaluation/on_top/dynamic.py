@@ -25,7 +25,7 @@ Restlessness = list[Tensor]  # r, in the shapes of trainable(model); their mean 
 
 
 class DynamicModel:
-    """A copy of a model that learns; the model itself stays as it is. restlessness None: 1 for every weight."""
+    """A copy of a model that learns; the model itself stays as it is. restlessness None: all weights go alike."""
 
     def __init__(self, model: ElmanLanguageModel, config: DynamicConfig, restlessness: Restlessness | None) -> None:
         self.network = copy.deepcopy(model)

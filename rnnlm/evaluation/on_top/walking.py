@@ -52,9 +52,8 @@ def walk(
         scored = log_probabilities.detach()
         by_model.append(scored.double().numpy())
         if memory is not None:
-            by_cache.append(
-                memory.log_probabilities(hidden[0].detach(), segment.target_ids[0], scored).double().numpy()
-            )
+            remembered = memory.log_probabilities(hidden[0].detach(), segment.target_ids[0], scored)
+            by_cache.append(remembered.double().numpy())
         if learner is not None:
             learner.learn(-log_probabilities.mean())
         state = after.detach()

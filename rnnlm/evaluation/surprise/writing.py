@@ -97,7 +97,7 @@ def tokens_table(
     lengths = np.diff(starts, append=len(losses))
     return pa.table(
         {
-            "split": pa.array([split]).take(pa.array(np.zeros(len(losses), np.int32))),
+            "split": pa.repeat(split, len(losses)),
             "sequence_id": losses.sequence_ids,
             "sentence_id": np.repeat(np.arange(first_sentence, first_sentence + len(starts)), lengths),
             "position": np.arange(len(losses)) - np.repeat(starts, lengths),

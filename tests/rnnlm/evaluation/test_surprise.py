@@ -1,6 +1,7 @@
 """RUN/losses: the Parquet files, made once and whatever the chunks; the tables computed by hand."""
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from rnnlm.errors import DatasetError, ModelError
 from rnnlm.evaluation.losses import TokenLosses
 from rnnlm.evaluation.surprise.measuring import surprise_of_model, surprise_of_run
 from rnnlm.evaluation.surprise.tables import measure_surprise
-from rnnlm.evaluation.surprise.writing import SEQUENCES, TOKENS, write_losses
+from rnnlm.evaluation.surprise.writing import SEQUENCES, TOKENS, whole_sentences, write_losses
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.surprise_reports import surprise_report, surprise_text
@@ -65,6 +66,20 @@ def test_how_the_losses_come_in_chunks_changes_no_row(tmp_path: Path, tokenizer:
     whole, pieces = (written(tmp_path / str(size), tokenizer, size) for size in (len(TEXT), chunk))
     for name in (TOKENS, SEQUENCES):
         assert pq.read_table(whole / name).equals(pq.read_table(pieces / name))
+
+
+def test_a_sentence_is_passed_on_as_soon_as_the_next_one_begins() -> None:
+    """So memory does not grow with the split."""
+    losses, read = text_losses(), []
+
+    def one_by_one() -> Iterator[TokenLosses]:
+        for place in range(len(losses)):
+            read.append(place)
+            yield losses.cut(place, place + 1)
+
+    first = next(whole_sentences(one_by_one()))
+    assert first.token_ids.tolist() == [5, 1, 6, 3]
+    assert read == [0, 1, 2, 3, 4]
 
 
 def test_the_tables_are_what_a_hand_computes(tmp_path: Path, tokenizer: TextTokenizer) -> None:

@@ -82,8 +82,8 @@ def adapted(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wan
         alone = columns(walk(model, text, dataset.mode, cache=cache))
         rows.append(variant("cache", mixed(*alone, cache.share), settings_of(cache)))
     if dynamic and cache:
-        together = mixed(*columns(walked), cache.share)
-        rows.append(variant("dynamic + cache", together, settings_of(dynamic) | settings_of(cache)))
+        # With the settings of the two rows before: nothing is tuned for the pair.
+        rows.append(variant("dynamic + cache", mixed(*columns(walked), cache.share), {}))
     return rows
 
 
@@ -99,9 +99,11 @@ def interpolated(
     counted = train_kneser_ney(home, dataset, config)
 
     def counts_say(part: Split) -> np.ndarray:
+        # Row after row, place after place: the order of token_losses, over the same stored rows.
         batches = log_probabilities(counted, dataset, part, config)
         return np.concatenate([batch.column("log_probability").to_numpy() for batch in batches])
 
+    # Arrays of two lengths do not add up: were the tokens others, this would fail.
     share = best_share(static_log_probabilities(model, dataset, "valid"), counts_say("valid"))
     both = mixed(static, counts_say(split), share)
     return variant(f"with {config.order}-gram Kneser-Ney", both, {"share": share})

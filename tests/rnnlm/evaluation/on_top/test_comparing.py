@@ -6,6 +6,7 @@ import pytest
 from rnnlm.config import CacheConfig, CorpusConfig, DynamicConfig, NgramConfig
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.foreign import compare_on_corpus
+from rnnlm.evaluation.losses import joined_losses, token_losses
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.scoring import log_probabilities, score_split
 from rnnlm.evaluation.on_top import tuning
@@ -53,6 +54,27 @@ def test_nothing_learnt_and_nothing_remembered_is_the_static_perplexity(
     static, *others = compare(home, trained, toy_dataset, "test", wanted).variants
     assert len({variant.nll_nats_per_token for variant in others}) == 1  # the same to the last bit
     assert others[0].perplexity == pytest.approx(static.perplexity, rel=1e-6)  # another batch size
+
+
+def test_both_models_are_asked_for_the_same_tokens_in_the_same_order(
+    home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel
+) -> None:
+    """Row and place of each, and a token after the same three has the same probability in the counts."""
+    batches = list(log_probabilities(train_kneser_ney(home, toy_dataset, NGRAM), toy_dataset, "test", NGRAM))
+    rows, places, counts = (
+        np.concatenate([batch.column(name).to_numpy() for batch in batches])
+        for name in ("sequence_id", "position", "log_probability")
+    )
+    losses = joined_losses(list(token_losses(trained, StoredSplit(toy_dataset, "test"), "sentence")))
+    assert np.array_equal(rows, losses.sequence_ids)
+    begins = np.flatnonzero(places == 0)
+    assert np.array_equal(begins, np.flatnonzero(losses.previous_ids == 2))  # <bos>
+    # The trigram's context is two tokens: with the one predicted they decide its probability.
+    trigrams: dict[tuple[int, int, int], float] = {}
+    for place in np.flatnonzero(places >= 1).tolist():
+        key = tuple(int(token) for token in (*losses.previous_ids[place - 1 : place + 1], losses.token_ids[place]))
+        assert len(key) == 3
+        assert trigrams.setdefault(key, counts[place]) == pytest.approx(counts[place], rel=1e-12)
 
 
 def test_shares_0_and_1_of_the_counts_are_each_models_own_perplexity(

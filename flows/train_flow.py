@@ -9,6 +9,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord, TrainedRecord
 from tasks.evaluate_perplexity import evaluate_perplexity
 from tasks.log_results import log_results
+from tasks.measure_surprise import measure_surprise
 from tasks.publish_link import publish_link
 from tasks.publish_markdown import publish_markdown
 from tasks.publish_table import publish_table
@@ -25,6 +26,8 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
 
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force="evaluation" in config.force)
     publish_table("perplexity", reports.score_rows(evaluation), "Perplexity beside the baselines")
+    surprise = measure_surprise(dataset, run, config.evaluation, force="evaluation" in config.force)
+    publish_markdown("surprise", surprise)
 
     samples = sample_flow(config, dataset, run)
     logged = log_results(run, evaluation, samples)

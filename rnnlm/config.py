@@ -196,6 +196,23 @@ class NgramConfig(Section):
     seed: NonNegativeInt = 0
 
 
+class DynamicConfig(Section):
+    """Learning from the text that is being scored, by `rnnlm evaluate --dynamic`; no stage of the pipeline."""
+
+    rate: NonNegativeFloat = 0.03  # of a gradient step on the mean loss of a segment; 0: learn nothing
+    decay: Annotated[float, Field(ge=0.0, le=1.0)] = 0.01  # share of the way back to the trained weights, a step
+    segment_length: PositiveInt = 20  # tokens scored together, then learnt from
+    scaled: bool = False  # each weight's rate and decay by its gradients on the training text; else the same for all
+
+
+class CacheConfig(Section):
+    """The neural cache of `rnnlm evaluate --cache`; no stage of the pipeline."""
+
+    size: PositiveInt = 500  # tokens before the one predicted that it remembers
+    theta: NonNegativeFloat = 0.3  # how much more a similar state counts; 0: all the same
+    share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.15  # of the mixture; the rest is the model's
+
+
 class TrackingConfig(Section):
     experiment: str = Field("rnnlm", min_length=1)
     log_every_seconds: PositiveFloat = 10.0  # between log lines and flushes of metrics

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+LOSSES = "losses"  # in a run's folder: the loss of every token of the test split
 
 
 class Record(BaseModel):

@@ -3,7 +3,7 @@
 import base64
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.records import (
@@ -19,6 +19,9 @@ from rnnlm.records import (
     StageRecord,
     TokenizerRecord,
 )
+
+if TYPE_CHECKING:  # at run time it would bring torch along
+    from rnnlm.evaluation.on_top.comparing import Comparison
 
 Rows = list[tuple[str, object]]
 LETTERS = re.compile(r"[^\W\d]")
@@ -86,6 +89,22 @@ def score_row(score: SplitScore) -> dict[str, Any]:
         "bits/byte": f"{score.bits_per_byte:.3f}",
         "unknown": f"{score.unknown_rate:.2%}",
     }
+
+
+def comparison_rows(comparison: "Comparison") -> list[dict[str, Any]]:
+    """One row a variant, the plain model first."""
+    static = comparison.variants[0].perplexity
+    return [
+        {
+            "model": variant.name,
+            "split": comparison.split,
+            "tokens": f"{comparison.tokens:,}",
+            "perplexity": f"{variant.perplexity:.2f}",
+            "change": f"{variant.perplexity / static - 1:+.1%}" if index else "",
+            "settings": " ".join(f"{name}={value:.4g}" for name, value in variant.settings.items()),
+        }
+        for index, variant in enumerate(comparison.variants)
+    ]
 
 
 def samples_report(samples: SamplesRecord) -> str:

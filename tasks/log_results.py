@@ -1,11 +1,11 @@
-"""Scores, samples and loss curve of a run, shown in MLflow; with MLflow away the pipeline goes on."""
+"""Scores, samples, losses and loss curve of a run, shown in MLflow; with MLflow away the pipeline goes on."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.home import find_home
 from rnnlm.records import EvaluationRecord, LoggedRecord, RunRecord, SamplesRecord
-from rnnlm.tracking.runs import log_loss_curve, log_samples, log_scores, run_url, send_rest
+from rnnlm.tracking.runs import log_loss_curve, log_losses, log_samples, log_scores, run_url, send_rest
 
 
 @task(task_run_name="log-results-of-{run.run_id}", cache_policy=NO_CACHE)
@@ -14,4 +14,5 @@ def log_results(run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRe
     send_rest(home, run)
     log_scores(home, run, evaluation)
     log_samples(home, run, samples)
+    log_losses(home, run)
     return LoggedRecord(loss_curve=log_loss_curve(home, run), run_url=run_url(home, run))

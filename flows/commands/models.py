@@ -4,6 +4,7 @@ import argparse
 import logging
 import sys
 
+from flows.commands import on_top
 from flows.commands.adding import CORPUS, MODEL, Commands, Say, add
 from rnnlm.config import CorpusConfig, GenerationConfig
 from rnnlm.home import Home
@@ -19,6 +20,7 @@ def add_commands(commands: Commands) -> None:
         choices=("train", "valid", "test"),
         help="default: test, or all of a text the model was not trained on",
     )
+    on_top.add_options(sub)
 
     sub = add(commands, "generate", generate, "text from a model")
     sub.add_argument("model", metavar="MODEL", help=MODEL)
@@ -38,12 +40,18 @@ def add_commands(commands: Commands) -> None:
 
 def evaluate(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
-    from rnnlm.evaluation.foreign import score_corpus
+    wanted = on_top.wanted_by(options)
+    from rnnlm.evaluation.foreign import compare_on_corpus, score_corpus
     from rnnlm.registry.lookup import model_folder
-    from rnnlm.reports import columns, score_row
+    from rnnlm.reports import columns, comparison_rows, score_row
 
     corpus = validate_section("corpus", CorpusConfig, {"source": options.corpus})
-    score = score_corpus(home, model_folder(home, options.model), corpus, options.split)
+    folder = model_folder(home, options.model)
+    if wanted is not None:
+        comparison = compare_on_corpus(home, folder, corpus, wanted, options.split)
+        say("\n".join(columns(comparison_rows(comparison))), comparison.model_dump(mode="json"))
+        return
+    score = score_corpus(home, folder, corpus, options.split)
     say("\n".join(columns([score_row(score)])), score.model_dump(mode="json"))
 
 

@@ -1,27 +1,66 @@
 """A model measured on text of the caller's choice."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.corpora.sources import obtain_corpus
-from rnnlm.errors import ModelError
+from rnnlm.errors import ConfigError, ModelError
+from rnnlm.evaluation.on_top.comparing import Comparison, OnTop, compare
 from rnnlm.evaluation.scoring import score_split
 from rnnlm.home import Home, file_digest, read_json
 from rnnlm.models.building import load_model
-from rnnlm.records import Split, SplitScore, TokenizerRecord
+from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.records import SPLITS, DatasetRecord, Split, SplitScore, TokenizerRecord
 from rnnlm.sequences.storing import store_sequences
 from rnnlm.tokenizers.face import load_tokenizer
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model, and a corpus cut and tokenized as the model's own training text was."""
+
+    model: ElmanForCausalLM
+    dataset: DatasetRecord
+    split: Split  # to be scored
+    reported_as: str  # its name, or `all`
 
 
 def score_corpus(
     home: Home, folder: Path, config: CorpusConfig, split: Split | None = None, batch_size: int = 64
 ) -> SplitScore:
-    """Score the model in `folder` on a corpus, cut and tokenized as the model's own training text was.
+    """Score the model in `folder` on a corpus.
 
     Without a split: `test` where the corpus gives splits or is the one the model was trained on (a figure
     on text it has seen means nothing), else the whole text, reported as split `all`. The unigram baseline
     counts that corpus's own training split; of a whole text, the text itself.
     """
+    opened = open_corpus(home, folder, config, split)
+    score = score_split(opened.model, opened.dataset, opened.split, batch_size)
+    return score.model_copy(update={"split": opened.reported_as})
+
+
+def compare_on_corpus(
+    home: Home, folder: Path, config: CorpusConfig, wanted: OnTop, split: Split | None = None
+) -> Comparison:
+    """The same split's plain perplexity beside those with something on top.
+
+    ConfigError where that wants the other splits, too, and it is not the test split that is scored.
+    """
+    opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
+    if wanted.needs_other_splits and opened.split != "test":
+        raise ConfigError(
+            f"{config.source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid splits and\n"
+            f"report on the test split, but {opened.reported_as} is to be scored; give --split test, or none of them"
+        )
+    comparison = compare(home, opened.model.language_model, opened.dataset, opened.split, wanted)
+    return comparison.model_copy(update={"split": opened.reported_as})
+
+
+def open_corpus(
+    home: Home, folder: Path, config: CorpusConfig, split: Split | None, *, needs_all_splits: bool = False
+) -> Opened:
+    """The split to be scored is as score_corpus says."""
     facts = read_json(folder / "rnnlm.json")
     if not isinstance(facts, dict):
         raise ModelError(f"{folder}: rnnlm.json is missing or damaged; train or register the model again")
@@ -38,6 +77,6 @@ def score_corpus(
         vocabulary_size=face.vocabulary_size,
     )
     cut = SequencesConfig(**{name: facts[name] for name in ("mode", "context_length", "block_length")})
-    dataset = store_sequences(home, corpus, config, tokenizer, cut, required_splits=(scored,))
-    score = score_split(model, dataset, scored, batch_size)
-    return score.model_copy(update={"split": "all"}) if whole else score
+    required = SPLITS if needs_all_splits and not whole else (scored,)
+    dataset = store_sequences(home, corpus, config, tokenizer, cut, required_splits=required)
+    return Opened(model, dataset, scored, "all" if whole else scored)

@@ -1,4 +1,4 @@
-"""An MLflow run for each training run: configuration, dataset, metrics, scores, samples, loss curve.
+"""An MLflow run for each training run: configuration, dataset, metrics, scores, samples, losses, loss curve.
 
 All of it is best effort: what MLflow does not take is warned about, and the run's folder has it anyway.
 """
@@ -16,7 +16,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import TrackingError
 from rnnlm.generation.pages import samples_page
 from rnnlm.home import Home, atomic_file
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.plots import plot_loss_curve
 from rnnlm.tracking.store import experiment_id, reaching_mlflow, tracking_uri
 from rnnlm.tracking.tracker import RunTracker
@@ -166,6 +166,18 @@ def log_samples(home: Home, run: RunRecord, samples: SamplesRecord) -> None:
         client.log_text(run.mlflow_run_id, samples_page(samples.samples), "samples.md")
         listed = [sample.model_dump() for sample in samples.samples]
         client.log_dict(run.mlflow_run_id, {"samples": listed}, "samples.json")
+
+
+def log_losses(home: Home, run: RunRecord) -> None:
+    """The files of RUN/losses (Parquet, pictures) as artifacts, those that are not there yet or have another size."""
+    folder = run.folder / LOSSES
+    if run.mlflow_run_id is None or not folder.exists():
+        return
+    with best_effort("the losses"), reaching_mlflow(home) as client:
+        logged = {artifact.path: artifact.file_size for artifact in client.list_artifacts(run.mlflow_run_id, LOSSES)}
+        for path in sorted([*folder.glob("*.parquet"), *folder.glob("*.png")]):
+            if logged.get(f"{LOSSES}/{path.name}") != path.stat().st_size:
+                client.log_artifact(run.mlflow_run_id, str(path), LOSSES)
 
 
 def log_loss_curve(home: Home, run: RunRecord) -> Path | None:

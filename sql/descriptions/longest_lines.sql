@@ -27,18 +27,27 @@ places as (
         unnest(range(1, least(12, longest.predicted_tokens) + 1)) as place
     from longest
 ),
-spelled as (
-    select places.split, places.line_end, places.predicted_tokens, places.place, tokens.token
+-- Materialized: else the tokens are joined to every row of the dataset before the few places are looked up.
+read as materialized (
+    select
+        places.split,
+        places.line_end,
+        places.predicted_tokens,
+        places.place,
+        shifted_sequences.target_ids[
+            (places.line_end - places.predicted_tokens + places.place - 1) % dataset.block_length + 1
+        ] as token_id
     from places
     cross join dataset
     inner join shifted_sequences
         on shifted_sequences.split = places.split
         and shifted_sequences.sequence_id
         = (places.line_end - places.predicted_tokens + places.place - 1) // dataset.block_length
-    inner join tokens
-        on tokens.token_id = shifted_sequences.target_ids[
-            (places.line_end - places.predicted_tokens + places.place - 1) % dataset.block_length + 1
-        ]
+),
+spelled as (
+    select read.split, read.line_end, read.predicted_tokens, read.place, tokens.token
+    from read
+    inner join tokens on tokens.token_id = read.token_id
 )
 select
     cast(split as varchar) as split,

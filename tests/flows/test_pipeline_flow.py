@@ -64,6 +64,7 @@ def test_every_stage_leaves_its_report_on_the_run(home: Home, toy_config: Pipeli
         "sequences": "markdown",
         "training": "markdown",
         "perplexity": "table",
+        "surprise": "markdown",
         "samples": "markdown",
         "loss-curve": "markdown",
         "mlflow-run": "markdown",  # Prefect stores a link as markdown

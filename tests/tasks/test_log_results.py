@@ -3,6 +3,7 @@
 import pytest
 
 from rnnlm.config import PipelineConfig
+from rnnlm.evaluation.surprise.measuring import surprise_of_run
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.runs import open_tracker
@@ -28,6 +29,25 @@ def test_results_are_in_the_run_and_its_address_is_returned(
     with reaching_mlflow(tracked_home) as client:
         metrics = client.get_run(tracker.mlflow_run_id).data.metrics
     assert metrics["test_perplexity"] == toy_evaluation.scores["test"].perplexity
+
+
+def test_the_losses_are_artifacts_of_the_run(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+) -> None:
+    surprise_of_run(tracked_home, toy_dataset, toy_run, toy_config.evaluation)
+    with open_tracker(tracked_home, toy_config, toy_dataset, toy_run.run_id) as tracker:
+        pass
+    run = toy_run.model_copy(update={"mlflow_run_id": tracker.mlflow_run_id})
+    log_results.fn(run, toy_evaluation, toy_samples)
+    with reaching_mlflow(tracked_home) as client:
+        logged = {artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id, "losses")}
+    names = ("tokens.parquet", "sequences.parquet", "loss_by_position.png", "loss_by_frequency.png")
+    assert logged == {f"losses/{name}" for name in names}
 
 
 def test_mlflow_away_leaves_the_loss_curve(

@@ -29,8 +29,16 @@ def exact_cross_entropy(
 
 def summed_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> float:
     """Sum, not mean, in nats: batches differ in their number of tokens. Added up in float64."""
+    return float(token_nll(model, hidden, target_ids).cpu().double().sum())
+
+
+def token_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
+    """hidden (b, t, H), target_ids (b, t) → (b, t) float32: each token's negative log-likelihood in nats.
+
+    Zero at `<pad>`. For measuring, not for training: no gradient.
+    """
     losses = []
     for rows, ids in zip(hidden.flatten(0, 1).split(1024), target_ids.flatten().split(1024), strict=True):
         logits = model.logits(rows).float()  # of 1024 tokens at once
         losses.append(functional.cross_entropy(logits, ids, ignore_index=model.pad_id, reduction="none").detach())
-    return float(torch.cat(losses).cpu().double().sum())
+    return torch.cat(losses).view(target_ids.shape)

@@ -1,0 +1,37 @@
+"""surprise: where a model's predictions are bad."""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from flows.commands.adding import Commands, Say, add
+from flows.commands.models import listen
+from rnnlm.errors import HomeError
+from rnnlm.home import Home
+
+
+def add_commands(commands: Commands) -> None:
+    sub = add(commands, "surprise", surprise, "where a model is surprised: its loss by sentence, position, frequency")
+    sub.add_argument("model", metavar="MODEL", help="a run folder or a run id")
+    sub.add_argument("--pictures", metavar="FOLDER", type=Path, help="copy the pictures there")
+
+
+def surprise(options: argparse.Namespace, home: Home, say: Say) -> None:
+    listen()
+    from rnnlm.evaluation.surprise.measuring import surprise_of_model
+    from rnnlm.registry.lookup import model_folder
+    from rnnlm.surprise_reports import surprise_text
+
+    found = surprise_of_model(home, model_folder(home, options.model))
+    if options.pictures is not None:
+        copies = tuple(copied(picture, options.pictures) for picture in found.pictures)
+        found = found.model_copy(update={"pictures": copies})
+    say(surprise_text(found), found.model_dump(mode="json"))
+
+
+def copied(picture: Path, folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(picture, folder))
+    except OSError as error:
+        raise HomeError(f"--pictures {folder}: cannot be written to ({error.strerror}); give another folder") from error

@@ -1,0 +1,56 @@
+"""The questions of sql/surprise, asked of a run's Parquet files."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from rnnlm.evaluation.surprise.writing import SEQUENCES, TOKENS
+from rnnlm.records import Record
+from rnnlm.sequences.statements import statement
+
+Rows = list[dict[str, Any]]  # a table: column → value
+SENTENCES_SHOWN = 10
+MINIMUM_TOKENS = 5  # of a sentence among the worst
+MEMORY_LIMIT = "512MiB"  # of DuckDB; what does not fit is spilled beside the files
+
+
+class SurpriseTables(Record):
+    """Tables, a list of rows each; the columns are explained in the heads of sql/surprise."""
+
+    tokens: int
+    nll_nats: float  # the sum
+    perplexity: float
+    worst_sentences: Rows
+    by_position: Rows
+    by_frequency: Rows
+    by_neighbours: Rows
+
+
+def measure_surprise(folder: Path) -> SurpriseTables:
+    """All tables over the losses in `folder`."""
+    of_tokens = {"tokens": str(folder / TOKENS)}
+    worst = {"sequences": str(folder / SEQUENCES), "count": SENTENCES_SHOWN, "minimum_tokens": MINIMUM_TOKENS}
+    # One thread: sums in one order, so that the figures of the same files are the same to the last bit.
+    settings: dict[str, Any] = {
+        "memory_limit": MEMORY_LIMIT,
+        "temp_directory": str(folder / ".spilled"),
+        "threads": 1,
+    }
+    with duckdb.connect(config=settings) as connection:
+        whole = rows(connection, "surprise/measure_split", of_tokens)[0]
+        return SurpriseTables(
+            tokens=whole["tokens"],
+            nll_nats=whole["nll_nats"],
+            perplexity=whole["perplexity"],
+            worst_sentences=rows(connection, "surprise/worst_sentences", worst),
+            by_position=rows(connection, "surprise/by_position", of_tokens),
+            by_frequency=rows(connection, "surprise/by_frequency", of_tokens),
+            by_neighbours=rows(connection, "surprise/by_neighbours", of_tokens),
+        )
+
+
+def rows(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, Any]) -> Rows:
+    found = connection.execute(statement(name), parameters)
+    columns = [column[0] for column in found.description or []]
+    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]

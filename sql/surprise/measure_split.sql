@@ -1,0 +1,7 @@
+-- Grain: one row: the losses of the file $tokens (tokens.parquet) together.
+select
+    count(*) as tokens,
+    sum(nll_nats::double) as nll_nats,
+    avg(nll_nats::double) as nll_nats_per_token,
+    exp(avg(nll_nats::double)) as perplexity
+from read_parquet($tokens);

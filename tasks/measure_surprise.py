@@ -1,0 +1,15 @@
+"""Run → the loss of every token of the test split, as Parquet beside it, and a markdown report of them."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.config import EvaluationConfig
+from rnnlm.evaluation.surprise.measuring import surprise_of_run
+from rnnlm.home import find_home
+from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.surprise_reports import surprise_report
+
+
+@task(task_run_name="surprise-of-{run.run_id}", cache_policy=NO_CACHE)
+def measure_surprise(dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, force: bool = False) -> str:
+    return surprise_report(surprise_of_run(find_home(), dataset, run, config, force=force))

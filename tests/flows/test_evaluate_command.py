@@ -1,0 +1,88 @@
+"""`rnnlm surprise`, and `rnnlm evaluate` with something on top, as another program calls them."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.command_line import main
+from rnnlm.home import Home
+from rnnlm.records import CorpusRecord, EvaluationRecord, RunRecord
+
+
+@pytest.fixture(autouse=True)
+def environment_of_its_own(home: Home) -> Iterator[None]:
+    """`main` fills in os.environ: put it back for the next test."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def test_surprise_is_a_page_of_tables_or_one_value(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_evaluation: EvaluationRecord, tmp_path: Path
+) -> None:
+    assert main(["surprise", toy_run.run_id, "--pictures", str(tmp_path / "pictures")]) == 0
+    page = capsys.readouterr().out
+    for title in ("Worst sentences", "By position", "By how often", "By <unk>"):
+        assert title in page
+    assert len(list((tmp_path / "pictures").glob("*.png"))) == 2
+    assert main(["surprise", str(toy_run.folder), "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert value["tables"]["perplexity"] == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-9)
+    assert all(Path(picture).exists() for picture in value["pictures"])
+
+
+def test_a_folder_that_takes_no_pictures_is_told(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
+) -> None:
+    (tmp_path / "taken").write_text("")
+    assert main(["surprise", toy_run.run_id, "--pictures", str(tmp_path / "taken")]) == 2
+    assert "--pictures" in capsys.readouterr().err
+
+
+def test_evaluate_shows_what_is_on_top_apart(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_corpus: CorpusRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    corpus = ["evaluate", toy_run.run_id, "--corpus", str(toy_corpus.folder)]
+    assert (
+        main([*corpus, "--dynamic", "--dynamic-rate", "0.5", "--cache", "--interpolate", "kneser-ney", "--json"]) == 0
+    )
+    value = json.loads(capsys.readouterr().out)
+    rows = {row["name"]: row for row in value["variants"]}
+    assert list(rows) == ["static", "dynamic", "cache", "dynamic + cache", "with 5-gram Kneser-Ney"]
+    assert rows["static"]["perplexity"] == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
+    assert rows["dynamic"]["settings"]["rate"] == 0.5
+    assert main([*corpus, "--cache", "--cache-share", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["model", "static", "cache"]
+    assert lines[1].split()[3] == lines[2].split()[3]
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["--tune"], ["--tune", "--dynamic"]),
+        (["--cache-size", "10"], ["--cache-size", "--cache"]),
+        (["--dynamic", "--dynamic-rate", "-1"], ["dynamic.rate", "-1"]),
+        (["--cache", "--cache-share", "1.5"], ["cache.share", "1.5"]),
+        (["--dynamic-scaled"], ["--dynamic-scaled", "--dynamic;"]),
+        (["--dynamic", "--dynamic-scaled", "--split", "train"], ["--split test"]),
+        (["--interpolate", "kneser-ney", "--split", "valid"], ["--split test"]),
+    ],
+)
+def test_options_that_do_not_fit_are_told(
+    capsys: pytest.CaptureFixture[str],
+    toy_run: RunRecord,
+    toy_corpus: CorpusRecord,
+    options: list[str],
+    names: list[str],
+) -> None:
+    assert main(["evaluate", toy_run.run_id, "--corpus", str(toy_corpus.folder), *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err[err.index("rnnlm: ") :].strip().splitlines()) <= 3
+    for name in names:
+        assert name in err

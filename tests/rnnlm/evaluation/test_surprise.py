@@ -1,0 +1,151 @@
+"""RUN/losses: the Parquet files, made once and whatever the chunks; the tables computed by hand."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from rnnlm.config import EvaluationConfig
+from rnnlm.errors import DatasetError, ModelError
+from rnnlm.evaluation.losses import TokenLosses
+from rnnlm.evaluation.surprise.measuring import surprise_of_model, surprise_of_run
+from rnnlm.evaluation.surprise.tables import measure_surprise
+from rnnlm.evaluation.surprise.writing import SEQUENCES, TOKENS, whole_sentences, write_losses
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.surprise_reports import surprise_report, surprise_text
+from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
+
+# Two sentences of a stream and one of a single token: 5 <unk> 6 <eos>, 5 5 5 5 6 <eos>, <eos>.
+TEXT = [5, 1, 6, 3, 5, 5, 5, 5, 6, 3, 3]
+NATS = [1.0, 4.0, 2.0, 1.0, 0.5, 0.5, 1.0, 1.0, 3.0, 1.0, 0.25]
+COUNTS = np.array([0, 1, 0, 3, 4, 70, 0])  # how often training predicts ids 0 … 6
+
+
+@pytest.fixture
+def tokenizer(toy_run: RunRecord) -> TextTokenizer:
+    return load_tokenizer(toy_run.model_folder)
+
+
+def text_losses() -> TokenLosses:
+    return TokenLosses(
+        np.arange(len(TEXT)) // 4,
+        np.array([2, *TEXT[:-1]], np.int32),
+        np.array(TEXT, np.int32),
+        np.array(NATS, np.float32),
+    )
+
+
+def written(folder: Path, tokenizer: TextTokenizer, chunk: int) -> Path:
+    folder.mkdir()
+    losses = text_losses()
+    chunks = (losses.cut(first, first + chunk) for first in range(0, len(losses), chunk))
+    assert write_losses(folder, chunks, "test", COUNTS, tokenizer) == (len(TEXT), sum(NATS))
+    return folder
+
+
+def test_sentences_are_the_lines_of_the_text(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+    folder = written(tmp_path / "losses", tokenizer, len(TEXT))
+    tokens = pq.read_table(folder / TOKENS).to_pydict()
+    assert tokens["sentence_id"] == [0] * 4 + [1] * 6 + [2]
+    assert tokens["position"] == [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 0]
+    assert tokens["training_count"] == [COUNTS[token] for token in TEXT]
+    sentences = pq.read_table(folder / SEQUENCES).to_pydict()
+    assert sentences["tokens"] == [4, 6, 1]
+    assert sentences["nll_nats"] == [8.0, 7.0, 0.25]
+    assert sentences["sequence_id"] == [0, 1, 2]  # blocks of four tokens
+    assert sentences["perplexity"] == pytest.approx([math.exp(2), math.exp(7 / 6), math.exp(0.25)])
+    assert sentences["text"][0] == " ".join(tokenizer.pieces([5, 1, 6]))
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 5])
+def test_how_the_losses_come_in_chunks_changes_no_row(tmp_path: Path, tokenizer: TextTokenizer, chunk: int) -> None:
+    whole, pieces = (written(tmp_path / str(size), tokenizer, size) for size in (len(TEXT), chunk))
+    for name in (TOKENS, SEQUENCES):
+        assert pq.read_table(whole / name).equals(pq.read_table(pieces / name))
+
+
+def test_a_sentence_is_passed_on_as_soon_as_the_next_one_begins() -> None:
+    """So memory does not grow with the split."""
+    losses, read = text_losses(), []
+
+    def one_by_one() -> Iterator[TokenLosses]:
+        for place in range(len(losses)):
+            read.append(place)
+            yield losses.cut(place, place + 1)
+
+    first = next(whole_sentences(one_by_one()))
+    assert first.token_ids.tolist() == [5, 1, 6, 3]
+    assert read == [0, 1, 2, 3, 4]
+
+
+def test_the_tables_are_what_a_hand_computes(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+    tables = measure_surprise(written(tmp_path / "losses", tokenizer, len(TEXT)))
+    assert (tables.tokens, tables.nll_nats) == (11, 15.25)
+    assert tables.perplexity == pytest.approx(math.exp(15.25 / 11))
+    # Of the three sentences only one has five tokens.
+    assert [row["sentence_id"] for row in tables.worst_sentences] == [1]
+    by_position = {row["first_position"]: (row["tokens"], row["nll_nats_per_token"]) for row in tables.by_position}
+    assert by_position[0] == (3, pytest.approx((1.0 + 0.5 + 0.25) / 3))
+    assert by_position[4] == (1, 3.0)
+    by_frequency = {row["first_count"]: row for row in tables.by_frequency}
+    assert list(by_frequency) == [0, 1, 64]  # 6 never; <unk> once and <eos> three times; 5 seventy times
+    assert by_frequency[1]["last_count"] == 3
+    assert by_frequency[64]["last_count"] == 255
+    assert (by_frequency[1]["types"], by_frequency[1]["tokens"]) == (2, 4)
+    assert by_frequency[64]["nll_nats_per_token"] == pytest.approx((1.0 + 0.5 + 0.5 + 1.0 + 1.0) / 5)
+    assert sum(row["share_of_loss"] for row in tables.by_frequency) == pytest.approx(1.0)
+    # <unk> stands just before the 6, and one further from the <eos>, of the first sentence.
+    neighbours = {row["distance"]: (row["tokens"], row["nll_nats_per_token"]) for row in tables.by_neighbours}
+    assert neighbours == {0: (9, pytest.approx(12.25 / 9)), 1: (1, 2.0), 2: (1, 1.0)}
+
+
+def test_positions_beyond_ten_are_put_together(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+    count = 450
+    text = np.full(count, 5, np.int32)
+    previous = np.concatenate([[2], text[:-1]]).astype(np.int32)
+    losses = TokenLosses(np.zeros(count, np.int64), previous, text, np.ones(count, np.float32))
+    write_losses(tmp_path, [losses], "test", COUNTS, tokenizer)
+    spans = [(row["first_position"], row["last_position"]) for row in measure_surprise(tmp_path).by_position]
+    singles = [(position, position) for position in range(10)]
+    tens = [(position, position + 9) for position in range(10, 100, 10)]
+    assert spans == [*singles, *tens, (100, 199), (200, 399), (400, 449)]
+
+
+def test_a_runs_losses_sum_to_its_score_and_are_made_once(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    first = surprise_of_run(home, toy_dataset, toy_run, EvaluationConfig())
+    score = toy_evaluation.scores["test"]
+    assert not first.skipped
+    assert first.tables.tokens == score.tokens
+    assert first.tables.nll_nats == pytest.approx(score.nll_nats_per_token * score.tokens, rel=1e-9)
+    again = surprise_of_model(home, toy_run.model_folder)
+    assert again == first.model_copy(update={"skipped": True})
+    (first.folder / TOKENS).write_bytes(b"damaged")
+    mended = surprise_of_model(home, toy_run.model_folder)
+    assert (mended.skipped, mended.tables) == (False, first.tables)
+    assert {path.name for path in first.pictures} == {"loss_by_frequency.png", "loss_by_position.png"}
+
+
+def test_the_report_names_the_worst_sentence(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    surprise = surprise_of_run(home, toy_dataset, toy_run, EvaluationConfig())
+    worst = surprise.tables.worst_sentences[0]
+    assert f"{worst['perplexity']:,.1f}  {worst['text']}" in surprise_text(surprise)
+    assert max(map(len, surprise_text(surprise).splitlines()[3:-2])) <= 120
+    assert surprise_report(surprise).count("data:image/png;base64,") == 2
+
+
+def test_a_model_without_its_run_is_told(home: Home, toy_run: RunRecord) -> None:
+    (toy_run.folder / "run.json").unlink()
+    with pytest.raises(ModelError, match=r"run\.json"):
+        surprise_of_model(home, toy_run.model_folder)
+
+
+def test_a_dataset_that_is_gone_is_told(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    (toy_dataset.folder / "dataset.json").unlink()
+    with pytest.raises(DatasetError, match=toy_dataset.dataset_id):
+        surprise_of_model(home, toy_run.model_folder)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rnnlm.probes.echo import EchoScore
 
 SHOWN_DISTANCES = (1, 10, 50)
+RUNNING_TEXT = ("sequences.mode=stream",)  # sentences are too short to look far back in
 
 
 def add_commands(commands: Commands) -> None:
@@ -36,7 +37,7 @@ def add_commands(commands: Commands) -> None:
         GradientProbeConfig,
         hidden_size=("hidden", "units a layer"),
         layers=("layers", "of the network"),
-        steps=("steps", "back from the loss at most; sentences end sooner"),
+        steps=("steps", "back from the loss at most"),
         rows=("rows", "windows of validation text"),
         factor=("factor", "of the scaled identity"),
         trained_steps=("trained-steps", "steps before a second measurement; 0: none"),
@@ -75,7 +76,7 @@ def values_of(options: argparse.Namespace, model: type[BaseModel]) -> dict[str, 
 def gradients(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
     config = validate_section("probe", GradientProbeConfig, values_of(options, GradientProbeConfig))
-    pipeline = build_config("default", options.set, options.corpus)
+    pipeline = build_config("default", [*RUNNING_TEXT, *options.set], options.corpus)
     from rnnlm.corpora.sources import check_source
     from rnnlm.probes.comparing import compare_gradients
     from rnnlm.probes.pictures import draw_gradient_comparison
@@ -94,13 +95,13 @@ def gradients(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 def gradient_row(curve: "GradientCurve") -> dict[str, Any]:
     """Of the top layer: the norm at the loss's own step, and what is left of it further back."""
-    norms = curve.norms[-1]
+    relative = curve.relative
     left = {
-        f"{distance} back": f"{norms[distance] / norms[0]:.2e}" if distance < len(norms) else "-"
-        for distance in dict.fromkeys((*SHOWN_DISTANCES, len(norms) - 1))
+        f"{distance} back": f"{relative[distance]:.2e}" if distance < len(relative) else "-"
+        for distance in dict.fromkeys((*SHOWN_DISTANCES, len(relative) - 1))
     }
     steps = {"network": f"{curve.nonlinearity}, {curve.start}", "steps": curve.trained_steps}
-    return {**steps, "norm": f"{norms[0]:.2e}", **left}
+    return {**steps, "norm": f"{curve.norms[-1][0]:.2e}", **left}
 
 
 def echo(options: argparse.Namespace, home: Home, say: Say) -> None:

@@ -34,6 +34,12 @@ class GradientCurve(Record):
     trained_steps: int
     norms: Flow
 
+    @property
+    def relative(self) -> tuple[float, ...]:
+        """The top layer's norms relative to that at distance 0; zeros where that is zero."""
+        norms = self.norms[-1]
+        return tuple(norm / (norms[0] or 1.0) for norm in norms)
+
 
 def compare_gradients(
     home: Home,

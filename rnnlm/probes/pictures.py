@@ -44,16 +44,16 @@ def draw_gradient_comparison(curves: Sequence["GradientCurve"], picture: Path) -
     moments = sorted({curve.trained_steps for curve in curves})
     kinds = list(dict.fromkeys(curve.nonlinearity for curve in curves))
     figure, panels = new_figure(len(moments) * len(kinds), (10, 3.6 * len(moments)), columns=len(kinds))
-    relative = [norm / curve.norms[-1][0] for curve in curves for norm in curve.norms[-1]]
+    all_norms = [norm for curve in curves for norm in curve.relative]
     for index, axes in enumerate(panels):
         moment, kind = moments[index // len(kinds)], kinds[index % len(kinds)]
         for curve in curves:
             if (curve.trained_steps, curve.nonlinearity) == (moment, kind):
                 colour = START_COLOURS.get(curve.start, SCALED)
-                distances, norms = shown([norm / curve.norms[-1][0] for norm in curve.norms[-1]])
+                distances, norms = shown(curve.relative)
                 axes.plot(distances, norms, color=colour, linewidth=1.8, label=curve.start)
         axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=":")
-        set_decades(axes, relative)
+        set_decades(axes, all_norms)
         when = f"after {moment:,} steps" if moment else "at initialisation"
         set_titles(axes, f"{kind}, {when}", "steps back from the loss", "‖∂ loss / ∂ h‖ relative to 0 steps")
     panels[0].legend(frameon=False)

@@ -47,8 +47,16 @@ def add_commands(commands: Commands) -> None:
 
     sub = add(probes, "echo", echo, "how long a symbol is remembered: tanh and relu, each initialisation")
     sub.add_argument("--distances", type=int, nargs="+", help="steps between symbol and cue; default: 1 2 5 10 20 40")
-    sub.add_argument("--nonlinearity", nargs="+", choices=get_args(Nonlinearity), help="default: all")
-    sub.add_argument("--initialization", nargs="+", choices=get_args(RecurrentInitialization), help="default: all")
+    sub.add_argument(
+        "--nonlinearity", dest="nonlinearities", nargs="+", choices=get_args(Nonlinearity), help="default: all"
+    )
+    sub.add_argument(
+        "--initialization",
+        dest="initializations",
+        nargs="+",
+        choices=get_args(RecurrentInitialization),
+        help="default: all",
+    )
     add_fields(
         sub,
         EchoConfig,
@@ -70,7 +78,9 @@ def add_fields(sub: argparse.ArgumentParser, model: type[BaseModel], **options: 
 
 
 def values_of(options: argparse.Namespace, model: type[BaseModel]) -> dict[str, Any]:
-    return {field: getattr(options, field) for field in model.model_fields if hasattr(options, field)}
+    """What was given; the rest keeps the fields' defaults."""
+    given = {field: getattr(options, field, None) for field in model.model_fields}
+    return {field: value for field, value in given.items() if value is not None}
 
 
 def gradients(options: argparse.Namespace, home: Home, say: Say) -> None:
@@ -106,13 +116,7 @@ def gradient_row(curve: "GradientCurve") -> dict[str, Any]:
 
 def echo(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
-    given = {
-        "distances": options.distances,
-        "nonlinearities": options.nonlinearity,
-        "initializations": options.initialization,
-    }
-    values = {name: value for name, value in given.items() if value is not None}
-    config = validate_section("probe", EchoConfig, values_of(options, EchoConfig) | values)
+    config = validate_section("probe", EchoConfig, values_of(options, EchoConfig))
     from rnnlm.probes.echo import measure_echo
     from rnnlm.probes.pictures import draw_echo
     from rnnlm.reports import columns

@@ -99,7 +99,7 @@ def draw_positions(record: PositionsRecord, picture: Path) -> None:
         color=RED,
     )
     axes.set_ylim(0, 104)
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="center right")
     set_titles(axes, "Right guesses by position, test split", "position in the row, tokens", "% of the rows")
     figure.savefig(picture, format="png", dpi=130)
 

@@ -41,9 +41,10 @@ def test_echo_is_a_table_and_a_picture(capsys: pytest.CaptureFixture[str]) -> No
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["network", "1", "back", "3", "back"]
     assert [line.split("  ")[0] for line in lines[1:4]] == ["tanh, xavier", "tanh, orthogonal", "tanh, identity"]
-    assert main([*arguments, "--initialization", "identity", "--training-steps", "3", "--json"]) == 0
+    one = ["probe", "echo", "--nonlinearity", "relu", "--initialization", "identity", "--hidden", "4"]
+    assert main([*one, "--training-steps", "1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [score["distance"] for score in found["scores"]] == [1, 3]
+    assert [score["distance"] for score in found["scores"]] == [1, 2, 5, 10, 20, 40]
     assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
 
 

@@ -20,19 +20,21 @@ def versions() -> dict[str, str]:
     return {"counting": VERSION}
 
 
-def write_corpus(target: Path) -> dict[str, Any]:
+def write_corpus(
+    target: Path, largest: int = LARGEST, splits: dict[str, tuple[int, int, int]] = LINES
+) -> dict[str, Any]:
     """Write a folder of splits; always the same bytes. Returns counts."""
     target.mkdir()
     draw = random.Random(SEED)
     numbers = 0
-    for split, (lines, fewest, most) in LINES.items():
-        counts = [count_line(draw, draw.randint(fewest, most)) for _ in range(lines)]
+    for split, (lines, fewest, most) in splits.items():
+        counts = [count_line(draw, draw.randint(fewest, most), largest) for _ in range(lines)]
         numbers += sum(len(line.split()) for line in counts)
         (target / f"{split}.txt").write_text("\n".join(counts) + "\n", encoding="utf-8")
     return {"numbers": numbers, "versions": versions()}
 
 
-def count_line(draw: random.Random, length: int) -> str:
-    """So many numbers one apart, none above LARGEST."""
-    first = draw.randint(0, LARGEST + 1 - length)
+def count_line(draw: random.Random, length: int, largest: int) -> str:
+    """So many numbers one apart, none above the largest."""
+    first = draw.randint(0, largest + 1 - length)
     return " ".join(str(number) for number in range(first, first + length))

@@ -77,12 +77,9 @@ def exact_at(record: PositionsRecord, position: int) -> float:
     return value
 
 
-def test_counting_to_thirty_is_learnt_and_exact_beyond_the_lengths_of_training(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(counting, "LARGEST", 29)
-    monkeypatch.setattr(counting, "LINES", {"train": (800, 2, 5), "valid": (40, 2, 5), "test": (10, 20, 20)})
-    counting.write_corpus(tmp_path / "thirty")
+def test_counting_to_thirty_is_learnt_and_exact_beyond_the_lengths_of_training(home: Home, tmp_path: Path) -> None:
+    lines = {"train": (800, 2, 5), "valid": (40, 2, 5), "test": (10, 20, 20)}
+    counting.write_corpus(tmp_path / "thirty", largest=29, splits=lines)
     settings = ["training.epochs=20", "training.batch_size=32", "training.learning_rate=1.0e-2", "model.hidden_size=48"]
     config = build_config("counting", [*settings, "training.device=cpu"], corpus=str(tmp_path / "thirty"))
     record = measure_positions(home, *trained(home, config), config.probes)

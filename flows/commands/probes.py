@@ -125,7 +125,7 @@ def echo(options: argparse.Namespace, home: Home, say: Say) -> None:
     picture = picture_path(home, "echo", config.model_dump())
     with atomic_file(picture) as partial:
         draw_echo(scores, config.symbols, partial)
-    lines = [*columns(echo_table(scores)), f"guessing gives {1 / config.symbols:.0%}", "", f"picture  {picture}"]
+    lines = [*columns(echo_table(scores)), f"guessing gives {1 / config.symbols:.1%}", "", f"picture  {picture}"]
     say("\n".join(lines), {"scores": [score.model_dump() for score in scores], "picture": str(picture)})
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 INK, BLUE, PALE, RED = "#333333", "#2c5f8a", "#9db7d5", "#c0392b"
 START_COLOURS = {"xavier": "#8a8a8a", "orthogonal": BLUE, "identity": "#d98c21"}
+OVERLAID_WIDTHS = (4.5, 3.0, 1.5)  # so that lines that coincide all show
 SCALED = RED
 LAYER_COLOURS = (BLUE, "#d98c21", "#4b8b57", RED, "#7a5195", "#8a8a8a")
 FLOOR = 1e-12  # what is smaller is as good as gone
@@ -66,12 +67,12 @@ def draw_echo(scores: Sequence["EchoScore"], symbols: int, picture: Path) -> Non
     figure, panels = new_figure(len(kinds), (5 * len(kinds), 3.8), columns=len(kinds))
     distances = sorted({score.distance for score in scores})
     for axes, kind in zip(panels, kinds, strict=True):
-        for start, colour in START_COLOURS.items():
+        for (start, colour), width in zip(START_COLOURS.items(), OVERLAID_WIDTHS, strict=True):
             found = [score for score in scores if (score.nonlinearity, score.initialization) == (kind, start)]
             found.sort(key=lambda score: score.distance)
             if found:
                 xs, ys = [score.distance for score in found], [100 * score.accuracy for score in found]
-                axes.plot(xs, ys, color=colour, marker="o", markersize=5, linewidth=1.8, label=start)
+                axes.plot(xs, ys, color=colour, marker="o", markersize=2 + 2 * width, linewidth=width, label=start)
         axes.axhline(100 / symbols, color=INK, linewidth=0.8, linestyle=":")
         axes.annotate("guessing", (distances[0], 100 / symbols), xytext=(0, 4), textcoords="offset points", color=INK)
         axes.set_xscale("log")

@@ -10,6 +10,8 @@ from rnnlm.records import DatasetRecord, TrainedRecord
 from tasks.evaluate_perplexity import evaluate_perplexity
 from tasks.log_results import log_results
 from tasks.measure_surprise import measure_surprise
+from tasks.probe_gradients import probe_gradients
+from tasks.probe_positions import probe_positions
 from tasks.publish_link import publish_link
 from tasks.publish_markdown import publish_markdown
 from tasks.publish_table import publish_table
@@ -29,8 +31,18 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
     surprise = measure_surprise(dataset, run, config.evaluation, force="evaluation" in config.force)
     publish_markdown("surprise", surprise)
 
+    pictures = []
+    if config.probes.gradient_flow:
+        gradients = probe_gradients(dataset, run, config.probes, force="evaluation" in config.force)
+        publish_markdown("gradient-flow", reports.gradient_report(gradients))
+        pictures.append(gradients.picture)
+    if config.probes.positions:
+        positions = probe_positions(dataset, run, config.probes, force="evaluation" in config.force)
+        publish_markdown("positions", reports.positions_report(positions))
+        pictures.append(positions.picture)
+
     samples = sample_flow(config, dataset, run)
-    logged = log_results(run, evaluation, samples)
+    logged = log_results(run, evaluation, samples, tuple(pictures))
     if logged.loss_curve:
         publish_markdown("loss-curve", reports.picture_report("Loss curve", logged.loss_curve))
     if logged.run_url:

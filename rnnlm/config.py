@@ -17,6 +17,8 @@ Share = Annotated[float, Field(ge=0.0, lt=0.5)]
 DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
+Nonlinearity = Literal["tanh", "relu"]
+RecurrentInitialization = Literal["xavier", "orthogonal", "identity"]
 
 
 class Section(BaseModel):
@@ -72,8 +74,8 @@ class ModelConfig(Section):
     input: Literal["embedding", "one-hot"] = "embedding"  # one-hot: the embedding is the identity and stays it
     embedding_size: int | None = Field(None, ge=1, le=16_384)  # None: hidden_size; one-hot: the vocabulary
     layers: int = Field(1, ge=1, le=64)
-    nonlinearity: Literal["tanh", "relu"] = "tanh"
-    recurrent_initialization: Literal["xavier", "orthogonal", "identity"] = "orthogonal"  # of U
+    nonlinearity: Nonlinearity = "tanh"
+    recurrent_initialization: RecurrentInitialization = "orthogonal"  # of U
     tie_embeddings: bool = False  # the head's matrix is the embedding's
     head_bias: Literal["zero", "unigram"] = "unigram"  # unigram: log training frequencies
     backend: Literal["fused", "loop"] = "fused"  # the same function: kernel, or readable Python
@@ -213,6 +215,16 @@ class CacheConfig(Section):
     share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.15  # of the mixture; the rest is the model's
 
 
+class ProbesConfig(Section):
+    """Pictures of what a trained model does, drawn after its evaluation."""
+
+    gradient_flow: bool = True  # the gradient's norm against the distance back in time
+    gradient_steps: int = Field(60, ge=1, le=10_000)  # back from a loss at most; sentences end sooner
+    gradient_rows: int = Field(64, ge=1, le=65_536)  # windows of validation text at most
+    positions: bool = False  # the share of right guesses against the position in the row, sentence mode
+    given_tokens: NonNegativeInt = 8  # of each row, before the model goes on alone
+
+
 class TrackingConfig(Section):
     experiment: str = Field("rnnlm", min_length=1)
     log_every_seconds: PositiveFloat = 10.0  # between log lines and flushes of metrics
@@ -230,6 +242,13 @@ class PipelineConfig(Section):
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     generation: GenerationConfig = GenerationConfig()
+    probes: ProbesConfig = ProbesConfig()
     tracking: TrackingConfig = TrackingConfig()
     registry: RegistryConfig = RegistryConfig()
     force: tuple[Stage, ...] = ()  # stages to run again although their verified output exists
+
+    @model_validator(mode="after")
+    def positions_are_of_rows(self) -> "PipelineConfig":
+        if self.probes.positions and self.sequences.mode != "sentence":
+            raise ValueError("probes.positions needs sequences.mode=sentence: a running text has no rows")
+        return self

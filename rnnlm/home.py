@@ -52,6 +52,10 @@ class Home:
         return self.root / "ngrams"
 
     @property
+    def probes(self) -> Path:
+        return self.root / "probes"
+
+    @property
     def runs(self) -> Path:
         return self.root / "runs"
 

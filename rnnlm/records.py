@@ -93,6 +93,25 @@ class EvaluationRecord(StageRecord):
     scores: dict[str, SplitScore]  # by split
 
 
+class GradientFlowRecord(StageRecord):
+    """norms: layer, bottom first → steps back from the loss → norm of the gradient; see rnnlm/probes/gradients.py."""
+
+    norms: tuple[tuple[float, ...], ...]
+    rows: int
+    picture: Path
+
+
+class PositionsRecord(StageRecord):
+    """Right guesses by position in the row; see rnnlm/probes/positions.py."""
+
+    rows: tuple[int, ...]
+    right: tuple[float, ...]
+    exact: tuple[float | None, ...]
+    given_tokens: int
+    longest_trained: int  # predicted tokens of the training split's longest row
+    picture: Path
+
+
 class Sample(Record):
     prompt: str
     text: str  # the continuation alone

@@ -10,8 +10,10 @@ from rnnlm.records import (
     CorpusRecord,
     DatasetRecord,
     EvaluationRecord,
+    GradientFlowRecord,
     ModelVersion,
     PipelineRecord,
+    PositionsRecord,
     RegisteredVersion,
     RunRecord,
     SamplesRecord,
@@ -137,6 +139,43 @@ def picture_report(title: str, picture: Path) -> str:
     """Markdown with the PNG inside, so that the UI shows it without fetching anything."""
     data = base64.b64encode(picture.read_bytes()).decode("ascii")
     return f"## {title}\n\n![{title}](data:image/png;base64,{data})"
+
+
+def gradient_report(record: GradientFlowRecord) -> str:
+    """The picture, and below it how much of the gradient is left at some distances."""
+    distances = [distance for distance in (1, 5, 10, 20, 50) if distance < len(record.norms[0])]
+    lines = [
+        f"| layer | {' | '.join(f'{distance} back' for distance in distances)} |",
+        "|---" * (1 + len(distances)) + "|",
+    ]
+    for layer, norms in enumerate(record.norms):
+        left = (f"{norms[distance] / norms[0]:.2g}" if norms[0] else "-" for distance in distances)
+        lines.append(f"| {layer + 1} | {' | '.join(left)} |")
+    said = "The gradient's norm relative to that at the loss's own step."
+    return "\n\n".join([picture_report("Gradient flow", record.picture), said, "\n".join(lines)])
+
+
+def positions_report(record: PositionsRecord) -> str:
+    """The picture, and below it a table of some positions, the training length among them."""
+    last = len(record.right)
+    chosen = {
+        1,
+        record.given_tokens + 1,
+        record.longest_trained,
+        2 * record.longest_trained,
+        3 * record.longest_trained,
+    }
+    lines = ["| position | rows | next token right | all right so far |", "|---|---|---|---|"]
+    for position in sorted(position for position in chosen | {last} if 1 <= position <= last):
+        exact = record.exact[position - 1]
+        cells = (
+            f"{position}{' (longest in training)' if position == record.longest_trained else ''}",
+            f"{record.rows[position - 1]:,}",
+            f"{record.right[position - 1]:.1%}",
+            "given" if exact is None else f"{exact:.1%}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n\n".join([picture_report("Right guesses by position", record.picture), "\n".join(lines)])
 
 
 def model_row(version: ModelVersion) -> dict[str, Any]:

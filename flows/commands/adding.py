@@ -25,7 +25,7 @@ def add(commands: Commands, name: str, command: Command, text: str) -> argparse.
 def add_configuration(sub: argparse.ArgumentParser) -> None:
     """The options that make a PipelineConfig."""
     sub.add_argument("--corpus", help=CORPUS)
-    sub.add_argument("--preset", default="default", help="settings to start from: default, smoke")
+    sub.add_argument("--preset", default="default", help="settings to start from: default, smoke, counting, overfit")
     sub.add_argument(
         "--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", help="change one setting; repeatable"
     )

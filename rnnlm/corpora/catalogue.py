@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rnnlm.corpora import python_docs
+from rnnlm.corpora import counting, python_docs, zen
 
 INSTALLATION = "made from this installation"
 
@@ -23,7 +23,7 @@ class Entry:
     advice: str = ""  # settings that go well with it
     gutenberg: bool = False  # Project Gutenberg's header and licence are cut off
     versions: Callable[[], dict[str, str]] | None = None  # of a written corpus: all that its text depends on
-    write: Callable[[Path], dict[str, Any]] | None = None  # writes the text to a path, returns facts about it
+    write: Callable[[Path], dict[str, Any]] | None = None  # writes a file, or a folder of splits; returns facts
 
 
 BY_DIGEST = "by each document's digest"
@@ -92,6 +92,28 @@ CATALOGUE = {
             splits=BY_DIGEST,
             size="about 570,000 words, 3 MB",
             gutenberg=True,
+        ),
+        Entry(
+            name="counting",
+            location=INSTALLATION,
+            licence="none needed: computed",
+            format="text, a line 37 38 39 …",
+            splits=GIVEN,
+            size="4,000 training lines",
+            advice="--preset counting",
+            versions=counting.versions,
+            write=counting.write_corpus,
+        ),
+        Entry(
+            name="zen",
+            location=INSTALLATION,
+            licence="Python: PSF licence 2 (Tim Peters)",
+            format="text, one line",
+            splits="the same text in all three",
+            size="144 words",
+            advice="--preset overfit",
+            versions=zen.versions,
+            write=zen.write_corpus,
         ),
     )
 }

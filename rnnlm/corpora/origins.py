@@ -44,9 +44,12 @@ class Written:
         assert self.entry.write
         path = writer.folder / "written"
         facts = self.entry.write(path)
-        for text in Opener(self.entry.name, CorpusConfig(), writer.folder).texts(
-            [SourceFile(path, self.entry.name, "text.txt")], named=False
-        ):
+        files = [SourceFile(path, self.entry.name, "text.txt")]
+        if path.is_dir():
+            files = [
+                SourceFile(split, f"{self.entry.name}: {split.name}", split.name) for split in sorted(path.iterdir())
+            ]
+        for text in Opener(self.entry.name, CorpusConfig(), writer.folder).texts(files, named=path.is_dir()):
             writer.append(text.role, text.pieces, text.label)
         return facts
 

@@ -95,3 +95,11 @@ def training_counts(dataset: DatasetRecord) -> np.ndarray:
     with connect(dataset) as connection:
         rows = connection.execute(statement("queries/read_training_counts")).fetchall()
     return np.array([row[0] for row in rows], dtype=np.int64)
+
+
+def longest_row(dataset: DatasetRecord, split: Split) -> int:
+    """Predicted tokens of the split's longest row; 0 where it has none."""
+    with connect(dataset) as connection:
+        row = connection.execute(statement("queries/measure_longest_row"), {"split": split}).fetchone()
+    assert row is not None  # one row, whatever the split holds
+    return int(row[0])

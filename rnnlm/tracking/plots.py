@@ -38,6 +38,11 @@ def smoothed(values: list[float], weight: float = 0.9) -> list[float]:
     return result
 
 
+def spans_decades(values: list[float]) -> bool:
+    """True where the smallest is below a hundredth of the largest: a loss that has vanished, as in overfitting."""
+    return bool(values) and 0 < min(values) < max(values) / 100
+
+
 def plot_loss_curve(history: Path, picture: Path) -> None:
     """Write a PNG: training loss and validation loss (nats per token), learning rate below."""
     # The object-oriented interface: no global figure, no window, safe in threads.
@@ -57,13 +62,15 @@ def plot_loss_curve(history: Path, picture: Path) -> None:
     if ys:
         best = min(range(len(ys)), key=ys.__getitem__)
         loss.annotate(
-            f"perplexity {math.exp(min(ys[best], 700)):.1f}",
+            f"perplexity {math.exp(min(ys[best], 700)):.4g}",
             (xs[best], ys[best]),
             xytext=(-6, 10),
             textcoords="offset points",
             ha="right",
             color=VALID,
         )
+    if spans_decades(read_series(history, "train_loss_nats")[1] + ys):
+        loss.set_yscale("log")
     loss.set_ylabel("loss, nats per token")
     loss.set_title("Loss", loc="left", color=INK, fontweight="bold")
     loss.legend(frameon=False)

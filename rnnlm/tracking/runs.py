@@ -189,12 +189,18 @@ def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
         with atomic_file(picture) as partial:
             plot_loss_curve(history, partial)
         picture.chmod(0o644)
-    if run.mlflow_run_id is not None:
-        with best_effort("the loss curve"), reaching_mlflow(home) as client:
-            logged = {artifact.path for artifact in client.list_artifacts(run.mlflow_run_id)}
-            if LOSS_CURVE not in logged:
-                client.log_artifact(run.mlflow_run_id, str(picture))
+    log_picture(home, run, picture)
     return picture
+
+
+def log_picture(home: Home, run: RunRecord, picture: Path) -> None:
+    """A picture from the run's folder as an artifact of the run, once."""
+    if run.mlflow_run_id is None:
+        return
+    with best_effort(picture.name), reaching_mlflow(home) as client:
+        logged = {artifact.path for artifact in client.list_artifacts(run.mlflow_run_id)}
+        if picture.name not in logged:
+            client.log_artifact(run.mlflow_run_id, str(picture))
 
 
 def run_url(home: Home, run: RunRecord) -> str | None:

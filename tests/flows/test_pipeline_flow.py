@@ -5,7 +5,7 @@ from prefect.artifacts import Artifact
 
 from flows.operations.running import run_flow
 from flows.pipeline_flow import pipeline_flow
-from rnnlm.config import STAGES, PipelineConfig
+from rnnlm.config import STAGES, PipelineConfig, ProbesConfig
 from rnnlm.home import Home
 from rnnlm.reports import pipeline_json, pipeline_summary
 
@@ -57,7 +57,8 @@ def test_the_chain_ends_in_a_registered_champion_and_skips_itself_the_second_tim
 
 
 def test_every_stage_leaves_its_report_on_the_run(home: Home, toy_config: PipelineConfig) -> None:
-    run_flow(home, pipeline_flow, toy_config)
+    probes = ProbesConfig(positions=True)
+    run_flow(home, pipeline_flow, toy_config.model_copy(update={"probes": probes}))
     kinds = {
         "corpus": "markdown",
         "tokenizer": "markdown",
@@ -65,6 +66,8 @@ def test_every_stage_leaves_its_report_on_the_run(home: Home, toy_config: Pipeli
         "training": "markdown",
         "perplexity": "table",
         "surprise": "markdown",
+        "gradient-flow": "markdown",
+        "positions": "markdown",
         "samples": "markdown",
         "loss-curve": "markdown",
         "mlflow-run": "markdown",  # Prefect stores a link as markdown
@@ -75,6 +78,7 @@ def test_every_stage_leaves_its_report_on_the_run(home: Home, toy_config: Pipeli
         assert artifact is not None, key
         assert artifact.type == kind, key
         assert artifact.flow_run_id is not None, key
-    curve = Artifact.get("loss-curve")
-    assert curve is not None
-    assert "data:image/png;base64,iVBOR" in str(curve.data)
+    for key in ("loss-curve", "gradient-flow", "positions"):
+        shown = Artifact.get(key)
+        assert shown is not None
+        assert "data:image/png;base64,iVBOR" in str(shown.data)

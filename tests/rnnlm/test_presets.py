@@ -12,7 +12,7 @@ def test_default_preset_is_the_defaults() -> None:
 
 
 def test_every_preset_is_a_valid_configuration() -> None:
-    assert {"default", "smoke"} <= set(read_presets())
+    assert {"default", "smoke", "counting", "overfit"} <= set(read_presets())
     for name in read_presets():
         build_config(name)
 
@@ -53,6 +53,8 @@ def test_values_take_the_type_of_their_field(override: str, section: str, field:
         ("default", "tokenizer.kind=chars", ["tokenizer.kind", "word", "bpe"]),
         ("default", "corpus.valid_share=0.9", ["corpus.valid_share", "0.5"]),
         ("default", "evaluation.splits=[test]", ["evaluation", "valid"]),
+        ("default", "probes.gradient_steps=0", ["probes.gradient_steps", "0"]),
+        ("counting", "sequences.mode=stream", ["probes.positions", "sentence"]),
     ],
 )
 def test_a_wrong_setting_is_named_in_at_most_three_lines(preset: str, override: str | None, names: list[str]) -> None:

@@ -22,13 +22,18 @@ def test_results_are_in_the_run_and_its_address_is_returned(
     with open_tracker(tracked_home, toy_config, toy_dataset, toy_run.run_id) as tracker:
         pass
     run = toy_run.model_copy(update={"mlflow_run_id": tracker.mlflow_run_id})
-    logged = log_results.fn(run, toy_evaluation, toy_samples)
+    picture = toy_run.folder / "gradient_flow.png"
+    picture.write_bytes(b"a picture")
+    for _ in range(2):
+        logged = log_results.fn(run, toy_evaluation, toy_samples, (picture,))
     assert logged.loss_curve == toy_run.folder / "loss_curve.png"
     assert logged.run_url is not None
     assert logged.run_url.endswith(f"/runs/{tracker.mlflow_run_id}")
     with reaching_mlflow(tracked_home) as client:
         metrics = client.get_run(tracker.mlflow_run_id).data.metrics
+        names = [artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id)]
     assert metrics["test_perplexity"] == toy_evaluation.scores["test"].perplexity
+    assert sorted(names) == ["gradient_flow.png", "loss_curve.png", "samples", "samples.json", "samples.md"]
 
 
 def test_the_losses_are_artifacts_of_the_run(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.tracking.plots import plot_loss_curve, read_series, smoothed
+from rnnlm.tracking.plots import plot_loss_curve, read_series, smoothed, spans_decades
 
 
 @pytest.fixture
@@ -36,6 +36,13 @@ def test_smoothing_keeps_a_constant_constant() -> None:
 def test_the_picture_is_a_png(history: Path, tmp_path: Path) -> None:
     plot_loss_curve(history, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_only_a_loss_that_vanishes_needs_a_logarithmic_scale() -> None:
+    assert spans_decades([4.3, 0.002])
+    assert not spans_decades([9.0, 4.3])
+    assert not spans_decades([4.3, 0.0])  # a logarithmic scale has no place for it
+    assert not spans_decades([])
 
 
 def test_an_empty_history_still_gives_a_picture(tmp_path: Path) -> None:

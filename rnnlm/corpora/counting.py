@@ -1,0 +1,40 @@
+"""A corpus of counting, `37 38 39 40 …`, to see whether a rule is learnt and how long a state holds.
+
+A line is a run of numbers one apart. Where it begins is drawn, and how long it is, so that only the count itself can
+be known. Training and validation lines are short, test lines twenty times as long: their numbers are those of the
+training lines, what is new is how far the count goes on.
+"""
+
+import random
+from pathlib import Path
+from typing import Any
+
+VERSION = "1"  # raised when the text changes
+SEED = 0
+LARGEST = 999
+LINES = {"train": (4_000, 2, 12), "valid": (200, 2, 12), "test": (100, 240, 240)}  # lines, fewest and most numbers
+
+
+def versions() -> dict[str, str]:
+    """All that the text depends on."""
+    return {"counting": VERSION}
+
+
+def write_corpus(
+    target: Path, largest: int = LARGEST, splits: dict[str, tuple[int, int, int]] = LINES
+) -> dict[str, Any]:
+    """Write a folder of splits; always the same bytes. Returns counts."""
+    target.mkdir()
+    draw = random.Random(SEED)
+    numbers = 0
+    for split, (lines, fewest, most) in splits.items():
+        counts = [count_line(draw, draw.randint(fewest, most), largest) for _ in range(lines)]
+        numbers += sum(len(line.split()) for line in counts)
+        (target / f"{split}.txt").write_text("\n".join(counts) + "\n", encoding="utf-8")
+    return {"numbers": numbers, "versions": versions()}
+
+
+def count_line(draw: random.Random, length: int, largest: int) -> str:
+    """So many numbers one apart, none above the largest."""
+    first = draw.randint(0, largest + 1 - length)
+    return " ".join(str(number) for number in range(first, first + length))

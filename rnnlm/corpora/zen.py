@@ -1,0 +1,35 @@
+"""The Zen of Python as a corpus of one line: text that a model can learn by heart in seconds.
+
+All three splits hold the same text. What is scored is what was learnt: that is the point of overfitting.
+"""
+
+import ast
+import codecs
+import importlib.util
+import platform
+from pathlib import Path
+from typing import Any
+
+
+def versions() -> dict[str, str]:
+    """All that the text depends on."""
+    return {"python": platform.python_version()}
+
+
+def write_corpus(target: Path) -> dict[str, Any]:
+    """Write a folder of splits. Returns counts."""
+    target.mkdir()
+    text = " ".join(zen().split())
+    for split in ("train", "valid", "test"):
+        (target / f"{split}.txt").write_text(text + "\n", encoding="utf-8")
+    return {"words": len(text.split()), "versions": versions()}
+
+
+def zen() -> str:
+    """The text that `import this` prints; importing it would print it."""
+    found = importlib.util.find_spec("this")
+    assert found is not None and found.origin is not None  # of the standard library
+    for node in ast.parse(Path(found.origin).read_bytes()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            return codecs.decode(node.value.value, "rot13")
+    raise AssertionError(f"{found.origin} holds no text")

@@ -1,0 +1,42 @@
+"""Stretches of equal length from a stored split, each with the token that follows it."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rnnlm.records import DatasetRecord, Split
+from rnnlm.sequences.batching import Mode, Source, Stream
+from rnnlm.sequences.reading import StoredSplit
+
+ROWS_READ = 8_192  # of sentences, from the beginning of the split
+LONGEST_SHARE = 4  # a quarter of the sentences may be taken
+
+
+def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int) -> tuple[Tensor, Tensor]:
+    """Windows of a dataset's split; see cut_windows."""
+    source = StoredSplit(dataset, split)
+    try:
+        return cut_windows(source, dataset.mode, steps, count)
+    finally:
+        source.close()
+
+
+def cut_windows(source: Source, mode: Mode, steps: int, count: int) -> tuple[Tensor, Tensor]:
+    """(rows, t) int64 inputs and (rows,) the token that follows; at most `count` rows, at most `steps` tokens each.
+
+    stream: windows evenly spread over the text. sentence: the beginnings of the longest sentences, all cut to the
+    length of the shortest of them, because a model of sentences never looks back beyond one.
+    """
+    if mode == "stream":
+        stream = Stream(source)
+        steps = min(steps, stream.predicted)
+        count = min(count, stream.predicted - steps + 1)
+        starts = np.linspace(0, stream.predicted - steps, count).astype(np.int64).tolist()
+        cut = np.stack([stream.read(start, start + steps + 1) for start in starts])
+    else:
+        rows = source.read(0, min(len(source), ROWS_READ))
+        longest = np.argsort(-rows.predicted, kind="stable")[: min(count, -(-len(rows) // LONGEST_SHARE))]
+        steps = min(steps, int(rows.predicted[longest].min()))
+        cut = np.stack([rows.token_ids[start : start + steps + 1] for start in rows.offsets[longest].tolist()])
+    tokens = torch.from_numpy(cut.astype(np.int64))
+    return tokens[:, :-1].contiguous(), tokens[:, -1].contiguous()

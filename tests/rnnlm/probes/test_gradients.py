@@ -1,0 +1,107 @@
+"""The gradient's norm against the distance back: powers of u where that can be worked out, else a slow reference."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from rnnlm.config import ModelConfig
+from rnnlm.models.building import build_model
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.probes.gradients import gradient_norms
+
+
+def one_unit(u: float) -> ElmanLanguageModel:
+    """h' = relu(x + u h) with x = 1 for every token: positive for ever, so that each step back multiplies by u."""
+    model = ElmanLanguageModel(vocabulary_size=5, hidden_size=1, nonlinearity="relu")
+    with torch.no_grad():
+        model.embedding.weight.fill_(1.0)
+        model.stack.cells[0].W.fill_(1.0)
+        model.stack.cells[0].U.fill_(u)
+        model.head.weight.copy_(torch.tensor([[0.0], [0.0], [0.0], [0.0], [2.0]]))
+        model.head.bias.zero_()
+    return model
+
+
+@pytest.mark.parametrize("u", [0.5, 1.0, 1.5])
+def test_one_linear_unit_has_a_gradient_of_u_to_the_distance(u: float) -> None:
+    model = one_unit(u)
+    norms = gradient_norms(model, torch.full((1, 6), 4), torch.tensor([3]))
+    # h after 6 tokens is 1 + u + … + u⁵. The logits are (never, 0, never, 0, 2 h); the target is id 3, and so
+    # loss = log(2 + exp(2 h)) and its derivative by h = 2 exp(2 h) / (2 + exp(2 h)).
+    power = torch.tensor(2 * sum(u**k for k in range(6))).exp()
+    at_the_loss = float(2 * power / (2 + power))
+    assert norms.shape == (1, 6)
+    assert norms[0].tolist() == pytest.approx([at_the_loss * u**k for k in range(6)], rel=1e-5)
+
+
+@pytest.fixture
+def network() -> ElmanLanguageModel:
+    settings = ModelConfig(hidden_size=5, layers=2)
+    return build_model(settings, 12, seed=1).language_model
+
+
+@pytest.fixture
+def windows() -> tuple[torch.Tensor, torch.Tensor]:
+    ids = torch.randint(4, 12, (3, 8), generator=torch.Generator().manual_seed(0))
+    return ids[:, :-1], ids[:, -1]
+
+
+def test_norms_are_those_of_a_state_that_is_cut_free_and_read_on_from(
+    network: ElmanLanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    """The slow reference: for each distance, the network stopped there and its state made a leaf."""
+    token_ids, target_ids = windows
+    norms = gradient_norms(network, token_ids, target_ids)
+    for distance in range(1, token_ids.shape[1]):
+        before, after = token_ids[:, :-distance], token_ids[:, -distance:]
+        state = network(before)[1].detach().requires_grad_()
+        logits, _ = network(after, state)
+        functional.cross_entropy(logits[:, -1], target_ids, reduction="sum").backward()
+        assert state.grad is not None
+        # Of the top layer alone: a lower one also reaches the loss through the layer above at its own time.
+        assert norms[-1, distance] == pytest.approx(float(state.grad[:, -1].norm(dim=-1).mean()), rel=1e-4)
+
+
+def test_a_lower_layers_gradient_also_comes_through_the_layer_above_at_the_same_time(
+    network: ElmanLanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    """At distance 0 all of it: the lower layer's last state reaches the loss through the upper cell alone."""
+    token_ids, target_ids = windows
+    lower, upper = network.stack.cells
+    before = network(token_ids[:, :-1])[1].detach()
+    h = lower(network.embedding(token_ids[:, -1]), before[:, 0]).detach().requires_grad_()
+    logits = network.logits(upper(h, before[:, 1]))
+    functional.cross_entropy(logits, target_ids, reduction="sum").backward()
+    assert h.grad is not None
+    norms = gradient_norms(network, token_ids, target_ids)
+    assert norms[0, 0] == pytest.approx(float(h.grad.norm(dim=-1).mean()), rel=1e-4)
+
+
+def test_a_batch_has_the_mean_of_its_rows(
+    network: ElmanLanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    token_ids, target_ids = windows
+    alone = [gradient_norms(network, token_ids[row : row + 1], target_ids[row : row + 1]) for row in range(3)]
+    assert torch.allclose(gradient_norms(network, token_ids, target_ids), torch.stack(alone).mean(dim=0), rtol=1e-4)
+
+
+def test_measuring_leaves_no_gradient_in_the_weights(
+    network: ElmanLanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    gradient_norms(network, *windows)
+    assert all(parameter.grad is None for parameter in network.parameters())
+
+
+def test_relu_with_the_identity_keeps_what_tanh_with_xavier_loses() -> None:
+    """Le, Jaitly and Hinton (2015), as a measurement: forty steps back."""
+    token_ids = torch.randint(4, 30, (16, 41), generator=torch.Generator().manual_seed(0))
+
+    def left(**settings: object) -> float:
+        model = build_model(ModelConfig.model_validate({"hidden_size": 32, **settings}), 30, seed=0).language_model
+        norms = gradient_norms(model, token_ids[:, :-1], token_ids[:, -1])[0]
+        return float(norms[39] / norms[0])
+
+    kept = left(nonlinearity="relu", recurrent_initialization="identity")
+    vanished = left(nonlinearity="relu", recurrent_initialization="xavier")
+    assert kept > 0.1
+    assert vanished < 1e-4

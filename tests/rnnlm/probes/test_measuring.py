@@ -1,0 +1,55 @@
+"""What is measured of a run lies in its folder, once."""
+
+import json
+
+import pytest
+
+from rnnlm.config import ProbesConfig
+from rnnlm.home import Home
+from rnnlm.models.building import load_model
+from rnnlm.probes.gradients import gradient_norms
+from rnnlm.probes.measuring import measure_gradient_flow, measure_positions
+from rnnlm.probes.windows import stored_windows
+from rnnlm.records import DatasetRecord, RunRecord
+
+
+def test_the_flow_is_that_of_the_trained_model_on_validation_text(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    record = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
+    norms = gradient_norms(
+        load_model(toy_run.model_folder).language_model, *stored_windows(toy_dataset, "valid", 61, 4)
+    )
+    assert record.norms[0] == pytest.approx(norms[0].tolist())
+    assert record.rows == 4
+    assert json.loads((toy_run.folder / "gradient_flow.json").read_text())["value"]["rows"] == 4
+    assert record.picture == toy_run.folder / "gradient_flow.png"
+    assert record.picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_was_measured_is_kept_until_it_depends_on_something_else(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    first = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
+    drawn = first.picture.read_bytes()
+    first.picture.unlink()
+    again = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
+    assert (first.skipped, again.skipped, again.norms) == (False, True, first.norms)
+    assert again.picture.read_bytes() == drawn  # drawn again from what is kept
+    other = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=2))
+    assert (other.skipped, other.rows) == (False, 2)
+    assert other.picture.read_bytes() != drawn
+    assert not measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=2), force=True).skipped
+
+
+def test_positions_are_those_of_the_test_split(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    record = measure_positions(home, toy_dataset, toy_run, ProbesConfig(given_tokens=3))
+    assert record.rows == (40,) * 9  # nine words a line; <eos> is not counted
+    assert record.right[0] == record.right[3] == 1.0  # "the"
+    assert record.exact[:3] == (None, None, None)
+    assert record.exact[3] == 1.0
+    assert record.exact[4] is not None
+    assert record.exact[4] < 0.5  # the grammar draws one of four animals
+    assert record.longest_trained == 10
+    assert record.picture.read_bytes().startswith(b"\x89PNG")
+    assert measure_positions(home, toy_dataset, toy_run, ProbesConfig(given_tokens=3)).skipped

@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path)
     parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=7, help="of the steps; 0: the fixed cost alone")
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.bare:
@@ -47,7 +47,8 @@ def main() -> None:
         set_environment(home)
         config, dataset = prepared(options.text)
         (home.root / "job.json").write_text(job_of(config, dataset), encoding="utf-8")
-        per_step(options, home, config, dataset)
+        if options.rounds:
+            per_step(options, home, config, dataset)
         fixed(options, home)
 
 
@@ -197,7 +198,7 @@ def wall(command: list[str], environment: dict[str, str] | None = None) -> float
 
 
 def bare_step(home: Path) -> None:
-    """What the script does that `rnnlm train` is compared with: libraries, one step, scores of valid and test."""
+    """What the script does that `rnnlm train` is compared with: libraries, one step, the same scores."""
     from rnnlm.config import EvaluationConfig
     from rnnlm.evaluation.scoring import nll_per_token
     from rnnlm.models.building import build_model
@@ -207,7 +208,7 @@ def bare_step(home: Path) -> None:
     config, dataset = PipelineConfig.model_validate(job["config"]), DatasetRecord.model_validate(job["dataset"])
     bare(config, dataset, 1)
     model = build_model(config.model, dataset.vocabulary_size, 0).language_model
-    for split in ("valid", "valid", "test"):  # at the end of training, and in the evaluation
+    for split in ("valid", "valid", "test", "test"):  # at the end of training, in the evaluation, token by token
         nll_per_token(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size)
 
 

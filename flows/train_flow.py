@@ -2,19 +2,15 @@
 
 from prefect import flow
 
+from flows.evaluate_flow import evaluate_flow
 from flows.prepare_flow import prepare_flow
 from flows.sample_flow import sample_flow
 from rnnlm import reports
 from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord, TrainedRecord
-from tasks.evaluate_perplexity import evaluate_perplexity
 from tasks.log_results import log_results
-from tasks.measure_surprise import measure_surprise
-from tasks.probe_gradients import probe_gradients
-from tasks.probe_positions import probe_positions
 from tasks.publish_link import publish_link
 from tasks.publish_markdown import publish_markdown
-from tasks.publish_table import publish_table
 from tasks.register_model import register_model
 from tasks.train_model import train_model
 
@@ -26,23 +22,10 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
     run = train_model(config, dataset, force="training" in config.force)
     publish_markdown("training", reports.training_report(run, config.model, config.training))
 
-    evaluation = evaluate_perplexity(dataset, run, config.evaluation, force="evaluation" in config.force)
-    publish_table("perplexity", reports.score_rows(evaluation), "Perplexity beside the baselines")
-    surprise = measure_surprise(dataset, run, config.evaluation, force="evaluation" in config.force)
-    publish_markdown("surprise", surprise)
-
-    pictures = []
-    if config.probes.gradient_flow:
-        gradients = probe_gradients(dataset, run, config.probes, force="evaluation" in config.force)
-        publish_markdown("gradient-flow", reports.gradient_report(gradients))
-        pictures.append(gradients.picture)
-    if config.probes.positions:
-        positions = probe_positions(dataset, run, config.probes, force="evaluation" in config.force)
-        publish_markdown("positions", reports.positions_report(positions))
-        pictures.append(positions.picture)
-
+    evaluated = evaluate_flow(config, dataset, run)
+    evaluation = evaluated.evaluation
     samples = sample_flow(config, dataset, run)
-    logged = log_results(run, evaluation, samples, tuple(pictures))
+    logged = log_results(run, evaluation, samples, evaluated.pictures)
     if logged.loss_curve:
         publish_markdown("loss-curve", reports.picture_report("Loss curve", logged.loss_curve))
     if logged.run_url:

@@ -141,6 +141,11 @@ class ModelVersion(Record):
     created: str  # ISO 8601, UTC
 
 
+class EvaluatedRecord(Record):
+    evaluation: EvaluationRecord
+    pictures: tuple[Path, ...]  # of what the model does
+
+
 class LoggedRecord(Record):
     """Where the tracking system shows a run; None where it could not be reached."""
 

@@ -8,6 +8,8 @@ from torch.nn import functional
 
 from rnnlm.models.elman import ElmanLanguageModel
 
+CPU_ROWS, GPU_ROWS = 128, 4_096  # tokens scored at once: a CPU's cache holds their logits, a GPU wants large products
+
 
 class Loss(Protocol):
     def __call__(self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
@@ -38,7 +40,8 @@ def token_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> 
     Zero at `<pad>`. For measuring, not for training: no gradient.
     """
     losses = []
-    for rows, ids in zip(hidden.flatten(0, 1).split(1024), target_ids.flatten().split(1024), strict=True):
-        logits = model.logits(rows).float()  # of 1024 tokens at once
+    at_once = CPU_ROWS if hidden.device.type == "cpu" else GPU_ROWS
+    for rows, ids in zip(hidden.flatten(0, 1).split(at_once), target_ids.flatten().split(at_once), strict=True):
+        logits = model.logits(rows).float()
         losses.append(functional.cross_entropy(logits, ids, ignore_index=model.pad_id, reduction="none").detach())
     return torch.cat(losses).view(target_ids.shape)

@@ -1,0 +1,33 @@
+"""A trained run → its scores, where it is surprised, how far back its gradients reach."""
+
+from prefect import flow
+
+from rnnlm import reports
+from rnnlm.config import PipelineConfig
+from rnnlm.records import DatasetRecord, EvaluatedRecord, RunRecord
+from tasks.evaluate_perplexity import evaluate_perplexity
+from tasks.measure_surprise import measure_surprise
+from tasks.probe_gradients import probe_gradients
+from tasks.probe_positions import probe_positions
+from tasks.publish_markdown import publish_markdown
+from tasks.publish_table import publish_table
+
+
+@flow(name="evaluate", flow_run_name="evaluate {run.run_id}")
+def evaluate_flow(config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> EvaluatedRecord:
+    """Everything is measured once and kept with the run."""
+    force = "evaluation" in config.force
+    evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
+    publish_table("perplexity", reports.score_rows(evaluation), "Perplexity beside the baselines")
+    publish_markdown("surprise", measure_surprise(dataset, run, config.evaluation, force=force))
+
+    pictures = []
+    if config.probes.gradient_flow:
+        gradients = probe_gradients(dataset, run, config.probes, force=force)
+        publish_markdown("gradient-flow", reports.gradient_report(gradients))
+        pictures.append(gradients.picture)
+    if config.probes.positions:
+        positions = probe_positions(dataset, run, config.probes, force=force)
+        publish_markdown("positions", reports.positions_report(positions))
+        pictures.append(positions.picture)
+    return EvaluatedRecord(evaluation=evaluation, pictures=tuple(pictures))

@@ -2,12 +2,12 @@
 
 from prefect import flow
 
-from flows.evaluate_flow import evaluate_flow
+from flows.operations.evaluating import evaluate
 from flows.prepare_flow import prepare_flow
-from flows.sample_flow import sample_flow
 from rnnlm import reports
 from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord, TrainedRecord
+from tasks.generate_samples import generate_samples
 from tasks.log_results import log_results
 from tasks.publish_link import publish_link
 from tasks.publish_markdown import publish_markdown
@@ -22,9 +22,11 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
     run = train_model(config, dataset, force="training" in config.force)
     publish_markdown("training", reports.training_report(run, config.model, config.training))
 
-    evaluated = evaluate_flow(config, dataset, run)
+    evaluated = evaluate(config, dataset, run)
     evaluation = evaluated.evaluation
-    samples = sample_flow(config, dataset, run)
+    samples = generate_samples(dataset, run, config.generation, force="samples" in config.force)
+    publish_markdown("samples", reports.samples_report(samples))
+
     logged = log_results(run, evaluation, samples, evaluated.pictures)
     if logged.loss_curve:
         publish_markdown("loss-curve", reports.picture_report("Loss curve", logged.loss_curve))

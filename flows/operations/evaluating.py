@@ -1,7 +1,5 @@
 """A trained run → its scores, where it is surprised, how far back its gradients reach."""
 
-from prefect import flow
-
 from rnnlm import reports
 from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord, EvaluatedRecord, RunRecord
@@ -13,9 +11,8 @@ from tasks.publish_markdown import publish_markdown
 from tasks.publish_table import publish_table
 
 
-@flow(name="evaluate", flow_run_name="evaluate {run.run_id}")
-def evaluate_flow(config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> EvaluatedRecord:
-    """Everything is measured once and kept with the run."""
+def evaluate(config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> EvaluatedRecord:
+    """Part of a flow, not one: a subflow takes Prefect a second. Everything is measured once and kept with the run."""
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
     publish_table("perplexity", reports.score_rows(evaluation), "Perplexity beside the baselines")

@@ -112,13 +112,15 @@ class Striking(Listening):
 def workers_of(pid: int) -> list[int]:
     """Processes below `pid` that run rnnlm.training.processes.worker themselves."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in listed.splitlines()]
-    below, found = {pid}, []
-    for number, parent, command in sorted(rows, key=lambda row: int(row[0])):
-        if int(parent) in below:
-            below.add(int(number))
+    children: dict[int, list[tuple[int, str]]] = {}
+    for number, parent, command in (line.split(None, 2) for line in listed.splitlines()):
+        children.setdefault(int(parent), []).append((int(number), command))
+    below, found = [pid], []
+    for one in below:  # it grows: a child's number may be smaller than its parent's, as numbers are used again
+        for number, command in children.get(one, []):
+            below.append(number)
             if "rnnlm.training.processes.worker" in command and "torch.distributed.run" not in command:
-                found.append(int(number))
+                found.append(number)
     return found
 
 

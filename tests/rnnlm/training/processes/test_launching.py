@@ -111,7 +111,7 @@ class Striking(Listening):
 
 def workers_of(pid: int) -> list[int]:
     """Processes below `pid` that run rnnlm.training.processes.worker themselves."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     children: dict[int, list[tuple[int, str]]] = {}
     for number, parent, command in (line.split(None, 2) for line in listed.splitlines()):
         children.setdefault(int(parent), []).append((int(number), command))

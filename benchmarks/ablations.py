@@ -78,12 +78,22 @@ def main() -> None:
 
 
 def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
-    """Validation and test perplexity of a run, and the minutes between its first and its last measurement."""
+    """Validation and test perplexity of a run, and the minutes that its steps took."""
     dataset = prepared(home, config)
     run = run_training(home, config, dataset, untracked)
-    times = [line["time"] for line, _ in read_lines(run.folder / HISTORY)]
     scores = evaluate_run(home, dataset, run, config.evaluation).scores
-    return scores["valid"].perplexity, scores["test"].perplexity, (max(times) - min(times)) / 60
+    return scores["valid"].perplexity, scores["test"].perplexity, minutes_of_steps(run.folder / HISTORY)
+
+
+def minutes_of_steps(history: Path) -> float:
+    """Without evaluations, and without the evenings between two parts of a run."""
+    tokens, seconds = 0.0, 0.0
+    for line, _ in read_lines(history):
+        if line["kind"] == "training":
+            metrics = line["metrics"]
+            seconds += (metrics["trained_tokens"] - tokens) / metrics["tokens_per_second"]
+            tokens = metrics["trained_tokens"]
+    return seconds / 60
 
 
 def prepared(home: Home, config: PipelineConfig) -> DatasetRecord:

@@ -18,7 +18,7 @@ from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batching import Batch
 from rnnlm.sequences.feeding import TrainingBatches, evaluation_batches, training_loader
 from rnnlm.sequences.reading import StoredSplit, training_counts
-from rnnlm.training.devices import float32_products
+from rnnlm.training.devices import float32_products, keep_freed_memory
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.history import HISTORY, History, write_samples
 from rnnlm.training.loop import Outcome, Plan, Training
@@ -49,6 +49,7 @@ def train_here(
     world: World = ALONE,
 ) -> Result:
     """Train in this process, which may be one of several, and leave the best weights in the folder."""
+    keep_freed_memory()
     seed_everything(config.training.seed, config.training.deterministic)
     model = build_model(config.model, dataset.vocabulary_size, config.training.seed, unigram_log_probabilities(dataset))
     with float32_products(config.training.precision):

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
+from torch.optim.adamw import adamw
 
 from rnnlm.config import TrainingConfig
 from rnnlm.models.elman import ElmanLanguageModel
@@ -47,22 +48,33 @@ class LazyAdamW(AdamW):
             parameter.grad = gradient
 
     def step_rows(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        """AdamW's own kernel, on copies of the rows."""
         state = self.state[parameter]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)  # as AdamW has it
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
-        state["step"] += 1
-        beta1, beta2 = group["betas"]
-        done = float(state["step"])
-        rows, values = rows_of(parameter.grad)  # type: ignore[arg-type]
-        mean = state["exp_avg"][rows].lerp_(values, 1 - beta1)
-        square = state["exp_avg_sq"][rows].mul_(beta2).addcmul_(values, values, value=1 - beta2)
-        state["exp_avg"][rows] = mean
-        state["exp_avg_sq"][rows] = square
-        scale = square.sqrt_().div_((1 - beta2**done) ** 0.5).add_(group["eps"])
-        kept = parameter[rows].mul_(1 - group["lr"] * group["weight_decay"])
-        parameter[rows] = kept.addcdiv_(mean, scale, value=-group["lr"] / (1 - beta1**done))
+        rows, gradient = rows_of(parameter.grad)  # type: ignore[arg-type]
+        wholes = (parameter, state["exp_avg"], state["exp_avg_sq"])
+        weight, mean, square = (whole[rows] for whole in wholes)
+        adamw(
+            [weight],
+            [gradient],
+            [mean],
+            [square],
+            [],
+            [state["step"]],
+            fused=True,
+            amsgrad=False,
+            maximize=False,
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+        )
+        for whole, changed in zip(wholes, (weight, mean, square), strict=True):
+            whole[rows] = changed
 
 
 def rows_of(gradient: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,8 @@ from rnnlm.training.losses.sampled import SampledCrossEntropy
 
 def choose_loss(config: TrainingConfig, training_counts: np.ndarray, never_predicted: np.ndarray) -> Loss:
     """training_counts: (V,) how often the training split predicts each class; never_predicted: (V,) bool."""
+    precision = torch.float32 if config.precision == "float32" else torch.bfloat16
     if config.loss == "sampled":
         unigram = np.where(never_predicted, 0, np.maximum(training_counts, 1))  # never seen: as if seen once
-        return SampledCrossEntropy(unigram, config.sampled_classes)
-    return ChunkedCrossEntropy(torch.float32 if config.precision == "float32" else torch.bfloat16)
+        return SampledCrossEntropy(unigram, config.sampled_classes, precision)
+    return ChunkedCrossEntropy(precision)

@@ -1,5 +1,8 @@
 """Where training runs, and how a GPU multiplies there."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -15,6 +18,30 @@ def test_float32_products_are_as_precise_as_configured_and_only_while_training(p
         assert [backend.fp32_precision for backend in backends] == [expected, expected]
         raise KeyboardInterrupt
     assert [backend.fp32_precision for backend in backends] == before
+
+
+FAULTS = """
+import resource, torch
+from rnnlm.training.devices import keep_freed_memory
+{setting}
+for step in range(40):
+    if step == 20:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.ones(1 << 24)  # 64 MiB, freed at once
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
+def test_freed_memory_stays_for_the_next_step() -> None:
+    faults = {
+        setting: int(
+            subprocess.run([sys.executable, "-c", FAULTS.format(setting=setting)], stdout=-1, check=True).stdout
+        )
+        for setting in ("", "keep_freed_memory()")
+    }
+    assert faults["keep_freed_memory()"] < 1_000  # pages, of the 20 arrays' 327,680
+    assert faults[""] > 100_000
 
 
 def test_what_is_on_the_device_already_is_sent_as_it_is() -> None:

@@ -22,7 +22,7 @@ VOCABULARY = 40
 LOSSES: dict[str, Loss] = {
     "exact": exact_cross_entropy,
     "chunked": ChunkedCrossEntropy(torch.bfloat16),
-    "sampled": SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(VOCABULARY - 3)], 12),
+    "sampled": SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(VOCABULARY - 3)], 12, torch.float64),
 }
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
-from rnnlm.training.losses import chunked
+from rnnlm.training.losses import projection
 from rnnlm.training.losses.chunked import ChunkedCrossEntropy
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy
 
@@ -31,7 +31,7 @@ def test_loss_and_gradient_are_those_of_the_definition(
     gradient_error: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(chunked, "CPU_CHUNK_ROWS", rows_at_once)
+    monkeypatch.setattr(projection, "CPU_CHUNK_LOGITS", rows_at_once * 500)
     model = ElmanLanguageModel(500, 32)
     initialize(model, "xavier", torch.Generator().manual_seed(0))
     with torch.no_grad():

@@ -8,6 +8,7 @@ from hypothesis import strategies as some
 
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
+from rnnlm.training.losses import projection
 from rnnlm.training.losses.definition import exact_cross_entropy
 from rnnlm.training.losses.sampled import SampledCrossEntropy, inclusion_probabilities
 
@@ -92,6 +93,53 @@ def test_a_sample_of_every_class_is_the_exact_loss(sparse: bool) -> None:
         results.append((value.detach(), leaf.grad, gradient.to_dense(), model.head.bias.grad))
     for exact, sampled in zip(*results, strict=True):
         torch.testing.assert_close(sampled, exact, rtol=1e-4, atol=1e-6)
+
+
+def sampled_cross_entropy(
+    loss: SampledCrossEntropy, model: ElmanLanguageModel, hidden: torch.Tensor, targets: torch.Tensor, sample: list[int]
+) -> torch.Tensor:
+    """The definition, token by token."""
+    losses = []
+    for row, target in zip(hidden.flatten(0, 1), targets.flatten().tolist(), strict=True):
+        if target == model.pad_id:
+            continue
+        logits = model.head.weight @ row + model.head.bias
+        others = [logits[one] - loss.log_inclusion[one] for one in sample if one != target]
+        losses.append(torch.stack([logits[target], *others]).logsumexp(dim=0) - logits[target])
+    return torch.stack(losses).mean()
+
+
+@pytest.mark.parametrize("rows_at_once", [7, 256])
+@pytest.mark.parametrize(
+    ("precision", "loss_error", "gradient_error"), [(torch.float32, 1e-6, 1e-6), (torch.bfloat16, 1e-3, 1e-2)]
+)
+def test_loss_and_gradient_are_those_of_the_sampled_definition(
+    rows_at_once: int,
+    precision: torch.dtype,
+    loss_error: float,
+    gradient_error: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(projection, "CPU_CHUNK_LOGITS", rows_at_once * 51)
+    hidden, targets = hidden_and_targets()
+    loss = SampledCrossEntropy(UNIGRAM, 50, precision)
+    sample = loss.draw(torch.Generator().manual_seed(5))
+    in_sample = torch.isin(targets, sample)
+    assert in_sample.any() and not in_sample.all()
+    results = []
+    for by_definition in (True, False):
+        model, leaf = language_model(), hidden.clone().requires_grad_()
+        if by_definition:
+            value = sampled_cross_entropy(loss, model, leaf, targets, sample.tolist())
+        else:
+            value = loss(model, leaf, targets, sample)
+        value.backward()
+        results.append((value.detach(), [leaf.grad, model.head.weight.grad, model.head.bias.grad]))
+    (expected, expected_gradients), (got, gradients) = results
+    assert float(got) == pytest.approx(float(expected), rel=loss_error)
+    for one, other in zip(gradients, expected_gradients, strict=True):
+        assert one is not None and other is not None
+        assert float((one - other).norm() / other.norm()) < gradient_error
 
 
 def test_only_sampled_and_target_classes_have_a_gradient() -> None:

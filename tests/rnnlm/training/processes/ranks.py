@@ -56,7 +56,7 @@ def compare(folder: Path, rank: int) -> None:
         assert state is not None
         return [torch.stack(losses), torch.stack(norms), weights, world.rows(state.detach())]
 
-    sampled = SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(37)], 12)
+    sampled = SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(37)], 12, torch.float64)
     masked = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurrent=0.5)
     cases: dict[str, tuple[Loss, int, int, Dropout]] = {
         "exact": (exact_cross_entropy, 5, 1, NO_DROPOUT),

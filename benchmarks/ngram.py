@@ -25,8 +25,8 @@ from rnnlm.config import NgramConfig  # noqa: E402
 from rnnlm.evaluation.ngram.database import NgramRecord  # noqa: E402
 from rnnlm.evaluation.ngram.kneser_ney import count_ngrams  # noqa: E402
 from rnnlm.evaluation.ngram.scoring import measure, open_scores  # noqa: E402
-from rnnlm.sequences.statements import statement  # noqa: E402
 from rnnlm.sequences.token_ids import insert  # noqa: E402
+from rnnlm.statements import statement  # noqa: E402
 from rnnlm.tokenizers.face import BOS, EOS  # noqa: E402
 
 HEADS = (

@@ -144,6 +144,14 @@ def atomic_file(final: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+def drawn_once(picture: Path, draw: Callable[[Path], None], *, anew: bool = False) -> None:
+    """A picture written atomically, for all to read, where it is missing or to be drawn anew."""
+    if anew or not picture.exists():
+        with atomic_file(picture) as partial:
+            draw(partial)
+        picture.chmod(0o644)
+
+
 def sync(path: Path) -> None:
     """Make a file's or folder's contents survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)

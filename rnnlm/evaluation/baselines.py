@@ -6,7 +6,7 @@ import numpy as np
 
 from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.reading import connect, training_counts
-from rnnlm.sequences.statements import statement
+from rnnlm.statements import statement
 from rnnlm.tokenizers.face import BOS, PAD
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from rnnlm.config import ProbesConfig
-from rnnlm.home import Home, atomic_file, digest_of
+from rnnlm.home import Home, digest_of, drawn_once
 from rnnlm.models.building import load_model
 from rnnlm.probes.comparing import flow_of
 from rnnlm.probes.gradients import gradient_norms
@@ -18,6 +19,7 @@ from rnnlm.stages import once_in_run
 
 STAGE_VERSION = 1
 BATCH_ROWS = 64
+R = TypeVar("R", GradientFlowRecord, PositionsRecord)
 
 
 def measure_gradient_flow(
@@ -31,12 +33,8 @@ def measure_gradient_flow(
         return {"norms": flow_of(gradient_norms(model, token_ids, target_ids)), "rows": len(token_ids)}
 
     settings = {"steps": config.gradient_steps, "rows": config.gradient_rows}
-    key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, **settings})
     path = run.folder / "gradient_flow.json"
-    value, skipped = once_in_run(home, path, key, build, force=force)
-    record = GradientFlowRecord(**value, picture=path.with_suffix(".png"), skipped=skipped)
-    draw_once(record.picture, lambda partial: draw_gradient_flow(record, partial), anew=not skipped)
-    return record
+    return measured_once(home, dataset, run, path, settings, build, GradientFlowRecord, draw_gradient_flow, force)
 
 
 def measure_positions(
@@ -51,17 +49,24 @@ def measure_positions(
         return {**positions.model_dump(), "longest_trained": longest_row(dataset, "train")}
 
     settings = {"given_tokens": config.given_tokens}
-    key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, **settings})
     path = run.folder / "positions.json"
+    return measured_once(home, dataset, run, path, settings, build, PositionsRecord, draw_positions, force)
+
+
+def measured_once(
+    home: Home,
+    dataset: DatasetRecord,
+    run: RunRecord,
+    path: Path,
+    settings: dict[str, int],
+    build: Callable[[], dict[str, object]],
+    kind: type[R],
+    draw: Callable[[R, Path], None],
+    force: bool,
+) -> R:
+    """The record of what `build` measures under these settings, and its picture beside it."""
+    key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, **settings})
     value, skipped = once_in_run(home, path, key, build, force=force)
-    record = PositionsRecord(**value, picture=path.with_suffix(".png"), skipped=skipped)
-    draw_once(record.picture, lambda partial: draw_positions(record, partial), anew=not skipped)
+    record = kind(**value, picture=path.with_suffix(".png"), skipped=skipped)
+    drawn_once(path.with_suffix(".png"), lambda partial: draw(record, partial), anew=not skipped)
     return record
-
-
-def draw_once(picture: Path, draw: Callable[[Path], None], *, anew: bool) -> None:
-    """Write the picture atomically, where it is missing or what it shows was measured anew."""
-    if anew or not picture.exists():
-        with atomic_file(picture) as partial:
-            draw(partial)
-        picture.chmod(0o644)

@@ -3,7 +3,7 @@
 from rnnlm.errors import DatasetError
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.reading import connect
-from rnnlm.sequences.statements import names, statement
+from rnnlm.statements import names, statement
 
 
 def check_dataset(dataset: DatasetRecord) -> list[str]:

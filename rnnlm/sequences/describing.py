@@ -2,23 +2,19 @@
 
 import logging
 from pathlib import Path
-from typing import Any
-
-import duckdb
 
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home, read_json, write_json, write_once
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.sequences.pictures import draw_description
 from rnnlm.sequences.reading import connect
-from rnnlm.sequences.statements import names, statement
+from rnnlm.statements import Rows, names, table
 
 logger = logging.getLogger(__name__)
 WORTH_A_WARNING = 0.2  # share of a held-out split
 LENGTH_BINS = 40
 TOKENS_SHOWN = 15
 LINES_SHOWN = 5
-Rows = list[dict[str, Any]]  # a table: column → value
 
 
 class Description(Record):
@@ -61,7 +57,7 @@ def measure(dataset: DatasetRecord) -> Description:
     }
     with connect(dataset) as connection:
         tables = {
-            name: rows(connection, f"descriptions/{name}", parameters.get(name, {}))
+            name: table(connection, f"descriptions/{name}", parameters.get(name, {}))
             for name in (path.removeprefix("descriptions/") for path in names("descriptions"))
             if not name.startswith("longest") or name == longest
         }
@@ -69,12 +65,6 @@ def measure(dataset: DatasetRecord) -> Description:
     return Description(
         dataset_id=dataset.dataset_id, mode=dataset.mode, vocabulary_size=dataset.vocabulary_size, **tables
     )
-
-
-def rows(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, int]) -> Rows:
-    found = connection.execute(statement(name), parameters)
-    columns = [column[0] for column in found.description or []]
-    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
 
 
 def check_leakage(home: Home, dataset: DatasetRecord, maximum_share: float) -> float:

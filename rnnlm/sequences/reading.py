@@ -11,7 +11,7 @@ import pyarrow as pa
 from rnnlm.errors import DatasetError
 from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.cutting import TokenRows, ends
-from rnnlm.sequences.statements import statement
+from rnnlm.statements import statement
 
 MEMORY_LIMIT = "512MiB"  # of DuckDB, while it reads
 TOKENS_A_CONNECTION = 2_000_000  # DuckDB keeps what it has read: a new connection begins without

@@ -21,9 +21,9 @@ from rnnlm.sequences.cutting import StreamCutter, TokenRows, joined
 from rnnlm.sequences.finding import record_of
 from rnnlm.sequences.reading import rows_from_arrow
 from rnnlm.sequences.sharding import Shard, arrow_rows, tokenize_shards
-from rnnlm.sequences.statements import statement
 from rnnlm.sequences.token_ids import create_token_type, insert, token_type
 from rnnlm.stages import stage
+from rnnlm.statements import statement
 from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
 
 STAGE_VERSION = 2

@@ -3,7 +3,7 @@
 import duckdb
 import pyarrow as pa
 
-from rnnlm.sequences.statements import statement
+from rnnlm.statements import statement
 
 NARROW_VOCABULARY = 65_536  # ids that fit two bytes
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import TrackingError
 from rnnlm.generation.pages import samples_page
-from rnnlm.home import Home, atomic_file
+from rnnlm.home import Home, drawn_once
 from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.plots import plot_loss_curve
 from rnnlm.tracking.store import experiment_id, reaching_mlflow, tracking_uri
@@ -185,10 +185,7 @@ def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
     history, picture = run.folder / HISTORY, run.folder / LOSS_CURVE
     if not history.exists():
         return None
-    if not picture.exists():
-        with atomic_file(picture) as partial:
-            plot_loss_curve(history, partial)
-        picture.chmod(0o644)
+    drawn_once(picture, lambda partial: plot_loss_curve(history, partial))
     log_picture(home, run, picture)
     return picture
 

@@ -10,7 +10,7 @@ from rnnlm.models.building import save_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.reading import connect
-from rnnlm.sequences.statements import statement
+from rnnlm.statements import statement
 from rnnlm.tokenizers.face import load_tokenizer
 from rnnlm.training.events import TrainingSamples
 

@@ -14,8 +14,8 @@ from rnnlm.config import NgramConfig
 from rnnlm.errors import ConfigError, DatasetError
 from rnnlm.home import Home, digest_of, read_json, write_json, write_once
 from rnnlm.records import StageRecord
-from rnnlm.sequences.statements import statement
 from rnnlm.sequences.token_ids import create_token_type
+from rnnlm.statements import statement
 
 Method = Literal["kneser-ney", "textbook"]
 STAGE_VERSION = 1

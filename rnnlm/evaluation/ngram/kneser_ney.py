@@ -13,7 +13,7 @@ from rnnlm.config import NgramConfig
 from rnnlm.evaluation.ngram.database import NgramRecord, create_tables, open_database, train_once
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
-from rnnlm.sequences.statements import statement
+from rnnlm.statements import statement
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import numpy as np
 from rnnlm.config import NgramConfig
 from rnnlm.evaluation.ngram.database import Method, NgramRecord, open_model
 from rnnlm.records import Sample
-from rnnlm.sequences.statements import statement
+from rnnlm.statements import statement
 from rnnlm.tokenizers.face import BOS, EOS, TextTokenizer
 
 DISTRIBUTIONS = {"kneser-ney": "ngram/distribute_kneser_ney", "textbook": "ngram/distribute_textbook"}

@@ -12,7 +12,7 @@ from rnnlm.config import NgramConfig
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.ngram.database import NgramRecord, open_model
 from rnnlm.records import DatasetRecord, Split
-from rnnlm.sequences.statements import statement
+from rnnlm.statements import statement
 
 SCORES = {"kneser-ney": "ngram/view_kneser_ney_probabilities", "textbook": "ngram/view_textbook_scores"}
 

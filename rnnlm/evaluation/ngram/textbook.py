@@ -19,8 +19,8 @@ from rnnlm.errors import CorpusError
 from rnnlm.evaluation.ngram.database import NgramRecord, create_tables, open_database, train_once
 from rnnlm.home import Home
 from rnnlm.records import SPLITS, CorpusRecord
-from rnnlm.sequences.statements import statement
 from rnnlm.sequences.token_ids import insert, token_type
+from rnnlm.statements import statement
 
 WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # of the lower-cased text
 TRAINING_SHARE = 0.9  # of the words, from the beginning

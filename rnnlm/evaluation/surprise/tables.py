@@ -7,9 +7,8 @@ import duckdb
 
 from rnnlm.evaluation.surprise.writing import SEQUENCES, TOKENS
 from rnnlm.records import Record
-from rnnlm.sequences.statements import statement
+from rnnlm.statements import Rows, table
 
-Rows = list[dict[str, Any]]  # a table: column → value
 SENTENCES_SHOWN = 10
 MINIMUM_TOKENS = 5  # of a sentence among the worst
 MEMORY_LIMIT = "512MiB"  # of DuckDB; what does not fit is spilled beside the files
@@ -38,19 +37,13 @@ def measure_surprise(folder: Path) -> SurpriseTables:
         "threads": 1,
     }
     with duckdb.connect(config=settings) as connection:
-        whole = rows(connection, "surprise/measure_split", of_tokens)[0]
+        whole = table(connection, "surprise/measure_split", of_tokens)[0]
         return SurpriseTables(
             tokens=whole["tokens"],
             nll_nats=whole["nll_nats"],
             perplexity=whole["perplexity"],
-            worst_sentences=rows(connection, "surprise/worst_sentences", worst),
-            by_position=rows(connection, "surprise/by_position", of_tokens),
-            by_frequency=rows(connection, "surprise/by_frequency", of_tokens),
-            by_neighbours=rows(connection, "surprise/by_neighbours", of_tokens),
+            worst_sentences=table(connection, "surprise/worst_sentences", worst),
+            by_position=table(connection, "surprise/by_position", of_tokens),
+            by_frequency=table(connection, "surprise/by_frequency", of_tokens),
+            by_neighbours=table(connection, "surprise/by_neighbours", of_tokens),
         )
-
-
-def rows(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, Any]) -> Rows:
-    found = connection.execute(statement(name), parameters)
-    columns = [column[0] for column in found.description or []]
-    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]

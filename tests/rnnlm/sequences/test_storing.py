@@ -14,8 +14,8 @@ from rnnlm.records import DatasetRecord
 from rnnlm.sequences import sharding, storing
 from rnnlm.sequences.checks import check_dataset
 from rnnlm.sequences.reading import StoredSplit, connect, read_openings, training_counts
-from rnnlm.sequences.statements import names
 from rnnlm.sequences.storing import store_sequences
+from rnnlm.statements import names
 from rnnlm.tokenizers.training import train_tokenizer
 
 # ids: <pad> 0, <unk> 1, <bos> 2, <eos> 3, then a 4 (4 times), b 5 (twice), c 6 (once)

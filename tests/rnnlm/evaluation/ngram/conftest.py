@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from rnnlm.records import DatasetRecord
-from rnnlm.sequences.statements import statement
+from rnnlm.statements import statement
 
 Rows = list[list[int]]
 WriteDataset = Callable[..., DatasetRecord]

@@ -17,13 +17,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
 
 from rnnlm.config import PipelineConfig
-from rnnlm.corpora.sources import obtain_corpus
 from rnnlm.evaluation.scoring import evaluate_run
 from rnnlm.home import Home
+from rnnlm.preparing import prepare_dataset
 from rnnlm.presets import build_config
-from rnnlm.records import DatasetRecord
-from rnnlm.sequences.storing import store_sequences
-from rnnlm.tokenizers.training import train_tokenizer
 from rnnlm.training.history import HISTORY, read_lines
 from rnnlm.training.running import run_training
 
@@ -79,7 +76,7 @@ def main() -> None:
 
 def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
     """Validation and test perplexity of a run, and the minutes that its steps took."""
-    dataset = prepared(home, config)
+    dataset = prepare_dataset(home, config)
     run = run_training(home, config, dataset, untracked)
     scores = evaluate_run(home, dataset, run, config.evaluation).scores
     return scores["valid"].perplexity, scores["test"].perplexity, minutes_of_steps(run.folder / HISTORY)
@@ -94,12 +91,6 @@ def minutes_of_steps(history: Path) -> float:
             seconds += (metrics["trained_tokens"] - tokens) / metrics["tokens_per_second"]
             tokens = metrics["trained_tokens"]
     return seconds / 60
-
-
-def prepared(home: Home, config: PipelineConfig) -> DatasetRecord:
-    corpus = obtain_corpus(home, config.corpus)
-    tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
-    return store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
 
 
 class Untracked:

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from rnnlm.config import ModelConfig, Nonlinearity, PipelineConfig, RecurrentInitialization
-from rnnlm.corpora.sources import obtain_corpus
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.home import Home
 from rnnlm.models.building import build_model
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.preparing import prepare_dataset
 from rnnlm.probes.config import GradientProbeConfig
 from rnnlm.probes.fitting import fit
 from rnnlm.probes.gradients import gradient_norms
@@ -20,8 +20,6 @@ from rnnlm.probes.windows import stored_windows
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.sequences.feeding import TrainingBatches
 from rnnlm.sequences.reading import StoredSplit
-from rnnlm.sequences.storing import store_sequences
-from rnnlm.tokenizers.training import train_tokenizer
 
 Flow = tuple[tuple[float, ...], ...]  # layer → distance back → norm
 
@@ -48,9 +46,7 @@ def compare_gradients(
     told: Callable[[GradientCurve], None] = lambda curve: None,
 ) -> list[GradientCurve]:
     """Each variant at its initialisation and, where asked for, after some steps; told of each when it is measured."""
-    corpus = obtain_corpus(home, pipeline.corpus)
-    tokenizer = train_tokenizer(home, corpus, pipeline.corpus, pipeline.tokenizer)
-    dataset = store_sequences(home, corpus, pipeline.corpus, tokenizer, pipeline.sequences)
+    dataset = prepare_dataset(home, pipeline)
     token_ids, target_ids = stored_windows(dataset, "valid", config.steps + 1, config.rows)
     curves = []
     for nonlinearity, start, model in variants(dataset, config):

@@ -11,10 +11,9 @@ from rnnlm.evaluation.ngram.sampling import sample_texts
 from rnnlm.evaluation.ngram.scoring import score_split, unknown_rate
 from rnnlm.evaluation.ngram.textbook import train_textbook
 from rnnlm.home import Home
+from rnnlm.preparing import prepare_dataset
 from rnnlm.records import Record, Sample
-from rnnlm.sequences.storing import store_sequences
 from rnnlm.tokenizers.face import load_tokenizer
-from rnnlm.tokenizers.training import train_tokenizer
 
 
 class NgramResult(Record):
@@ -35,9 +34,7 @@ def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> 
 
 def kneser_ney(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
     """Modified Kneser-Ney on the very rows that a neural model is trained and scored on."""
-    corpus = obtain_corpus(home, pipeline.corpus)
-    tokenizer = train_tokenizer(home, corpus, pipeline.corpus, pipeline.tokenizer)
-    dataset = store_sequences(home, corpus, pipeline.corpus, tokenizer, pipeline.sequences)
+    dataset = prepare_dataset(home, pipeline)
     model = train_kneser_ney(home, dataset, config)
     start = time.perf_counter()
     valid, test = (score_split(model, dataset, split, config) for split in ("valid", "test"))

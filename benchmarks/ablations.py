@@ -27,6 +27,8 @@ from rnnlm.training.running import run_training
 # What is changed in the preset. A preset that lacks an ingredient has no row for it.
 ABLATIONS: dict[str, list[str]] = {
     "the preset": [],
+    "seed 1": ["training.seed=1"],  # how much of a difference is chance
+    "seed 2": ["training.seed=2"],
     "no tying": ["model.tie_embeddings=false"],
     "no locked dropout": [f"training.dropout_{where}=0" for where in ("inputs", "layers", "outputs")],
     "no word dropout": ["training.dropout_words=0"],
@@ -41,6 +43,9 @@ ABLATIONS: dict[str, list[str]] = {
     "linear schedule": ["training.schedule=linear"],
     "cosine schedule": ["training.schedule=cosine"],
     "no averaging": ["training.averaging=none"],
+    "exponential averaging": ["training.averaging=exponential"],
+    "exact loss": ["training.loss=exact"],
+    "two layers": ["model.layers=2", "training.dropout_layers=0.3"],
     "sentence mode": ["sequences.mode=sentence"],
     "window of 20": ["training.window_length=20"],
     "window of 70": ["training.window_length=70"],

@@ -6,7 +6,7 @@ Needs torch, transformers, numpy and pydantic alone. All rows share one process 
 else the machine does meets all of them; tokens_per_second is the median over the rounds, ratio the median of the
 ratios to the textbook's step in the same round. All keep the memory that they free, the textbook's step, too.
 Memory is the peak of three steps in a process of its own, less what was there after the imports. On a GPU there are
-rows for recorded steps too, and below the table stands how much of the rate of a matrix product alone each step reaches.
+rows for recorded steps too, and below the table how much of the rate of a matrix product alone each step reaches.
 """
 
 import argparse

@@ -2,12 +2,8 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import duckdb
 
 SQL = Path(__file__).resolve().parent.parent / "sql"
-Rows = list[dict[str, Any]]  # a table: column → value
 
 
 @cache
@@ -19,10 +15,3 @@ def statement(name: str) -> str:
 def names(room: str) -> list[str]:
     """All statements of a room of sql/, such as "checks/bos_is_never_predicted", in order of name."""
     return [f"{room}/{path.stem}" for path in sorted((SQL / room).glob("*.sql"))]
-
-
-def table(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, Any]) -> Rows:
-    """What the statement finds."""
-    found = connection.execute(statement(name), parameters)
-    columns = [column[0] for column in found.description or []]
-    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]

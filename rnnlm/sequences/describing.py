@@ -8,7 +8,8 @@ from rnnlm.home import Home, read_json, write_json, write_once
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.sequences.pictures import draw_description
 from rnnlm.sequences.reading import connect
-from rnnlm.statements import Rows, names, table
+from rnnlm.sequences.tables import Rows, table
+from rnnlm.statements import names
 
 logger = logging.getLogger(__name__)
 WORTH_A_WARNING = 0.2  # share of a held-out split

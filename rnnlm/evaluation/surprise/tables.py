@@ -7,7 +7,7 @@ import duckdb
 
 from rnnlm.evaluation.surprise.writing import SEQUENCES, TOKENS
 from rnnlm.records import Record
-from rnnlm.statements import Rows, table
+from rnnlm.sequences.tables import Rows, table
 
 SENTENCES_SHOWN = 10
 MINIMUM_TOKENS = 5  # of a sentence among the worst

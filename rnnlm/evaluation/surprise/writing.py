@@ -51,12 +51,9 @@ def write_losses(
     split: Split,
     training_counts: np.ndarray,
     tokenizer: TextTokenizer,
-) -> tuple[int, float]:
-    """Write tokens.parquet and sequences.parquet. training_counts: (vocabulary,).
-
-    Returns how many tokens were predicted, and their summed loss in nats.
-    """
-    count, nats, sentence_id = 0, 0.0, 0
+) -> None:
+    """Write tokens.parquet and sequences.parquet. training_counts: (vocabulary,)."""
+    sentence_id = 0
     with (
         pq.ParquetWriter(folder / TOKENS, TOKENS_SCHEMA, compression="zstd") as tokens,
         pq.ParquetWriter(folder / SEQUENCES, SEQUENCES_SCHEMA, compression="zstd") as sequences,
@@ -65,10 +62,7 @@ def write_losses(
             starts = sentence_starts(whole)
             tokens.write_table(tokens_table(whole, starts, sentence_id, split, training_counts))
             sequences.write_table(sequences_table(whole, starts, sentence_id, split, tokenizer))
-            count += len(whole)
-            nats += float(whole.nll_nats.sum(dtype=np.float64))
             sentence_id += len(starts)
-    return count, nats
 
 
 def whole_sentences(chunks: Iterable[TokenLosses]) -> Iterator[TokenLosses]:

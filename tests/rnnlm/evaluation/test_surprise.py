@@ -43,7 +43,7 @@ def written(folder: Path, tokenizer: TextTokenizer, chunk: int) -> Path:
     folder.mkdir()
     losses = text_losses()
     chunks = (losses.cut(first, first + chunk) for first in range(0, len(losses), chunk))
-    assert write_losses(folder, chunks, "test", COUNTS, tokenizer) == (len(TEXT), sum(NATS))
+    write_losses(folder, chunks, "test", COUNTS, tokenizer)
     return folder
 
 

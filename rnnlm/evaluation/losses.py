@@ -55,16 +55,10 @@ def token_losses(model: ElmanLanguageModel, source: Source, mode: Mode, batch_si
 
 
 def losses_of_sentences(model: ElmanLanguageModel, source: Source, batch_size: int) -> Iterator[TokenLosses]:
-    """Rows are sorted by length for the model and put back in their order afterwards."""
+    """A chunk of rows at a time."""
     for first in range(0, len(source), size := chunk_rows(source)):
         rows = source.read(first, min(first + size, len(source)))
-        order = by_length(np.arange(len(rows)), rows.lengths)
-        batches = padded(rows.take(order), batch_size)
-        by_length_nll = np.concatenate([batch_losses(model, batch, None)[0] for batch in batches])
-        place = np.argsort(order)  # row → where it stands in the order
-        starts = ends(rows.predicted[order])[:-1]
-        nll = stretches_of(by_length_nll, starts[place], rows.predicted).token_ids
-        yield losses_of_rows(rows, np.arange(first, first + len(rows)), nll)
+        yield losses_of_rows(rows, np.arange(first, first + len(rows)), nll_of_rows(model, rows, batch_size))
 
 
 def losses_of_stream(model: ElmanLanguageModel, source: Source) -> Iterator[TokenLosses]:
@@ -74,7 +68,7 @@ def losses_of_stream(model: ElmanLanguageModel, source: Source) -> Iterator[Toke
     state, done = None, 0
     waiting: list[TokenLosses] = []
     for batch in stream_batches(source, EVALUATION_WINDOW, cut):
-        nll, state = batch_losses(model, batch, state)
+        nll, state = nll_of_window(model, batch, state)
         places = np.arange(done, done + len(nll))
         inputs, targets = (ids[0].numpy().astype(np.int32) for ids in (batch.input_ids, batch.target_ids))
         waiting.append(TokenLosses(places // block, inputs, targets, nll))
@@ -87,14 +81,49 @@ def losses_of_stream(model: ElmanLanguageModel, source: Source) -> Iterator[Toke
 
 
 @torch.inference_mode()
-def batch_losses(
-    model: ElmanLanguageModel, batch: Batch, state: torch.Tensor | None
+def nll_of_window(
+    model: ElmanLanguageModel, window: Batch, state: torch.Tensor | None
 ) -> tuple[np.ndarray, torch.Tensor]:
-    """(predicted tokens,) float32 row after row without padding, and the state after them."""
+    """(tokens,) float32 of a stream's single lane, and the state after them."""
     device = model.embedding.weight.device
-    hidden, state = model.hidden(batch.input_ids.to(device), state if batch.carries_state else None)
-    nll = token_nll(model, hidden, batch.target_ids.to(device)).cpu()
-    return nll[batch.target_ids.ne(model.pad_id)].numpy(), state
+    hidden, state = model.hidden(window.input_ids.to(device), state)
+    return token_nll(model, hidden, window.target_ids.to(device))[0].cpu().numpy(), state
+
+
+def nll_of_rows(model: ElmanLanguageModel, rows: TokenRows, batch_size: int) -> np.ndarray:
+    """(predicted tokens,) float32 in the order of the rows, which the model reads sorted by length; state zero
+    before each."""
+    order = by_length(np.arange(len(rows)), rows.lengths)
+    by_length_nll = [np.zeros(0, np.float32)]
+    for group in groups(order, rows.lengths, batch_size):
+        (batch,) = padded(rows.take(group), len(group))
+        by_length_nll.append(nll_of_batch(model, batch))
+    place = np.argsort(order)  # row → where it stands in the order
+    starts = ends(rows.predicted[order])[:-1]
+    return stretches_of(np.concatenate(by_length_nll), starts[place], rows.predicted).token_ids
+
+
+def groups(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
+    """Rows of about the same length, batch_size of them, fewer where they are long: padded, CHUNK_TOKENS or one row."""
+    first = 0
+    while first < len(order):
+        group = order[first : first + batch_size]
+        while len(group) > 1 and len(group) * lengths[group[-1]] > CHUNK_TOKENS:
+            group = group[: len(group) // 2]
+        yield group
+        first += len(group)
+
+
+@torch.inference_mode()
+def nll_of_batch(model: ElmanLanguageModel, batch: Batch) -> np.ndarray:
+    """(predicted tokens,) float32 row after row without padding; long rows go through the model window by window."""
+    device = model.embedding.weight.device
+    state, losses = None, []
+    windows = (ids.split(EVALUATION_WINDOW, dim=1) for ids in (batch.input_ids, batch.target_ids))
+    for input_ids, target_ids in zip(*windows, strict=True):
+        hidden, state = model.hidden(input_ids.to(device), state)
+        losses.append(token_nll(model, hidden, target_ids.to(device)).cpu())
+    return torch.cat(losses, dim=1)[batch.target_ids.ne(model.pad_id)].numpy()
 
 
 def losses_of_rows(rows: TokenRows, sequence_ids: np.ndarray, nll_nats: np.ndarray) -> TokenLosses:

@@ -1,0 +1,92 @@
+"""What whole documents cost under a model, each by itself: what promotion, serving and bulk scoring have in common.
+
+A document is cut as the model's training text was. In `sentence` mode each line is a row, or several where it is
+long, with state zero before it; in `stream` mode the document is one running text. Every token is predicted once,
+each line's `<eos>` among them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rnnlm.config import SequencesConfig
+from rnnlm.evaluation.losses import nll_of_rows
+from rnnlm.evaluation.scoring import BITS_OF_AN_UNSPELLABLE_BYTE
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.sequences.cutting import TokenRows, ends, rows_of, running_text, sentences
+from rnnlm.sequences.sharding import utf8_bytes
+from rnnlm.tokenizers.face import BOS, TextTokenizer
+
+
+@dataclass(frozen=True)
+class DocumentLoss:
+    """Of one document. Empty arrays where it predicts nothing."""
+
+    token_ids: np.ndarray  # (tokens,) int32: predicted, in the order of the text
+    nll_nats: np.ndarray  # (tokens,) float32
+    byte_count: int  # UTF-8, line ends included
+    unknown_tokens: int  # words that the vocabulary cannot spell
+    unknown_bytes: int  # and their bytes
+
+    @property
+    def tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def summed_nll_nats(self) -> float:
+        """Of the tokens alone; minus this is the document's log-probability."""
+        return float(self.nll_nats.sum(dtype=np.float64))
+
+    @property
+    def perplexity(self) -> float:
+        """Per token; NaN where nothing is predicted."""
+        return math.exp(min(700.0, self.summed_nll_nats / self.tokens)) if self.tokens else math.nan
+
+    @property
+    def total_nats(self) -> float:
+        """What it costs to write the document out: unknown words at 8 bits a byte on top of their `<unk>`."""
+        return self.summed_nll_nats + BITS_OF_AN_UNSPELLABLE_BYTE * self.unknown_bytes * math.log(2)
+
+    @property
+    def bits_per_byte(self) -> float:
+        """NaN for an empty document."""
+        return self.total_nats / math.log(2) / self.byte_count if self.byte_count else math.nan
+
+
+def document_losses(
+    model: ElmanLanguageModel,
+    tokenizer: TextTokenizer,
+    texts: Sequence[str],
+    cut: SequencesConfig,
+    batch_size: int = 64,
+) -> list[DocumentLoss]:
+    """One for each text, in their order; together they must fit in memory. batch_size changes nothing but rounding."""
+    documents = [text.removesuffix("\n").split("\n") for text in texts]
+    lines = rows_of(tokenizer.encode_lines([line for document in documents for line in document]))
+    line_counts = np.array([len(document) for document in documents], np.int64)
+    rows = sentences(lines, cut.context_length) if cut.mode == "sentence" else streams(lines, line_counts)
+    predicted = lines.lengths + 1 if cut.mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
+    bounds = ends(predicted)[ends(line_counts)].tolist()  # of each document in the tokens of all
+    token_ids = np.delete(rows.token_ids, rows.offsets[:-1])
+    nll_nats = nll_of_rows(model, rows, batch_size)
+    unknown = [unknown_words(tokenizer, document) for document in documents]
+    return [
+        DocumentLoss(token_ids[first:last], nll_nats[first:last], utf8_bytes(text), *words)
+        for text, words, first, last in zip(texts, unknown, bounds, bounds[1:], strict=False)
+    ]
+
+
+def streams(lines: TokenRows, line_counts: np.ndarray) -> TokenRows:
+    """Each document's lines as one row: `<bos>`, then its running text."""
+    lengths = np.diff(ends(lines.lengths + 1)[ends(line_counts)])
+    text = np.insert(running_text(lines), ends(lengths)[:-1], BOS)
+    return TokenRows(text, ends(lengths + 1))
+
+
+def unknown_words(tokenizer: TextTokenizer, lines: list[str]) -> tuple[int, int]:
+    """How many words the vocabulary cannot spell, and their bytes."""
+    words = [word for line in lines for word in tokenizer.unknown_words(line)]
+    dropped = sum(utf8_bytes(tokenizer.dropped_text(line)) for line in lines)
+    return len(words), sum(map(utf8_bytes, words)) + dropped

@@ -110,6 +110,7 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
     initialize(model, "xavier", torch.Generator().manual_seed(0))
     model.to(options.device)
     kind, precision = name.removesuffix(RECORDED).rsplit(" ", 1)
+    model.stack.precision = PRECISIONS[precision]
     loss: Loss
     if kind == FAST:
         loss = SampledCrossEntropy(zipf(), SAMPLED_CLASSES, PRECISIONS[precision])

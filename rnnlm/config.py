@@ -96,7 +96,7 @@ class ModelConfig(Section):
 class TrainingConfig(Section):
     loss: Literal["exact", "sampled"] = "exact"  # sampled: faster with a large vocabulary; scores stay exact
     sampled_classes: PositiveInt = 1_024  # of the vocabulary, in each step's sample
-    precision: Literal["float32", "bfloat16"] = "float32"  # of the loss's products; a GPU's others: TF32
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the large products; a GPU's in the layers: TF32
     epochs: PositiveInt = 1
     maximum_tokens: PositiveInt | None = None  # stop after so many predicted tokens; None: all epochs
     batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream) a step, over all processes

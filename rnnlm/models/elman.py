@@ -4,7 +4,7 @@ Shapes: batch b, time t, layers L, hidden size H, embedding size E, vocabulary V
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -31,10 +31,12 @@ class ElmanCell(nn.Module):
 class ElmanStack(nn.Module):
     """Cells on top of each other: layer l at time t reads layer l - 1 at the same time.
 
-    Two backends compute the same function: `loop` is the definition, `fused` one kernel for all steps.
+    Two backends compute the same function: `loop` is the definition, step by step; `fused` takes all steps of a layer
+    together, in torch's kernel, or where a CPU learns, with its gradient by hand.
     """
 
     cells: Sequence[ElmanCell]  # bottom to top
+    precision: torch.dtype | None = None  # of the gradient by hand's large products; None: that of the weights
 
     def __init__(
         self,
@@ -68,8 +70,12 @@ class ElmanStack(nn.Module):
         if state is None:
             state = x.new_zeros(x.shape[0], len(cells), self.hidden_size)
         if mask is not None and not bool(mask.all()):
-            return self.loop(cells, x, state, mask)  # the kernel cannot hold a state
-        return self.loop(cells, x, state, None) if self.backend == "loop" else self.fused(cells, x, state)
+            return self.loop(cells, x, state, mask)  # the others cannot hold a state
+        if self.backend == "loop":
+            return self.loop(cells, x, state, None)
+        if torch.is_grad_enabled() and x.device.type == "cpu":
+            return self.by_hand(cells, x, state)
+        return self.kernel(cells, x, state)
 
     def loop(self, cells: Sequence[ElmanCell], x: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The definition, step by step and layer by layer."""
@@ -85,7 +91,16 @@ class ElmanStack(nn.Module):
             outputs.append(below)
         return torch.stack(outputs, dim=1), torch.stack(hidden, dim=1)
 
-    def fused(self, cells: Sequence[ElmanCell], x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def by_hand(self, cells: Sequence[ElmanCell], x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Layer by layer."""
+        lasts = []
+        for cell, before in zip(cells, state.unbind(dim=1), strict=True):
+            precision = self.precision or cell.W.dtype
+            x, last = ThroughTime.apply(x, before, cell.W, cell.U, cell.b, self.nonlinearity, precision)
+            lasts.append(last)
+        return x, torch.stack(lasts, dim=1)
+
+    def kernel(self, cells: Sequence[ElmanCell], x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """torch's kernel. It multiplies by transposed weights and has two biases; the second is held at zero."""
         weights: list[Tensor] = []
         for cell in cells:
@@ -96,6 +111,60 @@ class ElmanStack(nn.Module):
             x, state.transpose(0, 1).contiguous(), weights, True, len(cells), 0.0, False, False, True
         )
         return outputs, last.transpose(0, 1).contiguous()
+
+
+class ThroughTime(torch.autograd.Function):
+    """One layer over all time steps, and backpropagation through them by hand.
+
+    x (b, t, input), state (b, H), W, U, b → outputs (b, t, H), last state (b, H). A step back in time cannot do without
+    the one after it; all else is one product over all b·t steps instead of t small ones, taken in `precision`.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        state: Tensor,
+        W: Tensor,
+        U: Tensor,
+        b: Tensor,
+        nonlinearity: Nonlinearity,
+        precision: torch.dtype,
+    ) -> tuple[Tensor, Tensor]:
+        rows, steps, size = *x.shape[:2], len(U)
+        inputs = x.transpose(0, 1).flatten(0, 1).to(precision)  # (t·b, input)
+        from_below = (inputs @ W.to(precision)).to(b.dtype).add_(b).view(steps, rows, size)
+        states = from_below.new_empty(steps + 1, rows, size)  # h before each step, and after the last
+        states[0] = state
+        activate = getattr(Tensor, f"{nonlinearity}_")
+        for t in range(steps):
+            activate(torch.addmm(from_below[t], states[t], U, out=states[t + 1]))
+        ctx.save_for_backward(inputs, states, W, U)
+        ctx.nonlinearity = nonlinearity
+        return states[1:].transpose(0, 1), states[-1].clone()
+
+    @staticmethod
+    def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        inputs, states, W, U = ctx.saved_tensors
+        of_outputs, of_last = output_grads[0].transpose(0, 1), output_grads[1]
+        # With a = x W + h U + b: ∂h'/∂a, from h' itself.
+        slopes = 1 - states[1:].square() if ctx.nonlinearity == "tanh" else states[1:].gt(0).to(states.dtype)
+        deltas = torch.empty_like(slopes)  # ∂loss/∂a at each step, the last one first
+        torch.add(of_outputs[-1], of_last, out=deltas[-1]).mul_(slopes[-1])
+        for t in reversed(range(len(deltas) - 1)):
+            torch.addmm(of_outputs[t], deltas[t + 1], U.t(), out=deltas[t]).mul_(slopes[t])
+        together = deltas.flatten(0, 1).to(inputs.dtype)  # (t·b, H)
+        before = states[:-1].flatten(0, 1).to(inputs.dtype)
+        x_grad = (together @ W.t().to(inputs.dtype)).to(W.dtype)
+        return (
+            x_grad.view(*deltas.shape[:2], -1).transpose(0, 1),
+            deltas[0] @ U.t(),
+            (inputs.t() @ together).to(W.dtype),
+            (before.t() @ together).to(U.dtype),
+            deltas.sum(dim=(0, 1)),
+            None,
+            None,
+        )
 
 
 class ElmanLanguageModel(nn.Module):

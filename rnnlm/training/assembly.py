@@ -18,7 +18,7 @@ from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batching import Batch
 from rnnlm.sequences.feeding import TrainingBatches, evaluation_batches, training_loader
 from rnnlm.sequences.reading import StoredSplit, training_counts
-from rnnlm.training.devices import float32_products, keep_freed_memory
+from rnnlm.training.devices import float32_products, keep_freed_memory, precision_of_products
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.history import HISTORY, History, write_samples
 from rnnlm.training.loop import Outcome, Plan, Training
@@ -77,6 +77,7 @@ def train_model(
     # DDP takes no sparse gradient but an embedding's, and gloo adds up 3,000 sparse rows of 128 in 34 ms, all 32,000
     # rows of a vocabulary in 18 ms. So between processes gradients are whole; the optimizer finds the rows again.
     network.embedding.sparse = by_rows and world.size == 1
+    network.stack.precision = precision_of_products(training)
     held_out = StoredSplit(dataset, "valid")
     plan = make_plan(config, training_batches(config, dataset, world).batches_an_epoch, network)
     optimizer = make_optimizer(network, training)

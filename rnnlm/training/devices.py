@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rnnlm.config import TrainingConfig
 from rnnlm.errors import DeviceError
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # as malloc.h has them
@@ -58,6 +59,11 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and tensor.device.type == "cpu":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)
+
+
+def precision_of_products(config: TrainingConfig) -> torch.dtype:
+    """Of the large products that training does by hand: the losses', on a CPU the layers' too."""
+    return torch.bfloat16 if config.precision == "bfloat16" else torch.float32
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Which loss a configuration asks for."""
 
 import numpy as np
-import torch
 
 from rnnlm.config import TrainingConfig
+from rnnlm.training.devices import precision_of_products
 from rnnlm.training.losses.chunked import ChunkedCrossEntropy
 from rnnlm.training.losses.definition import Loss
 from rnnlm.training.losses.sampled import SampledCrossEntropy
@@ -11,7 +11,7 @@ from rnnlm.training.losses.sampled import SampledCrossEntropy
 
 def choose_loss(config: TrainingConfig, training_counts: np.ndarray, never_predicted: np.ndarray) -> Loss:
     """training_counts: (V,) how often the training split predicts each class; never_predicted: (V,) bool."""
-    precision = torch.float32 if config.precision == "float32" else torch.bfloat16
+    precision = precision_of_products(config)
     if config.loss == "sampled":
         unigram = np.where(never_predicted, 0, np.maximum(training_counts, 1))  # never seen: as if seen once
         return SampledCrossEntropy(unigram, config.sampled_classes, precision)

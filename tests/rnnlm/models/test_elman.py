@@ -63,6 +63,39 @@ def test_the_stack_is_torch_rnn_in_values_and_gradients(nonlinearity: str, layer
         torch.testing.assert_close(cell.b.grad, getattr(reference, f"bias_ih_l{index}").grad)
 
 
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("steps", [1, 7])
+def test_the_gradient_by_hand_is_the_loops(nonlinearity: str, steps: int) -> None:
+    """Of inputs and state, too, and where only the outputs or only the last state count."""
+    gradients = {}
+    for backend in ("loop", "fused"):
+        stack = random_stack(2, nonlinearity, backend)
+        x, state = drawn(4, steps, 3).requires_grad_(), drawn(4, 2, 5).requires_grad_()
+        outputs, last = stack(x, state)
+        leaves = [x, state, *stack.parameters()]
+        gradients[backend] = [
+            torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
+            for loss in (outputs.square().sum(), last.square().sum(), (outputs * drawn(4, steps, 5)).sum() + last.sum())
+        ]
+    for by_hand, by_loop in zip(gradients["fused"], gradients["loop"], strict=True):
+        for one, other in zip(by_hand, by_loop, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def test_in_bfloat16_the_gradient_is_within_a_hundredth() -> None:
+    results = []
+    for precision in (None, torch.bfloat16):
+        stack = random_stack(2, "tanh", "fused").float()
+        stack.precision = precision
+        x = drawn(4, 7, 3).float().requires_grad_()
+        outputs, _ = stack(x)
+        outputs.square().sum().backward()
+        results.append([outputs.detach(), x.grad, *(parameter.grad for parameter in stack.parameters())])
+    for exact, rounded in zip(*results, strict=True):
+        assert rounded.dtype == torch.float32
+        assert 0 < float((exact - rounded).norm() / exact.norm()) < 0.01
+
+
 def test_without_a_state_it_begins_at_zero() -> None:
     stack = random_stack(2, "tanh", "fused")
     x = drawn(4, 7, 3)

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,14 @@ from rnnlm.training.resuming.interruption import InterruptedTraining, Interrupti
 from rnnlm.training.running import name_run
 from tests.rnnlm.training.resuming.test_resuming import alive, configured, result
 from tests.rnnlm.training.trainer import Trainer
+
+
+@pytest.fixture(autouse=True)
+def python_handles_interrupts() -> Iterator[None]:
+    """As in a terminal: a shell's background job, tests in one too, begins with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_a_noted_signal_is_delivered_when_the_loop_has_left() -> None:

@@ -1,7 +1,11 @@
-"""Choosing the next token, and going on from there with the state carried. Needs torch alone."""
+"""Choosing the next token, and going on from there with the state carried. Needs torch alone.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+One prompt or many at once: each has settings and a generator of its own, so its text does not depend on what else is
+in the batch (but for the rounding of matrix products, whose order of adding up depends on how many rows there are).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -18,17 +22,75 @@ class Sampling:
 
 
 class RecurrentModel(Protocol):
-    """(1, t) token ids and the state before them → (1, t, V) logits and the state after them."""
+    """(b, t) token ids and the state before them → (b, t, V) logits and the state after them."""
 
     def __call__(self, token_ids: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
 
 
+class Stepper(Protocol):
+    """A model that reads on token by token, for rows of text that come and go. Called in torch.inference_mode().
+
+    A model with a faster way than being called for each token offers it by a method `stepper()`.
+    """
+
+    def start(self, prompt_ids: list[int]) -> Tensor:
+        """Read a prompt, into a new last row → logits (1, V) after it."""
+
+    def step(self, token_ids: list[int]) -> Tensor:
+        """One more token for each row → logits (rows, V), which the next step may overwrite."""
+
+    def keep(self, rows: list[int]) -> None:
+        """These rows in this order are left; the others are forgotten."""
+
+
+class PlainStepper:
+    """Any recurrent model as a Stepper: it is called for each token."""
+
+    def __init__(self, model: RecurrentModel) -> None:
+        self.model = model
+        parameters = model.parameters() if isinstance(model, torch.nn.Module) else iter(())
+        self.device = next((parameter.device for parameter in parameters), torch.device("cpu"))
+        self.state: Tensor | None = None  # (rows, …)
+
+    def start(self, prompt_ids: list[int]) -> Tensor:
+        logits, state = self.model(torch.tensor([prompt_ids], device=self.device))
+        self.state = state if self.state is None else torch.cat([self.state, state])
+        return logits[:, -1]
+
+    def step(self, token_ids: list[int]) -> Tensor:
+        logits, self.state = self.model(torch.tensor(token_ids, device=self.device)[:, None], self.state)
+        return logits[:, -1]
+
+    def keep(self, rows: list[int]) -> None:
+        assert self.state is not None, "rows were started"
+        self.state = self.state[rows]
+
+
+def choose(logits: Tensor, samplings: Sequence[Sampling], generators: Sequence[torch.Generator]) -> list[int]:
+    """logits: (rows, V) → the id of each row's next token, drawn as torch.multinomial would from that row alone.
+
+    Drawn on the CPU: a seed gives the same text on a GPU, rounding apart.
+    """
+    drawn = [row for row, sampling in enumerate(samplings) if sampling.temperature > 0]
+    if not drawn:
+        chosen: list[int] = logits.argmax(dim=-1).tolist()
+        return chosen
+    ids = [0] * len(samplings) if len(drawn) == len(samplings) else logits.argmax(dim=-1).tolist()
+    rows = logits[drawn].float().cpu()
+    for row, index in zip(rows, drawn, strict=True):
+        row.copy_(kept(row.div_(samplings[index].temperature), samplings[index]))
+    # The largest of p / e, e exponential, is token i with probability p_i (the Gumbel trick, without its logarithms).
+    noise = torch.empty_like(rows)
+    for row, index in zip(noise, drawn, strict=True):
+        row.exponential_(generator=generators[index])
+    for index, token_id in zip(drawn, rows.softmax(dim=-1).div_(noise).argmax(dim=-1).tolist(), strict=True):
+        ids[index] = token_id
+    return ids
+
+
 def sample_next(logits: Tensor, sampling: Sampling, generator: torch.Generator) -> int:
     """logits: (V,) → the id of the next token."""
-    if sampling.temperature == 0:
-        return int(logits.argmax())
-    probabilities = torch.softmax(kept(logits.float() / sampling.temperature, sampling), dim=-1)
-    return int(torch.multinomial(probabilities, 1, generator=generator))
+    return choose(logits[None], [sampling], [generator])[0]
 
 
 def kept(logits: Tensor, sampling: Sampling) -> Tensor:
@@ -45,20 +107,78 @@ def kept(logits: Tensor, sampling: Sampling) -> Tensor:
     return logits
 
 
-@torch.inference_mode()
+@dataclass
+class Continuation:
+    """What is being written after one prompt."""
+
+    sampling: Sampling
+    generator: torch.Generator
+    ids: list[int] = field(default_factory=list)  # new ones, `<eos>` among them where it was chosen
+    done: bool = False  # nothing will follow
+
+
+class Continuations:
+    """Prompts continued together. One may be added while others are on their way; each stops by itself."""
+
+    def __init__(self, model: RecurrentModel, eos_id: int) -> None:
+        self.stepper: Stepper = model.stepper() if hasattr(model, "stepper") else PlainStepper(model)
+        self.eos_id = eos_id
+        self.running: list[Continuation] = []  # one a row of the stepper
+
+    @torch.inference_mode()
+    def add(self, prompt_ids: list[int], sampling: Sampling) -> Continuation:
+        """Read a prompt, which begins with `<bos>`, and choose the first token after it."""
+        continuation = Continuation(sampling, torch.Generator().manual_seed(sampling.seed))
+        if sampling.maximum_tokens < 1:
+            continuation.done = True
+            return continuation
+        logits = self.stepper.start(prompt_ids)
+        self.running.append(continuation)
+        self.write([continuation], logits)
+        return continuation
+
+    @torch.inference_mode()
+    def step(self) -> None:
+        """One more token for each that is running."""
+        logits = self.stepper.step([continuation.ids[-1] for continuation in self.running])
+        self.write(self.running, logits)
+
+    def write(self, continuations: list[Continuation], logits: Tensor) -> None:
+        """Choose a token for each of these, and let go of those that it ends."""
+        samplings = [continuation.sampling for continuation in continuations]
+        chosen = choose(logits, samplings, [continuation.generator for continuation in continuations])
+        ended = False
+        for continuation, token_id in zip(continuations, chosen, strict=True):
+            continuation.ids.append(token_id)
+            if token_id == self.eos_id or len(continuation.ids) >= continuation.sampling.maximum_tokens:
+                continuation.done = ended = True
+        if ended:
+            left = [row for row, continuation in enumerate(self.running) if not continuation.done]
+            self.stepper.keep(left)
+            self.running = [self.running[row] for row in left]
+
+
 def stream_ids(model: RecurrentModel, prompt_ids: list[int], sampling: Sampling, eos_id: int) -> Iterator[int]:
     """New token ids one by one, up to and with `<eos>`. The prompt is read once; then one token a step."""
-    device = next(model.parameters()).device if isinstance(model, torch.nn.Module) else torch.device("cpu")
-    generator = torch.Generator().manual_seed(sampling.seed)
-    logits, state = model(torch.tensor([prompt_ids], device=device))
-    for _ in range(sampling.maximum_tokens):
-        token_id = sample_next(logits[0, -1].cpu(), sampling, generator)
-        yield token_id
-        if token_id == eos_id:
-            return
-        logits, state = model(torch.tensor([[token_id]], device=device), state)
+    continuations = Continuations(model, eos_id)
+    continuation = continuations.add(prompt_ids, sampling)
+    yield from continuation.ids
+    while not continuation.done:
+        continuations.step()
+        yield continuation.ids[-1]
 
 
 def continue_ids(model: RecurrentModel, prompt_ids: list[int], sampling: Sampling, eos_id: int) -> list[int]:
     """All new token ids; the same seed gives the same ones. prompt_ids begin with `<bos>`."""
     return list(stream_ids(model, prompt_ids, sampling, eos_id))
+
+
+def continue_batch(
+    model: RecurrentModel, prompts: Sequence[list[int]], samplings: Sequence[Sampling], eos_id: int
+) -> list[list[int]]:
+    """What continue_ids gives for each prompt with its own settings, all at once: many times the tokens a second."""
+    continuations = Continuations(model, eos_id)
+    every = [continuations.add(ids, sampling) for ids, sampling in zip(prompts, samplings, strict=True)]
+    while continuations.running:
+        continuations.step()
+    return [continuation.ids for continuation in every]

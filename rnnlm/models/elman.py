@@ -147,5 +147,52 @@ class ElmanLanguageModel(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden: (…, H) → logits (…, V)."""
-        bias = self.head.bias.masked_fill(self.never_predicted, float("-inf"))
-        return nn.functional.linear(hidden, self.head.weight, bias)
+        return nn.functional.linear(hidden, self.head.weight, self.head_bias())
+
+    def head_bias(self) -> Tensor:
+        """(V,), -inf for what is never predicted."""
+        return self.head.bias.masked_fill(self.never_predicted, float("-inf"))
+
+    def stepper(self) -> "ElmanStepper":
+        """The model as generation wants it, for as long as its weights stay what they are."""
+        return ElmanStepper(self)
+
+
+class ElmanStepper:
+    """The same function token by token, for rows that come and go; called in torch.inference_mode().
+
+    A step is its matrix products and little else: weights and the head's bias are looked up once, and a step writes
+    over what the last but one has written.
+    """
+
+    def __init__(self, model: ElmanLanguageModel) -> None:
+        self.model = model
+        self.embedding = model.embedding.weight.detach()  # (V, E)
+        self.cells = [(cell.W.detach(), cell.U.detach(), cell.b.detach()) for cell in model.stack.cells]
+        self.nonlinearity_ = getattr(torch, f"{model.stack.nonlinearity}_")  # in place
+        self.head = model.head.weight.detach().t()  # (H, V)
+        self.head_bias = model.head_bias().detach()
+        self.hold([U.new_zeros(0, len(U)) for _, U, _ in self.cells])
+
+    def hold(self, state: list[Tensor]) -> None:
+        """The rows from now on. state: L × (rows, H)"""
+        self.state, self.next = state, [torch.empty_like(hidden) for hidden in state]
+        self.logits = self.head_bias.new_empty(len(state[0]), len(self.head_bias))
+
+    def start(self, prompt_ids: list[int]) -> Tensor:
+        """Read a prompt, all its tokens in one call, into a new last row → logits (1, V) after it."""
+        hidden, last = self.model.hidden(torch.tensor([prompt_ids], device=self.head.device))
+        self.hold([torch.cat([rows, new]) for rows, new in zip(self.state, last.unbind(dim=1), strict=True)])
+        return torch.addmm(self.head_bias, hidden[:, -1], self.head)
+
+    def step(self, token_ids: list[int]) -> Tensor:
+        """One more token for each row → logits (rows, V), overwritten by the next step."""
+        below = self.embedding[torch.tensor(token_ids, device=self.head.device)]  # (rows, E)
+        for (W, U, b), hidden, new in zip(self.cells, self.state, self.next, strict=True):
+            below = self.nonlinearity_(torch.addmm(b, below, W, out=new).addmm_(hidden, U))
+        self.state, self.next = self.next, self.state
+        return torch.addmm(self.head_bias, below, self.head, out=self.logits)
+
+    def keep(self, rows: list[int]) -> None:
+        """These rows in this order are left; the others are forgotten."""
+        self.hold([hidden[rows] for hidden in self.state])

@@ -6,7 +6,7 @@ in the batch (but for the rounding of matrix products, whose order of adding up 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -28,10 +28,7 @@ class RecurrentModel(Protocol):
 
 
 class Stepper(Protocol):
-    """A model that reads on token by token, for rows of text that come and go. Called in torch.inference_mode().
-
-    A model with a faster way than being called for each token offers it by a method `stepper()`.
-    """
+    """A model that reads on token by token, for rows of text that come and go; called in torch.inference_mode()."""
 
     def start(self, prompt_ids: list[int]) -> Tensor:
         """Read a prompt, into a new last row → logits (1, V) after it."""
@@ -64,6 +61,48 @@ class PlainStepper:
     def keep(self, rows: list[int]) -> None:
         assert self.state is not None, "rows were started"
         self.state = self.state[rows]
+
+
+class ElmanStepper:
+    """An ElmanLanguageModel as a Stepper, for as long as its weights stay what they are.
+
+    A step is its matrix products and little else: weights and the head's bias are looked up once, and a step writes
+    over what the last but one has written.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.embedding = model.embedding.weight.detach()  # (V, E)
+        self.cells = [(cell.W.detach(), cell.U.detach(), cell.b.detach()) for cell in model.stack.cells]
+        self.nonlinearity_ = getattr(torch, f"{model.stack.nonlinearity}_")  # in place
+        self.head = model.head.weight.detach().t()  # (H, V)
+        self.head_bias = model.head_bias().detach()
+        self.hold([U.new_zeros(0, len(U)) for _, U, _ in self.cells])
+
+    def hold(self, state: list[Tensor]) -> None:
+        """The rows from now on. state: L × (rows, H)"""
+        self.state, self.next = state, [torch.empty_like(hidden) for hidden in state]
+        self.logits = self.head_bias.new_empty(len(state[0]), len(self.head_bias))
+
+    def start(self, prompt_ids: list[int]) -> Tensor:
+        hidden, last = self.model.hidden(torch.tensor([prompt_ids], device=self.head.device))
+        self.hold([torch.cat([rows, new]) for rows, new in zip(self.state, last.unbind(dim=1), strict=True)])
+        return torch.addmm(self.head_bias, hidden[:, -1], self.head)
+
+    def step(self, token_ids: list[int]) -> Tensor:
+        below = self.embedding[torch.tensor(token_ids, device=self.head.device)]  # (rows, E)
+        for (W, U, b), hidden, new in zip(self.cells, self.state, self.next, strict=True):
+            below = self.nonlinearity_(torch.addmm(b, below, W, out=new).addmm_(hidden, U))
+        self.state, self.next = self.next, self.state
+        return torch.addmm(self.head_bias, below, self.head, out=self.logits)
+
+    def keep(self, rows: list[int]) -> None:
+        self.hold([hidden[rows] for hidden in self.state])
+
+
+def stepper_of(model: RecurrentModel) -> Stepper:
+    # Not told by its class: a registered model carries a copy of the module, with a class of its own.
+    return ElmanStepper(model) if type(model).__name__ == "ElmanLanguageModel" else PlainStepper(model)
 
 
 def choose(logits: Tensor, samplings: Sequence[Sampling], generators: Sequence[torch.Generator]) -> list[int]:
@@ -121,7 +160,7 @@ class Continuations:
     """Prompts continued together. One may be added while others are on their way; each stops by itself."""
 
     def __init__(self, model: RecurrentModel, eos_id: int) -> None:
-        self.stepper: Stepper = model.stepper() if hasattr(model, "stepper") else PlainStepper(model)
+        self.stepper = stepper_of(model)
         self.eos_id = eos_id
         self.running: list[Continuation] = []  # one a row of the stepper
 

@@ -7,6 +7,7 @@ import torch
 
 from rnnlm.generation.sampling import (
     Continuations,
+    ElmanStepper,
     PlainStepper,
     Sampling,
     choose,
@@ -38,7 +39,7 @@ def test_steps_of_rows_that_come_and_go_are_one_long_forward(
     layers: int, tied: bool, nonlinearity: Nonlinearity
 ) -> None:
     model = network(layers, nonlinearity, tied)
-    stepper = model.stepper()
+    stepper = ElmanStepper(model)
 
     def check(logits: torch.Tensor, *texts: list[int]) -> None:
         expected = torch.stack([model(torch.tensor([text]))[0][0, -1] for text in texts])
@@ -59,11 +60,11 @@ def test_steps_of_rows_that_come_and_go_are_one_long_forward(
 
 
 def test_any_recurrent_model_can_be_stepped() -> None:
-    """By being called for each token: the same as the stepper that a model of ours offers."""
+    """By being called for each token: the same as with the steps made for a model of ours."""
     model = network(layers=2)
     found = []
     with torch.inference_mode():
-        for stepper in (PlainStepper(model), model.stepper()):
+        for stepper in (PlainStepper(model), ElmanStepper(model)):
             stepper.start([2, 5])
             stepper.start([2, 6, 7])
             stepper.step([8, 9])
@@ -132,21 +133,21 @@ def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> 
     assert all(continuation.done for continuation in every)
 
 
-def test_a_stream_gives_each_token_as_soon_as_it_is_chosen(storyteller: Storyteller) -> None:
+def test_a_stream_gives_each_token_as_soon_as_it_is_chosen(
+    storyteller: Storyteller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The next one is computed when it is asked for, and none after the last."""
     model, prompt = storyteller.model().language_model, storyteller.prompts()[0]
     sampling = Sampling(maximum_tokens=4, temperature=0)
     expected = continue_ids(model, prompt, sampling, EOS)
     steps: list[int] = []
-    stepper = model.stepper()
-    plain_step = stepper.step
+    step = ElmanStepper.step
 
-    def counted(token_ids: list[int]) -> torch.Tensor:
-        steps.append(token_ids[0])
-        return plain_step(token_ids)
+    def counted(self: ElmanStepper, token_ids: list[int]) -> torch.Tensor:
+        steps.extend(token_ids)
+        return step(self, token_ids)
 
-    stepper.step = counted  # type: ignore[method-assign]
-    model.stepper = lambda: stepper  # type: ignore[method-assign]
+    monkeypatch.setattr(ElmanStepper, "step", counted)
     stream = stream_ids(model, prompt, sampling, EOS)
     for count, token_id in enumerate(stream):
         assert token_id == expected[count]

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+NUCLEUS = 1_024  # likeliest tokens in which top-p looks first: to sort a large vocabulary costs as much as a step
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -115,7 +117,7 @@ def choose(logits: Tensor, samplings: Sequence[Sampling], generators: Sequence[t
         chosen: list[int] = logits.argmax(dim=-1).tolist()
         return chosen
     ids = [0] * len(samplings) if len(drawn) == len(samplings) else logits.argmax(dim=-1).tolist()
-    rows = logits[drawn].float().cpu()
+    rows = logits.detach()[drawn].float().cpu()
     for row, index in zip(rows, drawn, strict=True):
         row.copy_(kept(row.div_(samplings[index].temperature), samplings[index]))
     # The largest of p / e, e exponential, is token i with probability p_i (the Gumbel trick, without its logarithms).
@@ -138,11 +140,13 @@ def kept(logits: Tensor, sampling: Sampling) -> Tensor:
         threshold = logits.topk(sampling.top_k).values[-1]
         logits = logits.masked_fill(logits < threshold, float("-inf"))
     if sampling.top_p < 1:
-        ordered, order = logits.sort(descending=True, stable=True)
-        probabilities = ordered.softmax(dim=-1)
+        probabilities = logits.softmax(dim=-1)
+        ordered, order = probabilities.topk(min(NUCLEUS, len(logits)))
+        if float(ordered.sum()) < sampling.top_p:
+            ordered, order = probabilities.sort(descending=True, stable=True)
         # A token stays while the ones before it hold less than top_p: the first always stays.
-        before = probabilities.cumsum(dim=-1) - probabilities
-        logits = logits.index_fill(0, order[before >= sampling.top_p], float("-inf"))
+        stay = order[ordered.cumsum(dim=-1) - ordered < sampling.top_p]
+        logits = torch.full_like(logits, float("-inf")).index_copy_(0, stay, logits[stay])
     return logits
 
 

@@ -65,11 +65,11 @@ class PlainStepper:
         self.state = self.state[rows]
 
 
-class ElmanStepper:
-    """An ElmanLanguageModel as a Stepper, for as long as its weights stay what they are.
+class LaidOut:
+    """An ElmanLanguageModel's weights as single steps read them fastest, for as long as they stay what they are.
 
-    A step is its matrix products and little else: weights and the head's bias are looked up once, and a step writes
-    over what the last but one has written.
+    The head is copied column by column: a product of one row with it is then several times as fast, and the copy costs
+    about as much as 40 tokens gain. Given in place of the model it serves any number of texts.
     """
 
     def __init__(self, model: Any) -> None:
@@ -77,34 +77,51 @@ class ElmanStepper:
         self.embedding = model.embedding.weight.detach()  # (V, E)
         self.cells = [(cell.W.detach(), cell.U.detach(), cell.b.detach()) for cell in model.stack.cells]
         self.nonlinearity_ = getattr(torch, f"{model.stack.nonlinearity}_")  # in place
-        self.head = model.head.weight.detach().t()  # (H, V)
-        self.head_bias = model.head_bias().detach()
-        self.hold([U.new_zeros(0, len(U)) for _, U, _ in self.cells])
+        self.head = model.head.weight.detach().t().contiguous()  # (H, V)
+        self.head_bias = model.head_bias().detach()  # -inf for what is never predicted
+
+
+class ElmanStepper:
+    """An ElmanLanguageModel as a Stepper: a step is its matrix products and little else.
+
+    Each writes over what the last but one has written.
+    """
+
+    def __init__(self, weights: LaidOut) -> None:
+        self.weights = weights
+        self.hold([U.new_zeros(0, len(U)) for _, U, _ in weights.cells])
 
     def hold(self, state: list[Tensor]) -> None:
         """The rows from now on. state: L × (rows, H)"""
         self.state, self.next = state, [torch.empty_like(hidden) for hidden in state]
-        self.logits = self.head_bias.new_empty(len(state[0]), len(self.head_bias))
+        self.logits = self.weights.head_bias.new_empty(len(state[0]), len(self.weights.head_bias))
 
     def start(self, prompt_ids: list[int]) -> Tensor:
-        hidden, last = self.model.hidden(torch.tensor([prompt_ids], device=self.head.device))
+        weights = self.weights
+        hidden, last = weights.model.hidden(torch.tensor([prompt_ids], device=weights.head.device))
         self.hold([torch.cat([rows, new]) for rows, new in zip(self.state, last.unbind(dim=1), strict=True)])
-        return torch.addmm(self.head_bias, hidden[:, -1], self.head)
+        return torch.addmm(weights.head_bias, hidden[:, -1], weights.head)
 
     def step(self, token_ids: list[int]) -> Tensor:
-        below = self.embedding[torch.tensor(token_ids, device=self.head.device)]  # (rows, E)
-        for (W, U, b), hidden, new in zip(self.cells, self.state, self.next, strict=True):
-            below = self.nonlinearity_(torch.addmm(b, below, W, out=new).addmm_(hidden, U))
+        weights = self.weights
+        below = weights.embedding[torch.tensor(token_ids, device=weights.head.device)]  # (rows, E)
+        for (W, U, b), hidden, new in zip(weights.cells, self.state, self.next, strict=True):
+            below = weights.nonlinearity_(torch.addmm(b, below, W, out=new).addmm_(hidden, U))
         self.state, self.next = self.next, self.state
-        return torch.addmm(self.head_bias, below, self.head, out=self.logits)
+        return torch.addmm(weights.head_bias, below, weights.head, out=self.logits)
 
     def keep(self, rows: list[int]) -> None:
         self.hold([hidden[rows] for hidden in self.state])
 
 
-def stepper_of(model: RecurrentModel) -> Stepper:
+Model = RecurrentModel | LaidOut
+
+
+def stepper_of(model: Model) -> Stepper:
+    if isinstance(model, LaidOut):
+        return ElmanStepper(model)
     # Not told by its class: a registered model carries a copy of the module, with a class of its own.
-    return ElmanStepper(model) if type(model).__name__ == "ElmanLanguageModel" else PlainStepper(model)
+    return ElmanStepper(LaidOut(model)) if type(model).__name__ == "ElmanLanguageModel" else PlainStepper(model)
 
 
 def choose(logits: Tensor, samplings: Sequence[Sampling], generators: Sequence[torch.Generator]) -> list[int]:
@@ -163,7 +180,7 @@ class Continuation:
 class Continuations:
     """Prompts continued together. One may be added while others are on their way; each stops by itself."""
 
-    def __init__(self, model: RecurrentModel, eos_id: int) -> None:
+    def __init__(self, model: Model, eos_id: int) -> None:
         self.stepper = stepper_of(model)
         self.eos_id = eos_id
         self.running: list[Continuation] = []  # one a row of the stepper
@@ -201,7 +218,7 @@ class Continuations:
             self.running = [self.running[row] for row in left]
 
 
-def stream_ids(model: RecurrentModel, prompt_ids: list[int], sampling: Sampling, eos_id: int) -> Iterator[int]:
+def stream_ids(model: Model, prompt_ids: list[int], sampling: Sampling, eos_id: int) -> Iterator[int]:
     """New token ids one by one, up to and with `<eos>`. The prompt is read once; then one token a step."""
     continuations = Continuations(model, eos_id)
     continuation = continuations.add(prompt_ids, sampling)
@@ -211,13 +228,13 @@ def stream_ids(model: RecurrentModel, prompt_ids: list[int], sampling: Sampling,
         yield continuation.ids[-1]
 
 
-def continue_ids(model: RecurrentModel, prompt_ids: list[int], sampling: Sampling, eos_id: int) -> list[int]:
+def continue_ids(model: Model, prompt_ids: list[int], sampling: Sampling, eos_id: int) -> list[int]:
     """All new token ids; the same seed gives the same ones. prompt_ids begin with `<bos>`."""
     return list(stream_ids(model, prompt_ids, sampling, eos_id))
 
 
 def continue_batch(
-    model: RecurrentModel, prompts: Sequence[list[int]], samplings: Sequence[Sampling], eos_id: int
+    model: Model, prompts: Sequence[list[int]], samplings: Sequence[Sampling], eos_id: int
 ) -> list[list[int]]:
     """What continue_ids gives for each prompt with its own settings, all at once: many times the tokens a second."""
     continuations = Continuations(model, eos_id)

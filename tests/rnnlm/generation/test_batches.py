@@ -8,6 +8,7 @@ import torch
 from rnnlm.generation.sampling import (
     Continuations,
     ElmanStepper,
+    LaidOut,
     PlainStepper,
     Sampling,
     choose,
@@ -39,7 +40,7 @@ def test_steps_of_rows_that_come_and_go_are_one_long_forward(
     layers: int, tied: bool, nonlinearity: Nonlinearity
 ) -> None:
     model = network(layers, nonlinearity, tied)
-    stepper = ElmanStepper(model)
+    stepper = ElmanStepper(LaidOut(model))
 
     def check(logits: torch.Tensor, *texts: list[int]) -> None:
         expected = torch.stack([model(torch.tensor([text]))[0][0, -1] for text in texts])
@@ -64,7 +65,7 @@ def test_any_recurrent_model_can_be_stepped() -> None:
     model = network(layers=2)
     found = []
     with torch.inference_mode():
-        for stepper in (PlainStepper(model), ElmanStepper(model)):
+        for stepper in (PlainStepper(model), ElmanStepper(LaidOut(model))):
             stepper.start([2, 5])
             stepper.start([2, 6, 7])
             stepper.step([8, 9])
@@ -153,6 +154,14 @@ def test_a_stream_gives_each_token_as_soon_as_it_is_chosen(
         assert token_id == expected[count]
         assert steps == expected[:count]
     assert count == 3
+
+
+def test_weights_laid_out_once_serve_many_texts(storyteller: Storyteller) -> None:
+    model, prompts = storyteller.model().language_model, storyteller.prompts()
+    weights, sampling = LaidOut(model), Sampling(maximum_tokens=12, temperature=0)
+    next(stream_ids(weights, prompts[0], sampling, EOS))  # given up in the middle
+    found = [continue_ids(weights, prompt, sampling, EOS) for prompt in prompts]
+    assert found == [continue_ids(model, prompt, sampling, EOS) for prompt in prompts]
 
 
 def test_nothing_is_written_where_nothing_may_be(storyteller: Storyteller) -> None:

@@ -24,10 +24,10 @@ def prompts(storyteller: Storyteller) -> list[list[int]]:
     return storyteller.prompts()
 
 
-def new_ids(sequence: torch.Tensor, prompt_length: int) -> list[int]:
+def new_ids(sequence: torch.Tensor, prompt_length: int, eos: int | None = EOS) -> list[int]:
     """What follows the prompt, up to and with `<eos>`; a batch's shorter texts are filled up behind it."""
     ids = sequence[prompt_length:].tolist()
-    return ids[: ids.index(EOS) + 1] if EOS in ids else ids
+    return ids[: ids.index(eos) + 1] if eos in ids else ids
 
 
 def padded(prompts: list[list[int]]) -> dict[str, torch.Tensor]:
@@ -94,7 +94,7 @@ def assert_beams(
             **settings,
         )
         expected = beam_search(model, prompt, width, MAXIMUM, eos, penalty)
-        assert [new_ids(text, len(prompt)) for text in found.sequences] == [text for text, _ in expected]
+        assert [new_ids(text, len(prompt), eos) for text in found.sequences] == [text for text, _ in expected]
         assert found.sequences_scores.tolist() == pytest.approx([score for _, score in expected], abs=1e-4)
 
 

@@ -175,4 +175,4 @@ def test_all_at_once_are_the_same_with_and_without_a_cache(storyteller: Storytel
         torch.manual_seed(11)
         assert torch.equal(model.generate(torch.tensor([prompt]), use_cache=False, **settings), carried)
         texts.append(tuple(carried[0, len(prompt) :].tolist()))
-    assert len(set(texts)) > 5
+    assert len(set(texts)) > 3

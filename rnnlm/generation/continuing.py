@@ -1,10 +1,11 @@
 """Prompts become text."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from rnnlm.config import GenerationConfig
-from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.generation.sampling import Sampling, continue_batch
 from rnnlm.home import Home, digest_of
 from rnnlm.models.building import load_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
@@ -27,7 +28,7 @@ def generate_samples(
     def build() -> list[dict[str, object]]:
         model, tokenizer = load_model(run.model_folder), load_tokenizer(run.model_folder)
         prompts = choose_prompts(dataset, tokenizer, config)
-        return [continue_prompt(model, tokenizer, prompt, config).model_dump() for prompt in prompts]
+        return [sample.model_dump() for sample in continue_prompts(model, tokenizer, prompts, config)]
 
     key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "generation": config.model_dump(mode="json")})
     value, skipped = once_in_run(home, run.folder / "samples.json", key, build, force=force)
@@ -46,15 +47,25 @@ def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:
     """Samples from the model in `folder`; without configured prompts, one from the start of a sequence."""
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     prompts = config.prompts if config.prompts is not None else ("",)
-    return SamplesRecord(samples=tuple(continue_prompt(model, tokenizer, prompt, config) for prompt in prompts))
+    return SamplesRecord(samples=continue_prompts(model, tokenizer, prompts, config))
 
 
 def continue_prompt(model: ElmanForCausalLM, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig) -> Sample:
     """The model's continuation of `prompt`. Words it does not know are warned of and read as `<unk>`."""
-    unknown = tokenizer.unknown_words(prompt)
-    if unknown:
-        logger.warning("prompt %r: the model does not know %s; read as <unk>", prompt, ", ".join(unknown))
+    return continue_prompts(model, tokenizer, (prompt,), config)[0]
+
+
+def continue_prompts(
+    model: ElmanForCausalLM, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
+) -> tuple[Sample, ...]:
+    """What continue_prompt gives for each, all at once."""
+    for prompt in prompts:
+        if unknown := tokenizer.unknown_words(prompt):
+            logger.warning("prompt %r: the model does not know %s; read as <unk>", prompt, ", ".join(unknown))
     sampling = Sampling(config.maximum_tokens, config.temperature, config.top_k, config.top_p, config.seed)
-    prompt_ids = [tokenizer.bos_id, *tokenizer.encode(prompt)]
-    ids = continue_ids(model.language_model, prompt_ids, sampling, tokenizer.eos_id)
-    return Sample(prompt=prompt, text=tokenizer.decode(ids).strip(), tokens=len(ids))
+    read = [[tokenizer.bos_id, *tokenizer.encode(prompt)] for prompt in prompts]
+    written = continue_batch(model.language_model, read, [sampling] * len(prompts), tokenizer.eos_id)
+    return tuple(
+        Sample(prompt=prompt, text=tokenizer.decode(ids).strip(), tokens=len(ids))
+        for prompt, ids in zip(prompts, written, strict=True)
+    )

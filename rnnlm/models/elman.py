@@ -216,5 +216,8 @@ class ElmanLanguageModel(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden: (…, H) → logits (…, V)."""
-        bias = self.head.bias.masked_fill(self.never_predicted, float("-inf"))
-        return nn.functional.linear(hidden, self.head.weight, bias)
+        return nn.functional.linear(hidden, self.head.weight, self.head_bias())
+
+    def head_bias(self) -> Tensor:
+        """(V,), -inf for what is never predicted."""
+        return self.head.bias.masked_fill(self.never_predicted, float("-inf"))

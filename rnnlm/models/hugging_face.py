@@ -19,6 +19,7 @@ from rnnlm.models.elman import Backend, ElmanLanguageModel, Nonlinearity
 
 class ElmanConfig(PretrainedConfig):
     model_type = "rnnlm-elman"
+    keys_to_ignore_at_inference = ["state"]  # no prediction: Trainer would gather it beside the logits
 
     def __init__(
         self,
@@ -61,7 +62,8 @@ class ElmanOutput(ModelOutput):
 class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
     """ElmanLanguageModel with the arguments and the output that transformers expects.
 
-    The recurrent state is called `state` on both sides: that name is what makes generate() carry it.
+    The recurrent state is called `state` on both sides: that name is what makes generate() carry it. Gradient
+    checkpointing is not supported: transformers says so where it is asked for.
     """
 
     config_class = ElmanConfig
@@ -85,6 +87,11 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
         self.post_init()
 
     @classmethod
+    def from_pretrained(cls, *arguments: Any, **settings: Any) -> Any:
+        """As in transformers, from safetensors alone: a pickle is refused, for loading one may run any code."""
+        return super().from_pretrained(*arguments, **settings | {"use_safetensors": True})
+
+    @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
         return False  # the whole past is one state, not keys and values
 
@@ -104,6 +111,20 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
     def get_output_embeddings(self) -> nn.Module:
         return self.language_model.head
 
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        self.language_model.head = new_embeddings  # type: ignore[assignment]
+
+    @torch.no_grad()
+    def resize_token_embeddings(self, *arguments: Any, **settings: Any) -> Any:
+        """As in transformers. New tokens begin with the mean bias: with 0 beside log frequencies they would be all
+        that is ever generated, and that is what transformers gives them where weights are tied.
+        """
+        before = self.language_model.head.bias.clone()
+        embedding = super().resize_token_embeddings(*arguments, **settings)
+        self.language_model.head.bias[len(before) :] = before.mean()
+        self._init_weights(self.language_model)  # what is never predicted, at its new length
+        return embedding
+
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -111,6 +132,8 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
         state: Tensor | None = None,
         labels: Tensor | None = None,
         shift_labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        logits_to_keep: int = 0,
         use_cache: bool | None = None,
         return_dict: bool | None = None,
         **kwargs: Any,
@@ -119,17 +142,24 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
 
         attention_mask: (b, t) or longer at the left (generate() passes the whole history); the state is
         held where it is 0. labels are shifted here; shift_labels, as our datasets store them, are not.
+        num_items_in_batch: what the summed loss is divided by; None: the number of targets here. Trainer counts them
+        over all batches that it accumulates.
+        logits_to_keep: of that many last tokens; 0: of all.
         """
         assert input_ids is not None, "an Elman network reads input_ids"
         mask = None if attention_mask is None else attention_mask[:, -input_ids.shape[1] :]
-        logits, last = self.language_model(input_ids, state, mask)
+        hidden, last = self.language_model.hidden(input_ids, state, mask)
+        logits = self.language_model.logits(hidden[:, -logits_to_keep:])
         loss = None
         if shift_labels is None and labels is not None:
             shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
         if shift_labels is not None:
             # ignore <pad> (our padding) as well as -100 (that of transformers)
-            targets = shift_labels.masked_fill(shift_labels == self.config.pad_token_id, -100)
-            loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
+            targets = shift_labels.masked_fill(shift_labels == self.config.pad_token_id, -100).flatten()
+            reduction = "mean" if num_items_in_batch is None else "sum"
+            loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets, reduction=reduction)
+            if num_items_in_batch is not None:
+                loss = loss / num_items_in_batch
         return ElmanOutput(loss=loss, logits=logits, state=None if use_cache is False else last)
 
     def prepare_inputs_for_generation(  # type: ignore[override]
@@ -137,24 +167,27 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
         input_ids: Tensor,
         state: Tensor | None = None,
         attention_mask: Tensor | None = None,
+        use_cache: bool | None = True,
+        logits_to_keep: int = 0,
         **kwargs: Any,
     ) -> dict[str, Any]:
         """With a state only the last token is read: the prefix is in the state already."""
-        use_cache = kwargs.get("use_cache", True)
-        if state is not None and use_cache:
-            input_ids = input_ids[:, -1:]
+        carried = state if use_cache else None
         return {
-            "input_ids": input_ids,
-            "state": state if use_cache else None,
+            "input_ids": input_ids if carried is None else input_ids[:, -1:],
+            "state": carried,
             "attention_mask": attention_mask,
             "use_cache": use_cache,
+            "logits_to_keep": logits_to_keep,
         }
 
     def _update_model_kwargs_for_generation(
         self, outputs: ModelOutput, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> dict[str, Any]:
         model_kwargs = super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
-        model_kwargs["state"] = outputs.get("state")
+        if outputs.get("state") is None:
+            # Without a cache each step reads all tokens from the beginning, and beam search has nothing to reorder.
+            model_kwargs.pop("state", None)
         return model_kwargs
 
     def _reorder_cache(self, state: Tensor, beam_idx: Tensor) -> Tensor:

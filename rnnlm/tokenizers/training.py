@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, processors
 
 from rnnlm.config import CorpusConfig, TokenizerConfig
 from rnnlm.corpora.splits import documents
 from rnnlm.home import Home, digest_of, read_json, write_json, write_once
 from rnnlm.records import CorpusRecord, TokenizerRecord
 from rnnlm.stages import stage
-from rnnlm.tokenizers.face import SETTINGS_FILE
+from rnnlm.tokenizers.face import BOS, SETTINGS_FILE
 from rnnlm.tokenizers.pretrained import PREFIX, load_pretrained
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.vocabularies import train_characters, train_words
 
-STAGE_VERSION = 2
+STAGE_VERSION = 3
 TRAINERS = {"char": train_characters, "word": train_words, "bpe": train_bpe, "unigram": train_unigram}
 
 
@@ -75,6 +75,10 @@ def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
     from transformers import PreTrainedTokenizerFast
 
     pad, unk, bos, eos = (tokenizer.id_to_token(token_id) for token_id in range(4))
+    # Whoever asks for special tokens, as transformers' pipelines do, begins as our own generation does. We never ask.
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=[bos, "$A"], pair=[bos, "$A", "$B"], special_tokens=[(bos, BOS)]
+    )
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=pad,

@@ -48,47 +48,13 @@ def test_generate_is_our_own_greedy_loop() -> None:
 def test_generate_reads_the_prefix_once() -> None:
     net = model()
     lengths: list[int] = []
-    net.language_model.register_forward_pre_hook(lambda module, inputs: lengths.append(inputs[0].shape[1]))
+    net.language_model.stack.register_forward_pre_hook(lambda module, inputs: lengths.append(inputs[0].shape[1]))
     net.generate(torch.tensor([[2, 5, 6, 7]]), max_new_tokens=4, do_sample=False, eos_token_id=None)
     assert lengths == [4, 1, 1, 1]
 
 
-def test_a_left_padded_prompt_goes_on_as_it_would_alone() -> None:
-    net = model()
-    alone = net.generate(torch.tensor([[2, 5]]), max_new_tokens=6, do_sample=False, eos_token_id=None)
-    batch = net.generate(
-        torch.tensor([[0, 0, 2, 5], [2, 9, 8, 7]]),
-        attention_mask=torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]]),
-        max_new_tokens=6,
-        do_sample=False,
-        eos_token_id=None,
-    )
-    assert batch[0, 4:].tolist() == alone[0, 2:].tolist()
-
-
-def test_without_a_cache_the_whole_prefix_gives_the_same() -> None:
-    net = model()
-    ids = torch.tensor([[2, 5, 6]])
-    assert net(ids, use_cache=False).state is None
-    settings = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
-    assert torch.equal(net.generate(ids, use_cache=False, **settings), net.generate(ids, **settings))
-
-
-def test_beams_keep_their_own_state() -> None:
-    """The best of 4 beams is at least as likely as the greedy text, scored by one forward pass."""
-    net = model()
-    ids = torch.tensor([[2, 5]])
-
-    def likelihood(text: torch.Tensor) -> float:
-        logits = net(text[:, :-1]).logits.log_softmax(-1)
-        return float(logits.detach().gather(-1, text[:, 1:, None])[:, 1:].sum())
-
-    settings = {"max_new_tokens": 5, "do_sample": False, "eos_token_id": None}
-    beams = net.generate(
-        ids, num_beams=4, return_dict_in_generate=True, output_scores=True, length_penalty=0.0, **settings
-    )
-    assert float(beams.sequences_scores[0]) == pytest.approx(likelihood(beams.sequences), abs=1e-4)
-    assert likelihood(beams.sequences) >= likelihood(net.generate(ids, **settings)) - 1e-5
+def test_without_a_cache_there_is_no_state() -> None:
+    assert model()(torch.tensor([[2, 5, 6]]), use_cache=False).state is None
 
 
 def test_labels_are_shifted_and_shift_labels_are_not() -> None:
@@ -98,6 +64,59 @@ def test_labels_are_shifted_and_shift_labels_are_not() -> None:
     torch.testing.assert_close(net(ids, labels=ids).loss, shifted)
     padded = net(torch.tensor([[2, 5, 6, 0]]), shift_labels=torch.tensor([[5, 6, 3, 0]])).loss
     torch.testing.assert_close(padded, shifted)
+
+
+def test_losses_over_the_items_of_all_batches_add_up_to_the_loss_of_one_batch() -> None:
+    """What Trainer does where it accumulates gradients, whatever the number of targets in each part."""
+    net = model()
+    ids = torch.tensor([[2, 5, 6, 3], [2, 9, 3, 0]])
+    labels = ids.masked_fill(ids == 0, -100)
+    parts = [net(ids[row : row + 1], labels=labels[row : row + 1], num_items_in_batch=5).loss for row in range(2)]
+    torch.testing.assert_close(sum(parts), net(ids, labels=labels).loss)
+
+
+def test_the_last_logits_alone_are_the_last_logits() -> None:
+    net = model(layers=2)
+    ids = torch.tensor([[2, 5, 6, 3]])
+    torch.testing.assert_close(net(ids, logits_to_keep=2).logits, net(ids).logits[:, -2:])
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_vocabulary_may_grow_and_shrink(tied: bool) -> None:
+    net = model(tie_embeddings=tied)
+    net.language_model.head.bias.data -= 5.0  # as log frequencies are
+    ids = torch.tensor([[2, 5, 6]])
+    before = net(ids).logits
+    net.resize_token_embeddings(33)
+    after = net(torch.tensor([[2, 5, 6]])).logits
+    assert (after.shape[-1], net.config.vocab_size) == (33, 33)
+    torch.testing.assert_close(after[..., :30], before)
+    assert after[0, :, [0, 2]].isinf().all()
+    assert after.softmax(dim=-1)[..., 30:].sum(dim=-1).max() < 0.5  # new tokens do not take over
+    assert net(torch.tensor([[2, 32]])).logits.shape == (1, 2, 33)
+    network = net.language_model
+    assert (network.head.weight is network.embedding.weight) == tied
+    net.resize_token_embeddings(30)
+    torch.testing.assert_close(net(ids).logits, before)
+
+
+@pytest.mark.parametrize("auto", [ElmanForCausalLM, AutoModelForCausalLM])
+def test_a_pickle_is_not_loaded(tmp_path: Path, auto: type) -> None:
+    net = model()
+    net.save_pretrained(tmp_path)
+    torch.save(net.state_dict(), tmp_path / "pytorch_model.bin")
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(OSError, match=r"model\.safetensors"):
+        auto.from_pretrained(tmp_path)
+    with pytest.raises(OSError, match=r"model\.safetensors"):
+        auto.from_pretrained(tmp_path, use_safetensors=False)
+    with pytest.raises(ModelError, match="no model here"):
+        load_model(tmp_path)
+
+
+def test_gradient_checkpointing_is_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="does not support"):
+        model().gradient_checkpointing_enable()
 
 
 def test_a_folder_without_a_model_is_told(tmp_path: Path) -> None:

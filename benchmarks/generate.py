@@ -1,0 +1,147 @@
+"""What generating costs: our loop, its matrix products alone and transformers' generate(), in turn in one process.
+
+.venv/bin/python benchmarks/generate.py --threads 1
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from statistics import median
+
+import torch
+
+from rnnlm.config import ModelConfig
+from rnnlm.generation.sampling import LaidOut, Sampling, continue_batch, continue_ids
+from rnnlm.models.building import build_model
+from rnnlm.models.hugging_face import ElmanForCausalLM
+
+LENGTHS = (100, 1_000, 10_000)  # tokens a text
+ROWS = (1, 8, 32)  # texts at once
+NEVER = -1  # an <eos> that no model chooses: every text has its full length
+DEFAULTS = {"temperature": 0.8, "top_p": 0.95}  # what `rnnlm generate` does
+
+
+def products_alone(model: ElmanForCausalLM) -> Callable[[int], object]:
+    """x W, h U and h times the head's matrix for each token: nothing added, nothing looked up, nothing kept."""
+    network = model.language_model
+    weights = [(cell.W.detach(), cell.U.detach()) for cell in network.stack.cells]
+    head = network.head.weight.detach().t().contiguous()  # the faster layout, as our loop has it
+    inputs = [torch.randn(1, len(W)) for W, _ in weights]
+    hidden = torch.randn(1, len(head))
+    new, logits = torch.empty_like(hidden), torch.empty(1, head.shape[1])
+
+    @torch.inference_mode()
+    def run(tokens: int) -> None:
+        for _ in range(tokens):
+            for x, (W, U) in zip(inputs, weights, strict=True):
+                torch.mm(x, W, out=new)
+                torch.mm(hidden, U, out=new)
+            torch.mm(hidden, head, out=logits)
+
+    return run
+
+
+def our_loop(model: ElmanForCausalLM) -> Callable[[int], object]:
+    """With its weights laid out beforehand: once for all texts."""
+    weights = LaidOut(model.language_model)
+
+    def run(tokens: int) -> None:
+        sampling = Sampling(maximum_tokens=tokens, temperature=0)
+        assert len(continue_ids(weights, [2], sampling, NEVER)) == tokens
+
+    return run
+
+
+def hugging_face(model: ElmanForCausalLM, rows: int = 1, **settings: object) -> Callable[[int], object]:
+    def run(tokens: int) -> None:
+        ids = torch.full((rows, 1), 2)
+        mask = torch.ones_like(ids)
+        settings_ = {"do_sample": False, "eos_token_id": None} | settings
+        found = model.generate(ids, attention_mask=mask, max_new_tokens=tokens, min_new_tokens=tokens, **settings_)
+        assert found.shape == (rows, tokens + 1)
+
+    return run
+
+
+def our_batch(model: ElmanForCausalLM, rows: int, **settings: float) -> Callable[[int], object]:
+    weights = LaidOut(model.language_model)
+
+    def run(tokens: int) -> None:
+        samplings = [Sampling(tokens, seed=row, **settings) for row in range(rows)]  # type: ignore[arg-type]
+        found = continue_batch(weights, [[2]] * rows, samplings, NEVER)
+        assert sum(map(len, found)) == rows * tokens
+
+    return run
+
+
+def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each, `rounds` times: what else the machine does meets all of them alike."""
+    for run in runs.values():
+        run(min(tokens, 20))  # the first call of each sets things up
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            begun = time.perf_counter()
+            run(tokens)
+            seconds[name].append(time.perf_counter() - begun)
+    return seconds
+
+
+def microseconds_above_products(model: ElmanForCausalLM, tokens: int, rounds: int) -> tuple[float, float]:
+    """A token's time in our loop, and how much of it is not matrix products: medians."""
+    seconds = seconds_in_turn({"products": products_alone(model), "ours": our_loop(model)}, tokens, rounds)
+    above = [ours - products for ours, products in zip(seconds["ours"], seconds["products"], strict=True)]
+    return 1e6 * median(seconds["ours"]) / tokens, 1e6 * median(above) / tokens
+
+
+def print_lengths(model: ElmanForCausalLM, rounds: int) -> None:
+    print("\n| tokens | products alone, µs a token | ours | above the products | transformers' generate() |")
+    print("|---|---|---|---|---|")
+    for tokens in LENGTHS:
+        runs = {"products": products_alone(model), "ours": our_loop(model), "theirs": hugging_face(model)}
+        seconds = seconds_in_turn(runs, tokens, rounds)
+        seconds["above"] = [a - b for a, b in zip(seconds["ours"], seconds["products"], strict=True)]
+        products, ours, above, theirs = (
+            1e6 * median(seconds[name]) / tokens for name in ("products", "ours", "above", "theirs")
+        )
+        print(f"| {tokens:,} | {products:.0f} | {ours:.0f} | {above:.0f} | {theirs:.0f} |", flush=True)
+
+
+def print_batches(model: ElmanForCausalLM, rounds: int, tokens: int = 100) -> None:
+    print("\n| texts at once | greedy, tokens/s | generate() | temperature 0.8, top-p 0.95 | generate() |")
+    print("|---|---|---|---|---|")
+    for rows in ROWS:
+        runs = {
+            "ours": our_batch(model, rows, temperature=0),
+            "theirs": hugging_face(model, rows),
+            "ours drawn": our_batch(model, rows, **DEFAULTS),
+            "theirs drawn": hugging_face(model, rows, do_sample=True, top_k=0, **DEFAULTS),
+        }
+        seconds = seconds_in_turn(runs, tokens, rounds)
+        speeds = " | ".join(f"{rows * tokens / median(taken):,.0f}" for taken in seconds.values())
+        print(f"| {rows} | {speeds} |", flush=True)
+
+
+def model_of(hidden: int, vocabulary: int, layers: int = 1) -> ElmanForCausalLM:
+    config = ModelConfig(hidden_size=hidden, layers=layers, head_bias="zero")
+    return build_model(config, vocabulary, seed=0).eval()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--vocabulary", type=int, default=10_000)
+    parser.add_argument("--layers", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    model = model_of(options.hidden, options.vocabulary, options.layers)
+    print(f"hidden {options.hidden}, vocabulary {options.vocabulary:,}, layers {options.layers}, ", end="")
+    print(f"threads {options.threads}, median of {options.rounds}")
+    print_lengths(model, options.rounds)
+    print_batches(model, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

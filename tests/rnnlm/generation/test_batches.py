@@ -1,0 +1,173 @@
+"""Several prompts at once, each as it would be alone; and a step that computes what the model computes."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rnnlm.generation.sampling import (
+    Continuations,
+    ElmanStepper,
+    LaidOut,
+    PlainStepper,
+    Sampling,
+    choose,
+    continue_batch,
+    continue_ids,
+    stream_ids,
+)
+from rnnlm.models.elman import ElmanLanguageModel, Nonlinearity
+from tests.rnnlm.conftest import Storyteller
+from tests.rnnlm.models.references import greedy
+
+EOS = 3
+
+
+def network(layers: int = 1, nonlinearity: Nonlinearity = "tanh", tied: bool = False) -> ElmanLanguageModel:
+    model = ElmanLanguageModel(
+        20, 12, embedding_size=12 if tied else 8, layers=layers, nonlinearity=nonlinearity, tie_embeddings=tied
+    )
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.4)
+    return model
+
+
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize(("layers", "tied"), [(1, False), (3, True)])
+def test_steps_of_rows_that_come_and_go_are_one_long_forward(
+    layers: int, tied: bool, nonlinearity: Nonlinearity
+) -> None:
+    model = network(layers, nonlinearity, tied)
+    stepper = ElmanStepper(LaidOut(model))
+
+    def check(logits: torch.Tensor, *texts: list[int]) -> None:
+        expected = torch.stack([model(torch.tensor([text]))[0][0, -1] for text in texts])
+        torch.testing.assert_close(logits, expected)
+        assert logits[:, [0, 2]].isinf().all()  # <pad> and <bos> are never predicted
+
+    with torch.inference_mode():
+        check(stepper.start([2, 5]), [2, 5])
+        check(stepper.start([2, 6, 7, 8]), [2, 6, 7, 8])
+        check(stepper.step([9, 10]), [2, 5, 9], [2, 6, 7, 8, 10])
+        check(stepper.start([2]), [2])
+        check(stepper.step([11, 12, 13]), [2, 5, 9, 11], [2, 6, 7, 8, 10, 12], [2, 13])
+        stepper.keep([2, 0])
+        check(stepper.step([4, 5]), [2, 13, 4], [2, 5, 9, 11, 5])
+        check(stepper.step([6, 7]), [2, 13, 4, 6], [2, 5, 9, 11, 5, 7])
+        stepper.keep([])
+        check(stepper.start([2, 8]), [2, 8])
+
+
+def test_any_recurrent_model_can_be_stepped() -> None:
+    """By being called for each token: the same as with the steps made for a model of ours."""
+    model = network(layers=2)
+    found = []
+    with torch.inference_mode():
+        for stepper in (PlainStepper(model), ElmanStepper(LaidOut(model))):
+            stepper.start([2, 5])
+            stepper.start([2, 6, 7])
+            stepper.step([8, 9])
+            stepper.keep([1])
+            found.append(stepper.step([4]))
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_draws_are_those_of_multinomial() -> None:
+    logits = torch.randn(3, 500, generator=torch.Generator().manual_seed(0))
+    samplings = [Sampling(temperature=0.7, seed=seed) for seed in (5, 6, 7)]
+    generators = [torch.Generator().manual_seed(sampling.seed) for sampling in samplings]
+    for _ in range(50):
+        states = [torch.Generator() for _ in generators]
+        for mine, theirs in zip(states, generators, strict=True):
+            mine.set_state(theirs.get_state())
+        expected = [
+            int(torch.multinomial((row / 0.7).softmax(dim=-1), 1, generator=state))
+            for row, state in zip(logits, states, strict=True)
+        ]
+        assert choose(logits, samplings, generators) == expected
+
+
+def test_greedy_is_greedy_from_scratch(storyteller: Storyteller) -> None:
+    model = storyteller.model()
+    for prompt in storyteller.prompts():
+        found = continue_ids(model.language_model, prompt, Sampling(maximum_tokens=14, temperature=0), EOS)
+        assert found == greedy(model, prompt, 14, EOS)
+
+
+def settings_of_all_kinds(count: int) -> list[Sampling]:
+    """Greedy ones among drawn ones, each with its own seed and its own length."""
+    kinds = [
+        Sampling(temperature=0),
+        Sampling(temperature=1.2),
+        Sampling(temperature=0.9, top_k=5),
+        Sampling(temperature=1.0, top_p=0.8),
+    ]
+    return [replace(kinds[index % 4], seed=index, maximum_tokens=5 + 3 * index) for index in range(count)]
+
+
+def test_a_batch_writes_what_each_prompt_gets_alone(storyteller: Storyteller) -> None:
+    model, prompts = storyteller.model().language_model, storyteller.prompts()
+    samplings = settings_of_all_kinds(len(prompts))
+    alone = [continue_ids(model, prompt, own, EOS) for prompt, own in zip(prompts, samplings, strict=True)]
+    assert continue_batch(model, prompts, samplings, EOS) == alone
+    assert len({len(prompt) for prompt in prompts}) > 2
+    assert len({len(ids) for ids in alone}) > 2
+    assert {ids[-1] == EOS for ids in alone} == {True, False}  # some end by themselves, some at their length
+    backwards = continue_batch(model, prompts[::-1], samplings[::-1], EOS)
+    assert backwards[::-1] == alone
+
+
+def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> None:
+    model, prompts = storyteller.model().language_model, storyteller.prompts()
+    samplings = settings_of_all_kinds(len(prompts))
+    alone = continue_batch(model, prompts, samplings, EOS)
+    continuations, every = Continuations(model, EOS), []
+    for prompt, sampling in zip(prompts, samplings, strict=True):
+        every.append(continuations.add(prompt, sampling))
+        if continuations.running:
+            continuations.step()
+    while continuations.running:
+        continuations.step()
+    assert [continuation.ids for continuation in every] == alone
+    assert all(continuation.done for continuation in every)
+
+
+def test_a_stream_gives_each_token_as_soon_as_it_is_chosen(
+    storyteller: Storyteller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one is computed when it is asked for, and none after the last."""
+    model, prompt = storyteller.model().language_model, storyteller.prompts()[0]
+    sampling = Sampling(maximum_tokens=4, temperature=0)
+    expected = continue_ids(model, prompt, sampling, EOS)
+    steps: list[int] = []
+    step = ElmanStepper.step
+
+    def counted(self: ElmanStepper, token_ids: list[int]) -> torch.Tensor:
+        steps.extend(token_ids)
+        return step(self, token_ids)
+
+    monkeypatch.setattr(ElmanStepper, "step", counted)
+    stream = stream_ids(model, prompt, sampling, EOS)
+    for count, token_id in enumerate(stream):
+        assert token_id == expected[count]
+        assert steps == expected[:count]
+    assert count == 3
+
+
+def test_weights_laid_out_once_serve_many_texts(storyteller: Storyteller) -> None:
+    model, prompts = storyteller.model().language_model, storyteller.prompts()
+    weights, sampling = LaidOut(model), Sampling(maximum_tokens=12, temperature=0)
+    next(stream_ids(weights, prompts[0], sampling, EOS))  # given up in the middle
+    found = [continue_ids(weights, prompt, sampling, EOS) for prompt in prompts]
+    assert found == [continue_ids(model, prompt, sampling, EOS) for prompt in prompts]
+
+
+def test_nothing_is_written_where_nothing_may_be(storyteller: Storyteller) -> None:
+    model, prompts = storyteller.model().language_model, storyteller.prompts()
+    samplings = [Sampling(maximum_tokens=0), Sampling(maximum_tokens=1, temperature=0)]
+    first = greedy(storyteller.model(), prompts[1], 1, EOS)
+    assert continue_batch(model, prompts[:2], samplings, EOS) == [[], first]
+    assert continue_batch(model, [], [], EOS) == []
+    assert list(stream_ids(model, prompts[0], Sampling(maximum_tokens=0), EOS)) == []

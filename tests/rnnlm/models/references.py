@@ -1,0 +1,51 @@
+"""Generation the slow way: every token from the whole text before it, by the cell loop; beams in plain lists."""
+
+import torch
+from torch import Tensor
+
+from rnnlm.models.hugging_face import ElmanForCausalLM
+
+Text = list[int]
+
+
+@torch.no_grad()
+def logits_after(model: ElmanForCausalLM, ids: Text) -> Tensor:
+    """(V,) for the token after these, from nothing."""
+    network = model.language_model
+    state = torch.zeros(1, len(network.stack.cells), network.stack.hidden_size)
+    hidden, _ = network.stack.loop(network.stack.cells, network.embedding(torch.tensor([ids])), state, None)
+    return network.logits(hidden[0, -1])
+
+
+def greedy(model: ElmanForCausalLM, prompt: Text, maximum: int, eos: int | None) -> Text:
+    """New ids, `<eos>` among them."""
+    ids = list(prompt)
+    while len(ids) < len(prompt) + maximum and (len(ids) == len(prompt) or ids[-1] != eos):
+        ids.append(int(logits_after(model, ids).argmax()))
+    return ids[len(prompt) :]
+
+
+def beam_search(
+    model: ElmanForCausalLM, prompt: Text, width: int, maximum: int, eos: int | None, penalty: float
+) -> list[tuple[Text, float]]:
+    """The `width` best texts of new ids with their scores, the best first.
+
+    A score is a log-probability over (number of new ids) ** penalty. Of each step's 2 · width best texts, those among
+    the first `width` that end are kept as finished, and the `width` best of those that do not go on. Done when as
+    many are finished and none that goes on is better now than the worst of them.
+    """
+    running: list[tuple[Text, float]] = [([], 0.0)]
+    finished: list[tuple[Text, float]] = []
+    for length in range(1, maximum + 1):
+        longer = []
+        for ids, total in running:
+            log_probabilities = logits_after(model, prompt + ids).log_softmax(dim=-1).tolist()
+            longer += [([*ids, token_id], total + value) for token_id, value in enumerate(log_probabilities)]
+        longer = sorted(longer, key=lambda text: -text[1])[: 2 * width]
+        ended = [text for text in longer[:width] if text[0][-1] == eos or length == maximum]
+        finished += [(ids, total / length**penalty) for ids, total in ended]
+        finished = sorted(finished, key=lambda text: -text[1])[:width]
+        running = [text for text in longer if text[0][-1] != eos][:width]
+        if len(finished) == width and running[0][1] / length**penalty <= finished[-1][1]:
+            break
+    return finished

@@ -1,0 +1,166 @@
+"""transformers' generate() on a model that has learnt something, beside generation the slow way."""
+
+from threading import Thread
+
+import pytest
+import torch
+from transformers import AutoTokenizer, TextIteratorStreamer, TextStreamer
+
+from rnnlm.models.hugging_face import ElmanForCausalLM
+from tests.rnnlm.conftest import Storyteller
+from tests.rnnlm.models.references import beam_search, greedy, logits_after
+
+MAXIMUM = 14  # new ids: enough for a sentence and its end
+EOS = 3
+
+
+@pytest.fixture(scope="module")
+def model(storyteller: Storyteller) -> ElmanForCausalLM:
+    return storyteller.model()
+
+
+@pytest.fixture(scope="module")
+def prompts(storyteller: Storyteller) -> list[list[int]]:
+    return storyteller.prompts()
+
+
+def new_ids(sequence: torch.Tensor, prompt_length: int, eos: int | None = EOS) -> list[int]:
+    """What follows the prompt, up to and with `<eos>`; a batch's shorter texts are filled up behind it."""
+    ids = sequence[prompt_length:].tolist()
+    return ids[: ids.index(eos) + 1] if eos in ids else ids
+
+
+def padded(prompts: list[list[int]]) -> dict[str, torch.Tensor]:
+    """input_ids and attention_mask, filled up on the left."""
+    longest = max(map(len, prompts))
+    ids = [[0] * (longest - len(prompt)) + prompt for prompt in prompts]
+    mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
+    return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
+
+
+def test_the_model_has_learnt_something(model: ElmanForCausalLM, prompts: list[list[int]]) -> None:
+    """It goes on differently from each prompt, is unsure of what the text leaves open, and sure of what it does not."""
+    texts = [greedy(model, prompt, MAXIMUM, EOS) for prompt in prompts]
+    assert len({tuple(text) for text in texts}) == len(prompts)
+    assert all(len(set(text)) >= 5 and text[-1] == EOS for text in texts)
+    entropies = []
+    for prompt, text in zip(prompts, texts, strict=True):
+        for end in range(len(text)):
+            probabilities = logits_after(model, prompt + text[:end]).softmax(dim=-1)
+            entropies.append(-float(torch.xlogy(probabilities, probabilities).sum()))
+    assert 0.3 < sum(entropies) / len(entropies) < 1.5  # of 3.6, the logarithm of the vocabulary
+    assert min(entropies) < 0.1
+    assert max(entropies) > 1.0
+
+
+def test_greedy_with_the_state_carried_is_greedy_from_scratch(
+    model: ElmanForCausalLM, prompts: list[list[int]]
+) -> None:
+    for prompt in prompts:
+        expected = greedy(model, prompt, MAXIMUM, EOS)
+        for use_cache in (True, False):
+            found = model.generate(torch.tensor([prompt]), max_new_tokens=MAXIMUM, do_sample=False, use_cache=use_cache)
+            assert new_ids(found[0], len(prompt)) == expected
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+@pytest.mark.parametrize("width", [2, 3, 5])
+def test_beam_search_is_the_one_written_by_hand(
+    model: ElmanForCausalLM, prompts: list[list[int]], width: int, penalty: float
+) -> None:
+    assert_beams(model, prompts[::3], width, penalty, eos=EOS)
+
+
+def test_beam_search_without_an_end_and_without_a_cache(model: ElmanForCausalLM, prompts: list[list[int]]) -> None:
+    assert_beams(model, prompts[:2], 4, 0.0, eos=None)
+    assert_beams(model, prompts[:2], 3, 1.0, eos=EOS, use_cache=False)
+
+
+def assert_beams(
+    model: ElmanForCausalLM, prompts: list[list[int]], width: int, penalty: float, eos: int | None, **settings: object
+) -> None:
+    """All beams, their order and their scores."""
+    for prompt in prompts:
+        found = model.generate(
+            torch.tensor([prompt]),
+            max_new_tokens=MAXIMUM,
+            do_sample=False,
+            num_beams=width,
+            num_return_sequences=width,
+            length_penalty=penalty,
+            eos_token_id=eos,
+            return_dict_in_generate=True,
+            output_scores=True,
+            **settings,
+        )
+        expected = beam_search(model, prompt, width, MAXIMUM, eos, penalty)
+        assert [new_ids(text, len(prompt), eos) for text in found.sequences] == [text for text, _ in expected]
+        assert found.sequences_scores.tolist() == pytest.approx([score for _, score in expected], abs=1e-4)
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_batch_padded_on_the_left_gives_what_each_prompt_gives(
+    model: ElmanForCausalLM, prompts: list[list[int]], beams: int
+) -> None:
+    assert len({len(prompt) for prompt in prompts}) > 2
+    batch = padded(prompts)
+    together = model.generate(**batch, max_new_tokens=MAXIMUM, do_sample=False, num_beams=beams)
+    for prompt, text in zip(prompts, together, strict=True):
+        alone = model.generate(torch.tensor([prompt]), max_new_tokens=MAXIMUM, do_sample=False, num_beams=beams)
+        assert new_ids(text, batch["input_ids"].shape[1]) == new_ids(alone[0], len(prompt))
+
+
+def test_several_samples_of_a_prompt_go_on_from_their_own_states(
+    model: ElmanForCausalLM, prompts: list[list[int]]
+) -> None:
+    settings = {"max_new_tokens": MAXIMUM, "do_sample": True, "num_return_sequences": 6}
+    torch.manual_seed(1)
+    carried = model.generate(torch.tensor([prompts[0]]), **settings)
+    torch.manual_seed(1)
+    assert torch.equal(model.generate(torch.tensor([prompts[0]]), use_cache=False, **settings), carried)
+    assert len({tuple(text) for text in carried.tolist()}) > 1
+
+
+def test_a_state_from_elsewhere_is_gone_on_from(model: ElmanForCausalLM, prompts: list[list[int]]) -> None:
+    """As a program does that keeps a conversation's state: only the last token is read again."""
+    prompt = torch.tensor([prompts[-1]])
+    state = model(prompt[:, :-1]).state
+    settings = {"max_new_tokens": MAXIMUM, "do_sample": False}
+    assert torch.equal(model.generate(prompt, state=state, **settings), model.generate(prompt, **settings))
+
+
+def test_a_prompt_costs_the_logits_of_its_last_token_alone(
+    model: ElmanForCausalLM, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes = []
+    whole = model.language_model.logits
+
+    def logits(hidden: torch.Tensor) -> torch.Tensor:
+        shapes.append(tuple(hidden.shape[:2]))
+        return whole(hidden)
+
+    monkeypatch.setattr(model.language_model, "logits", logits)
+    model.generate(torch.tensor([prompts[-1]]), max_new_tokens=2, do_sample=False, eos_token_id=None)
+    assert shapes == [(1, 1), (1, 1)]
+
+
+def test_streamed_text_is_the_text(
+    storyteller: Storyteller, model: ElmanForCausalLM, prompts: list[list[int]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(storyteller.folder)
+    ids = torch.tensor([prompts[-1]])
+    settings = {"max_new_tokens": MAXIMUM, "do_sample": False}
+    expected = tokenizer.decode(model.generate(ids, **settings)[0, ids.shape[1] :], skip_special_tokens=True)
+    assert len(expected.split()) > 4
+
+    streamer = TextIteratorStreamer(tokenizer, skip_prompt=True, timeout=20, skip_special_tokens=True)
+    thread = Thread(target=model.generate, args=(ids,), kwargs={"streamer": streamer, **settings})
+    thread.start()
+    pieces = [piece for piece in streamer if piece]
+    thread.join()
+    assert "".join(pieces) == expected
+    assert len(pieces) > 2
+
+    printer = TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
+    model.generate(ids, streamer=printer, **settings)
+    assert capsys.readouterr().out == expected + "\n"

@@ -1,0 +1,126 @@
+"""transformers' Trainer on stored sequences: it learns, measures what we measure, and goes on from its checkpoint."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from rnnlm.config import ModelConfig
+from rnnlm.evaluation.scoring import score_split
+from rnnlm.models.building import build_model
+from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.sequences.reading import connect
+from tests.rnnlm.conftest import Storyteller
+
+pytest.importorskip("accelerate", reason="Trainer needs accelerate: pip install '.[trainer]'")
+from transformers import Trainer, TrainingArguments  # noqa: E402
+
+Row = dict[str, list[int]]
+
+
+def stored_rows(storyteller: Storyteller, split: str, count: int) -> list[Row]:
+    """As the dataset has them: the shift stands there."""
+    with connect(storyteller.dataset) as connection:
+        rows = connection.execute(
+            "select input_ids, target_ids from shifted_sequences where split = ? order by sequence_id limit ?",
+            [split, count],
+        ).fetchall()
+    return [{"input_ids": inputs, "shift_labels": targets} for inputs, targets in rows]
+
+
+def padded(rows: list[Row]) -> dict[str, torch.Tensor]:
+    """A batch, filled up at the right with `<pad>`, which the loss leaves out."""
+    return {
+        name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True)
+        for name in ("input_ids", "shift_labels")
+    }
+
+
+def trainer(
+    model: ElmanForCausalLM, rows: list[Row], folder: Path, collate: Callable[..., Any] = padded, **settings: Any
+) -> Trainer:
+    plain = {
+        "output_dir": str(folder),
+        "per_device_train_batch_size": 16,
+        "learning_rate": 0.01,
+        "label_names": ["shift_labels"],
+        "logging_steps": 1,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": 5,
+    }
+    arguments = TrainingArguments(**plain | settings)
+    return Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=rows, data_collator=collate)
+
+
+def fresh(storyteller: Storyteller) -> ElmanForCausalLM:
+    return build_model(ModelConfig(hidden_size=16, head_bias="zero"), storyteller.tokenizer.vocabulary_size, seed=1)
+
+
+def test_the_loss_falls(storyteller: Storyteller, tmp_path: Path) -> None:
+    run = trainer(fresh(storyteller), stored_rows(storyteller, "train", 320), tmp_path, max_steps=40)
+    run.train()
+    losses = [line["loss"] for line in run.state.log_history if "loss" in line]
+    assert losses[0] > 3.0  # nearly a uniform guess
+    assert sum(losses[-5:]) / 5 < 0.7 * losses[0]
+
+
+def test_it_measures_what_we_measure(storyteller: Storyteller, tmp_path: Path) -> None:
+    """On the whole split in one batch, for Trainer takes the mean over batches whatever they hold."""
+    rows = stored_rows(storyteller, "valid", 1_000)
+    run = trainer(storyteller.model(), rows, tmp_path, per_device_eval_batch_size=len(rows))
+    found = run.evaluate()["eval_loss"]
+    score = score_split(storyteller.model(), storyteller.dataset, "valid", batch_size=64)
+    assert torch.tensor(found).exp().item() == pytest.approx(score.perplexity, rel=1e-4)
+    predictions = run.predict(rows[:4]).predictions
+    assert predictions.shape[0] == 4  # logits alone, without the state
+    assert predictions.shape[-1] == storyteller.tokenizer.vocabulary_size
+
+
+def test_a_resumed_training_ends_as_an_unbroken_one(storyteller: Storyteller, tmp_path: Path) -> None:
+    rows = stored_rows(storyteller, "train", 64)
+    settings = {"max_steps": 6, "save_steps": 3}
+    whole = trainer(fresh(storyteller), rows, tmp_path, **settings)
+    whole.train()
+    checkpoint = tmp_path / "checkpoint-3"
+    assert (checkpoint / "model.safetensors").exists()
+    assert not list(checkpoint.glob("pytorch_model*.bin"))
+    resumed = trainer(fresh(storyteller), rows, tmp_path / "again", **settings)
+    resumed.train(resume_from_checkpoint=str(checkpoint))
+    for name, weight in whole.model.state_dict().items():
+        torch.testing.assert_close(resumed.model.state_dict()[name], weight, msg=name)
+    read = ElmanForCausalLM.from_pretrained(checkpoint)
+    assert not torch.equal(read.language_model.head.weight, whole.model.language_model.head.weight)
+
+
+def test_accumulated_gradients_train_like_one_batch(storyteller: Storyteller, tmp_path: Path) -> None:
+    """With labels, which Trainer counts: 4 batches of 4 rows are one of 16, whatever their lengths."""
+
+    def labelled(rows: list[Row]) -> dict[str, torch.Tensor]:
+        ids = pad_sequence([torch.tensor([*row["input_ids"], 3]) for row in rows], batch_first=True)
+        return {"input_ids": ids, "labels": ids.masked_fill(ids == 0, -100)}
+
+    rows = stored_rows(storyteller, "train", 16)
+    before = fresh(storyteller).language_model.head.weight
+    weights = []
+    for size, steps in ((16, 1), (4, 4)):
+        run = trainer(
+            fresh(storyteller),
+            rows,
+            tmp_path,
+            labelled,
+            max_steps=1,
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=steps,
+            optim="sgd",  # which moves by the gradient itself
+            learning_rate=1.0,
+            max_grad_norm=0.0,
+        )
+        run.train()
+        weights.append(run.model.language_model.head.weight.detach().clone())
+    torch.testing.assert_close(weights[0], weights[1], atol=1e-5, rtol=1e-4)
+    assert (weights[0] - before).abs().max() > 1e-2

@@ -27,7 +27,8 @@ def decide(evidence: Evidence, champion: int, config: RegistryConfig) -> Decisio
     """Champion where even the upper bound of the difference says that it is better; else challenger."""
     figures = in_words(evidence, champion)
     if evidence.units < config.minimum_units:
-        few = f"only {evidence.units} documents to compare on, fewer than {config.minimum_units}"
+        noun = "document" if evidence.units == 1 else "documents"
+        few = f"only {evidence.units} {noun} to compare on, fewer than {config.minimum_units}"
         return Decision("challenger", f"{few} (registry.minimum_units): {figures}", evidence)
     if evidence.upper < 0:
         return Decision("champion", f"better: {figures}", evidence)
@@ -37,10 +38,10 @@ def decide(evidence: Evidence, champion: int, config: RegistryConfig) -> Decisio
 
 def in_words(evidence: Evidence, champion: int) -> str:
     """'1.2005 nats per byte against 1.3013 of champion version 3, a difference of -0.1008 …'"""
+    documents = "runs of documents" if evidence.units < evidence.documents else "documents"
     return (
         f"{evidence.candidate_nats_per_byte:.4f} nats per byte against {evidence.champion_nats_per_byte:.4f} of "
         f"champion version {champion}, a difference of {evidence.difference:+.4f} (one-sided {evidence.confidence:.0%} "
         f"bounds {evidence.lower:+.4f} and {evidence.upper:+.4f}, {evidence.resamples:,} resamples of "
-        f"{evidence.units:,} {'documents' if evidence.units == evidence.documents else 'runs of documents'}, "
-        f"{evidence.byte_count:,} bytes)"
+        f"{evidence.units:,} {documents}, {evidence.byte_count:,} bytes)"
     )

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 LEASE_SECONDS = 60.0  # without a beat, before a ticket counts as its dead owner's
 BEAT_SECONDS = 5.0
 POLL_SECONDS = 0.5
+PATIENCE_SECONDS = 3.0  # of waiting, before one is told for whom
 SOURCE = "lock:///ticket"  # a version must name a place: this is none
 DESCRIPTION = "No model: the queue of those who register, promote or roll back. Its versions are tickets; leave it be."
 
@@ -93,7 +94,7 @@ def keep_beating(ticket: Ticket, done: threading.Event) -> None:
 def wait_for_turn(ticket: Ticket) -> None:
     """Returns when no ticket stands before ours."""
     changed: dict[str, tuple[str, float]] = {}  # ticket → its beat, and when we first saw that one
-    told = False
+    start, told = time.monotonic(), False
     while ahead := [other for other in tickets(ticket) if int(other.version) < int(ticket.number)]:
         for other in ahead:
             number, beat, now = str(other.version), other.tags.get("beat", ""), time.monotonic()
@@ -104,8 +105,8 @@ def wait_for_turn(ticket: Ticket) -> None:
                     "%s: %s was silent for %.0f s; its place is cleared", ticket.queue, owner(other), LEASE_SECONDS
                 )
                 discard(ticket.client, ticket.queue, number)
-        if not told:
-            logger.info("%s: waiting for %s", ticket.queue, owner(ahead[0]))
+        if not told and time.monotonic() - start > PATIENCE_SECONDS:
+            logger.warning("%s: waiting for %s", ticket.queue, owner(ahead[0]))
             told = True
         time.sleep(POLL_SECONDS)
     ticket.confirm()

@@ -12,7 +12,7 @@ from rnnlm.records import DatasetRecord, EvaluationRecord, Evidence, RegisteredV
 from rnnlm.registry.bundling import CONFIGURATION, TRAINING_DOCUMENTS, log_bundle
 from rnnlm.registry.carding import description_of, model_card
 from rnnlm.registry.comparing import compare_with_champion
-from rnnlm.registry.describing import identity_tags, origin_tags
+from rnnlm.registry.describing import LONGEST_TAG, identity_tags, origin_tags
 from rnnlm.registry.history import set_champion
 from rnnlm.registry.locking import Ticket, ensure_registered_model, holding
 from rnnlm.registry.naming import Alias, registered_name
@@ -163,7 +163,7 @@ def promote(
 
 
 def decision_tags(decision: Decision, champion: "ModelVersion | None") -> dict[str, str]:
-    tags = {"reason": decision.reason}
+    tags = {"reason": decision.reason[:LONGEST_TAG]}
     if champion is not None:
         tags["parent_version"] = str(champion.version)
     if decision.evidence is not None:

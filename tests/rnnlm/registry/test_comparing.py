@@ -60,7 +60,8 @@ def test_a_really_worse_one_challenges(contest: Contest) -> None:
     assert worse.evidence.lower > 0
     contest.register("poor", force=True)
     with reaching_mlflow(contest.home) as client:
-        assert dict(client.get_registered_model(NAME).aliases) == {"champion": "1", "challenger": "3"}
+        aliases = {alias: int(held) for alias, held in client.get_registered_model(NAME).aliases.items()}
+    assert aliases == {"champion": 1, "challenger": 3}
 
 
 def test_registering_again_tells_how_things_stand_now(contest: Contest) -> None:

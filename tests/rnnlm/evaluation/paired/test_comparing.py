@@ -53,7 +53,7 @@ def test_each_document_costs_what_scoring_it_alone_says(ground: Ground, folder: 
         contestant = load_contestant(model)
         for row, number in zip((row for row in rows if row["role"] == role), (0, 2, 4), strict=True):
             (loss,) = document_losses(contestant.model, contestant.tokenizer, [VALID[number]], cut)
-            assert row["total_nats"] == pytest.approx(loss.total_nats, rel=1e-6)
+            assert row["total_nats"] == pytest.approx(loss.total_nats, rel=1e-5)
             assert (row["tokens"], row["byte_count"]) == (loss.tokens, len(VALID[number]))
     zebra = [row for row in rows if row["role"] == "candidate"][2]
     # `runs` and `zebra` are not in the training split: 8 bits for each of their bytes.

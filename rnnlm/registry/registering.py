@@ -51,11 +51,12 @@ def register_model(
             return report(client, name, version.version).model_copy(update={"skipped": True})
         with holding(client, name) as ticket:
             version = None if force else find_version(client, name, identity)  # another may have made it meanwhile
+            skipped = version is not None and is_decided(version)
             if version is None:
                 version = add_version(client, home, config, dataset, run, evaluation, samples, name, identity)
-            if not is_decided(version):
+            if not skipped:
                 promote(client, home, config, dataset, run, version, ticket)
-        return report(client, name, version.version)
+        return report(client, name, version.version).model_copy(update={"skipped": skipped})
 
 
 def is_decided(version: "ModelVersion") -> bool:

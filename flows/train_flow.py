@@ -4,7 +4,7 @@ from prefect import flow
 
 from flows.operations.evaluating import evaluate
 from flows.prepare_flow import prepare_flow
-from rnnlm import reports
+from rnnlm import registry_reports, reports
 from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord, TrainedRecord
 from tasks.generate_samples import generate_samples
@@ -34,7 +34,7 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
         publish_link("mlflow-run", logged.run_url, "The run in MLflow")
 
     registered = register_model(config, dataset, run, evaluation, samples, force="registration" in config.force)
-    publish_markdown("registration", reports.registration_report(registered, evaluation))
+    publish_markdown("registration", registry_reports.registration_report(registered, evaluation))
     return TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered)
 
 

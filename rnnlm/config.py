@@ -232,6 +232,11 @@ class TrackingConfig(Section):
 
 class RegistryConfig(Section):
     model_name: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")  # None: rnnlm-<corpus name>
+    # When a candidate takes over from the champion; see rnnlm/evaluation/paired.
+    confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95  # one-sided: share of resamples in which it is better
+    resamples: int = Field(10_000, ge=100, le=1_000_000)  # of the bootstrap
+    minimum_units: int = Field(200, ge=2)  # documents to compare on; with fewer nobody takes over
+    seed: NonNegativeInt = 0  # of the resamples
 
 
 class PipelineConfig(Section):

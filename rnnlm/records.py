@@ -122,12 +122,28 @@ class SamplesRecord(StageRecord):
     samples: tuple[Sample, ...]
 
 
+class Evidence(Record):
+    """What a candidate and the champion cost on the same documents; see rnnlm/evaluation/paired."""
+
+    documents: int  # of validation text that neither was trained on
+    units: int  # drawn by the bootstrap: the documents, or 10,000 runs of them where there are more
+    byte_count: int  # of all documents
+    candidate_nats_per_byte: float
+    champion_nats_per_byte: float
+    difference: float  # candidate less champion, nats per byte: negative where the candidate is better
+    lower: float  # the share `confidence` of the resampled differences lies above
+    upper: float  # and the same share below
+    confidence: float
+    resamples: int
+
+
 class RegisteredVersion(StageRecord):
     name: str
     version: int
     alias: Literal["champion", "challenger"]
     reason: str
     uri: str  # models:/NAME@ALIAS
+    evidence: Evidence | None = None  # None: there was nothing to compare, or nothing to compare on
 
 
 class ModelVersion(Record):

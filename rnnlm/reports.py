@@ -11,10 +11,8 @@ from rnnlm.records import (
     DatasetRecord,
     EvaluationRecord,
     GradientFlowRecord,
-    ModelVersion,
     PipelineRecord,
     PositionsRecord,
-    RegisteredVersion,
     RunRecord,
     SamplesRecord,
     SplitScore,
@@ -124,17 +122,6 @@ def markdown_text(text: str) -> str:
     return text.strip()
 
 
-def registration_report(registered: RegisteredVersion, evaluation: EvaluationRecord) -> str:
-    rows: Rows = [
-        ("model", f"`{registered.name}`"),
-        ("version", registered.version),
-        ("alias", f"`{registered.alias}`: {registered.reason}"),
-        ("load it by", f"`{registered.uri}`"),
-        ("test perplexity", f"{evaluation.scores['test'].perplexity:.2f}"),
-    ]
-    return facts("Registered", registered, rows)
-
-
 def picture_report(title: str, picture: Path) -> str:
     """Markdown with the PNG inside, so that the UI shows it without fetching anything."""
     data = base64.b64encode(picture.read_bytes()).decode("ascii")
@@ -176,19 +163,6 @@ def positions_report(record: PositionsRecord) -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n\n".join([picture_report("Right guesses by position", record.picture), "\n".join(lines)])
-
-
-def model_row(version: ModelVersion) -> dict[str, Any]:
-    return {
-        "name": version.name,
-        "version": version.version,
-        "aliases": ", ".join(version.aliases),
-        "validation perplexity": ""
-        if version.validation_perplexity is None
-        else f"{version.validation_perplexity:.2f}",
-        "dataset": version.dataset_id,
-        "created": version.created,
-    }
 
 
 def columns(rows: list[dict[str, Any]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""evaluate, generate, models: what one does with a trained model."""
+"""evaluate, generate: what one does with a trained model."""
 
 import argparse
 import logging
@@ -35,8 +35,6 @@ def add_commands(commands: Commands) -> None:
         default = GenerationConfig.model_fields[field.replace("-", "_")].default
         sub.add_argument(f"--{field}", type=type_, default=default, help=f"default: {default}")
 
-    add(commands, "models", models, "the registered models, newest first")
-
 
 def evaluate(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
@@ -67,15 +65,6 @@ def generate(options: argparse.Namespace, home: Home, say: Say) -> None:
     folder = model_folder(home, options.model)
     sample = continue_prompt(load_model(folder), load_tokenizer(folder), options.prompt, config)
     say(sample.text, {"prompt": sample.prompt, "text": sample.text, "tokens": sample.tokens})
-
-
-def models(options: argparse.Namespace, home: Home, say: Say) -> None:
-    from rnnlm.registry.lookup import list_models
-    from rnnlm.reports import columns, model_row
-
-    versions = list_models(home)
-    text = "\n".join(columns([model_row(version) for version in versions])) if versions else "no models yet: rnnlm run"
-    say(text, [version.model_dump(mode="json") for version in versions])
 
 
 def listen() -> None:

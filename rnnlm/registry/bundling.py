@@ -11,9 +11,14 @@ from rnnlm.home import file_digest
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+STAGE_VERSION = 2  # raised when the registered bundle changes for the same run
 LIBRARY = Path(__file__).resolve().parent.parent
 SERVED_CODE = (LIBRARY / "models" / "elman.py", LIBRARY / "generation" / "sampling.py")  # torch alone
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
+BUNDLE = "artifacts/model"  # in a registered model: MLflow keeps the name of the run's model folder
+EVIDENCE = "evidence"  # beside it: what promotion rests on
+TRAINING_DOCUMENTS = "training_documents.parquet"
+CONFIGURATION = "configuration.json"
 
 
 def model_digest(folder: Path) -> str:
@@ -26,8 +31,13 @@ def requirements() -> list[str]:
     return [f"{name}=={importlib.metadata.version(name).partition('+')[0]}" for name in REQUIREMENTS]
 
 
-def log_bundle(client: "MlflowClient", experiment: str, mlflow_run_id: str, name: str, folder: Path) -> tuple[str, str]:
-    """Log the model folder as a model of the MLflow run. Returns its id and where its artifacts lie."""
+def log_bundle(
+    client: "MlflowClient", experiment: str, mlflow_run_id: str, name: str, folder: Path, card: str, evidence: Path
+) -> tuple[str, str]:
+    """Log the model folder, with the card as its README.md, as a model of the MLflow run; `evidence` beside it.
+
+    Returns the model's id and where its artifacts lie.
+    """
     import mlflow.pyfunc
     from mlflow.entities import LoggedModelOutput
     from mlflow.models import Model
@@ -46,6 +56,8 @@ def log_bundle(client: "MlflowClient", experiment: str, mlflow_run_id: str, name
             pip_requirements=requirements(),  # inferring them would run the model for 10 s
             mlflow_model=Model(artifact_path=logged.artifact_location, run_id=mlflow_run_id, model_id=logged.model_id),
         )
+        (saved / BUNDLE / "README.md").write_text(card, encoding="utf-8")
+        shutil.copytree(evidence, saved / EVIDENCE)
         client.log_model_artifacts(logged.model_id, str(saved))
     client.finalize_logged_model(logged.model_id, "READY")
     client.log_outputs(mlflow_run_id, [LoggedModelOutput(logged.model_id, step=0)])

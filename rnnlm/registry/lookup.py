@@ -1,5 +1,6 @@
 """What is registered, and from any way of naming a model to its folder on this machine."""
 
+import math
 import re
 import shutil
 import urllib.parse
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, digest_of, write_once
 from rnnlm.records import ModelVersion
+from rnnlm.registry.bundling import BUNDLE
+from rnnlm.registry.naming import is_lock
 from rnnlm.tracking.store import is_empty, reaching_mlflow, tracking_uri
 
 if TYPE_CHECKING:
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion as MlflowVersion
 
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
-BUNDLE = "artifacts/model"  # in a registered model: MLflow keeps the name of the run's model folder
 NAMES_SHOWN = 8
 
 
@@ -35,7 +37,30 @@ def list_models(home: Home) -> list[ModelVersion]:
             key=lambda version: (version.creation_timestamp, int(version.version)),
             reverse=True,
         )
-    return [listed(version, aliases.get(version.name, {})) for version in versions]
+    return [listed(version, aliases.get(version.name, {})) for version in versions if not is_lock(version.name)]
+
+
+def of_dataset(versions: list[ModelVersion], dataset: str) -> list[ModelVersion]:
+    """Those of a dataset, named by its id, the beginning of it, or its folder."""
+    return [version for version in versions if version.dataset_id.startswith(Path(dataset).name)]
+
+
+def best_versions(versions: list[ModelVersion]) -> list[ModelVersion]:
+    """Of each model, and of each dataset it was trained on, the version with the lowest validation perplexity.
+
+    Perplexities of two datasets are not comparable. Of equals the first registered; in the order given.
+    """
+    best: dict[tuple[str, str], ModelVersion] = {}
+    for version in sorted(versions, key=lambda version: version.version):
+        key = (version.name, version.dataset_id)
+        if perplexity_of(version) < (perplexity_of(best[key]) if key in best else math.inf):
+            best[key] = version
+    return [version for version in versions if version in best.values()]
+
+
+def perplexity_of(version: ModelVersion) -> float:
+    """On the validation split; infinite where it is not known."""
+    return math.inf if version.validation_perplexity is None else version.validation_perplexity
 
 
 def all_pages(search: Callable[..., Any]) -> Iterator[Any]:
@@ -147,10 +172,10 @@ def fetched(home: Home, version: "MlflowVersion") -> Path:
 def copy_bundle(client: "MlflowClient", home: Home, version: "MlflowVersion", folder: Path) -> None:
     import mlflow.artifacts
 
-    uri = client.get_model_version_download_uri(version.name, version.version)
-    local = mlflow.artifacts.download_artifacts(
-        artifact_uri=f"{uri.rstrip('/')}/{BUNDLE}", tracking_uri=tracking_uri(home)
-    )
+    uri = f"{client.get_model_version_download_uri(version.name, version.version).rstrip('/')}/{BUNDLE}"
+    if not mlflow.artifacts.list_artifacts(artifact_uri=uri, tracking_uri=tracking_uri(home)):
+        raise ModelError(f"models:/{version.name}/{version.version}: {uri} holds nothing; register a run again")
+    local = mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri(home))
     shutil.copytree(local, folder, dirs_exist_ok=True)
 
 

@@ -2,38 +2,46 @@
 
 from dataclasses import dataclass
 
+from rnnlm.config import RegistryConfig
+from rnnlm.records import Evidence
 from rnnlm.registry.naming import Alias
-
-
-@dataclass(frozen=True)
-class Standing:
-    """What the rule looks at in a version."""
-
-    version: int
-    dataset_id: str
-    validation_perplexity: float | None  # None: its tag is missing or no number
 
 
 @dataclass(frozen=True)
 class Decision:
     alias: Alias
     reason: str
+    evidence: Evidence | None = None
 
 
-def decide(candidate: Standing, champion: Standing | None) -> Decision:
-    """Champion where there is none or where it is beaten strictly on the same dataset; else challenger."""
-    if champion is None:
-        return Decision("champion", "there was no champion before it")
-    holder = f"champion version {champion.version}"
-    if candidate.dataset_id != champion.dataset_id:
-        return Decision(
-            "challenger",
-            f"not comparable: it was validated on dataset {candidate.dataset_id}, {holder} on {champion.dataset_id}",
-        )
-    mine, theirs = candidate.validation_perplexity, champion.validation_perplexity
-    if mine is None or theirs is None:
-        return Decision("challenger", f"not comparable: it or {holder} has no validation perplexity")
-    figures = f"validation perplexity {mine:.4f} against {theirs:.4f} of {holder}"
-    if mine < theirs:
-        return Decision("champion", f"better: {figures}")
-    return Decision("challenger", f"{'equal' if mine == theirs else 'not better'}: {figures}")
+def first_version() -> Decision:
+    return Decision("champion", "there was no champion before it")
+
+
+def undecidable(champion: int, why: str) -> Decision:
+    """No evidence is no promotion: a person may say otherwise by `rnnlm promote`."""
+    return Decision("challenger", f"not comparable with champion version {champion}: {why}")
+
+
+def decide(evidence: Evidence, champion: int, config: RegistryConfig) -> Decision:
+    """Champion where even the upper bound of the difference says that it is better; else challenger."""
+    figures = in_words(evidence, champion)
+    if evidence.units < config.minimum_units:
+        noun = "document" if evidence.units == 1 else "documents"
+        few = f"only {evidence.units} {noun} to compare on, fewer than {config.minimum_units}"
+        return Decision("challenger", f"{few} (registry.minimum_units): {figures}", evidence)
+    if evidence.upper < 0:
+        return Decision("champion", f"better: {figures}", evidence)
+    verdict = "worse" if evidence.lower > 0 else "not shown to be better"
+    return Decision("challenger", f"{verdict}: {figures}", evidence)
+
+
+def in_words(evidence: Evidence, champion: int) -> str:
+    """'1.2005 nats per byte against 1.3013 of champion version 3, a difference of -0.1008 …'"""
+    documents = "runs of documents" if evidence.units < evidence.documents else "documents"
+    return (
+        f"{evidence.candidate_nats_per_byte:.4f} nats per byte against {evidence.champion_nats_per_byte:.4f} of "
+        f"champion version {champion}, a difference of {evidence.difference:+.4f} (one-sided {evidence.confidence:.0%} "
+        f"bounds {evidence.lower:+.4f} and {evidence.upper:+.4f}, {evidence.resamples:,} resamples of "
+        f"{evidence.units:,} {documents}, {evidence.byte_count:,} bytes)"
+    )

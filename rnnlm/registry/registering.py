@@ -1,15 +1,22 @@
-"""A run becomes a version of its corpus' model, and champion where it is the best on its dataset."""
+"""A run becomes a version of its corpus' model, and champion where it is shown to be better than the champion."""
 
-import importlib.metadata
+import json
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rnnlm.config import PipelineConfig
-from rnnlm.generation.pages import samples_page
-from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
-from rnnlm.registry.bundling import log_bundle, model_digest
+from rnnlm.evaluation.paired.ground import write_training_digests
+from rnnlm.home import Home, write_json
+from rnnlm.records import DatasetRecord, EvaluationRecord, Evidence, RegisteredVersion, RunRecord, SamplesRecord
+from rnnlm.registry.bundling import CONFIGURATION, TRAINING_DOCUMENTS, log_bundle
+from rnnlm.registry.carding import description_of, model_card
+from rnnlm.registry.comparing import compare_with_champion
+from rnnlm.registry.describing import LONGEST_TAG, identity_tags, origin_tags
+from rnnlm.registry.history import set_champion
+from rnnlm.registry.locking import Ticket, ensure_registered_model, holding
 from rnnlm.registry.naming import Alias, registered_name
-from rnnlm.registry.promotion import Standing, decide
+from rnnlm.registry.promotion import Decision, first_version
 from rnnlm.stages import stage
 from rnnlm.tracking.runs import track_later
 from rnnlm.tracking.store import experiment_id, reaching_mlflow
@@ -17,8 +24,6 @@ from rnnlm.tracking.store import experiment_id, reaching_mlflow
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
-
-STAGE_VERSION = 1  # raised when the registered bundle changes for the same run
 
 
 @stage("registration")
@@ -38,53 +43,33 @@ def register_model(
     TrackingError where MLflow fails.
     """
     name = registered_name(config.registry, dataset.corpus_name)
-    tags = version_tags(dataset, run, evaluation)
-    # MLflow's aliases have no compare-and-set: one comparison at a time.
-    with home.lock("mlflow-registry"), reaching_mlflow(home) as client:
+    identity = identity_tags(dataset, run, evaluation)
+    with reaching_mlflow(home) as client:
         ensure_registered_model(client, name)
-        version = None if force else find_version(client, name, tags)
-        skipped = version is not None and "alias" in version.tags
-        if version is None:
-            version = add_version(client, home, config, dataset, run, samples, name, tags)
-        if not skipped:
-            promote(client, version)
+        version = None if force else find_version(client, name, identity)
+        if version is not None and is_decided(version):
+            return report(client, name, version.version).model_copy(update={"skipped": True})
+        with holding(client, name) as ticket:
+            version = None if force else find_version(client, name, identity)  # another may have made it meanwhile
+            skipped = version is not None and is_decided(version)
+            if version is None:
+                version = add_version(client, home, config, dataset, run, evaluation, samples, name, identity)
+            if not skipped:
+                promote(client, home, config, dataset, run, version, ticket)
         return report(client, name, version.version).model_copy(update={"skipped": skipped})
 
 
-def version_tags(dataset: DatasetRecord, run: RunRecord, evaluation: EvaluationRecord) -> dict[str, str]:
-    """What a version says of itself; all values are text in MLflow."""
-    test = evaluation.scores["test"]
-    return {
-        "run_id": run.run_id,
-        "dataset_id": dataset.dataset_id,
-        "corpus_name": dataset.corpus_name,
-        "corpus_digest": dataset.corpus_digest,
-        "validation_perplexity": repr(evaluation.scores["valid"].perplexity),
-        "test_perplexity": repr(test.perplexity),
-        "bits_per_byte": repr(test.bits_per_byte),
-        "unknown_rate": repr(test.unknown_rate),
-        "model_sha256": model_digest(run.model_folder),
-        "code_version": importlib.metadata.version("rnnlm"),
-        "bundle_version": str(STAGE_VERSION),
-    }
+def is_decided(version: "ModelVersion") -> bool:
+    """The tag `alias` comes last and says that the decision was carried out."""
+    return "alias" in version.tags
 
 
-def ensure_registered_model(client: "MlflowClient", name: str) -> None:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        client.create_registered_model(name)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
-
-
-def find_version(client: "MlflowClient", name: str, tags: dict[str, str]) -> "ModelVersion | None":
+def find_version(client: "MlflowClient", name: str, identity: dict[str, str]) -> "ModelVersion | None":
     """The newest version with these weights of this run, made by this code and scored the same."""
     found = [
         version
-        for version in client.search_model_versions(f"name = '{name}' and tags.run_id = '{tags['run_id']}'")
-        if all(version.tags.get(key) == value for key, value in tags.items())
+        for version in client.search_model_versions(f"name = '{name}' and tags.run_id = '{identity['run_id']}'")
+        if all(version.tags.get(key) == value for key, value in identity.items())
     ]
     return max(found, key=lambda version: int(version.version), default=None)
 
@@ -95,21 +80,30 @@ def add_version(
     config: PipelineConfig,
     dataset: DatasetRecord,
     run: RunRecord,
+    evaluation: EvaluationRecord,
     samples: SamplesRecord,
     name: str,
-    tags: dict[str, str],
+    identity: dict[str, str],
 ) -> "ModelVersion":
     """A new version, without an alias yet."""
     mlflow_run_id = living_run(client, home, config, dataset, run)
     experiment = client.get_run(mlflow_run_id).info.experiment_id
-    model_id, source = log_bundle(client, experiment, mlflow_run_id, name, run.model_folder)
+    tags = identity | origin_tags(home, config, dataset)
+    champion = champion_of(client, name)
+    parent = int(champion.version) if champion else None
+    card = model_card(name, config, dataset, run, evaluation, samples, tags, parent)
+    with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
+        evidence = Path(temporary)
+        tags["training_documents"] = str(write_training_digests(dataset, evidence / TRAINING_DOCUMENTS))
+        write_json(evidence / CONFIGURATION, config.model_dump(mode="json"))
+        model_id, source = log_bundle(client, experiment, mlflow_run_id, name, run.model_folder, card, evidence)
     return client.create_model_version(
         name,
         source,
         run_id=mlflow_run_id,
         model_id=model_id,
-        tags=tags,
-        description=samples_page(samples.samples),
+        tags=tags | {"logged_model_id": model_id},  # MLflow's own database does not keep it with the version
+        description=description_of(card),
     )
 
 
@@ -140,30 +134,47 @@ def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:
         raise
 
 
-def promote(client: "MlflowClient", version: "ModelVersion") -> None:
-    """Give the version its alias; the tag `alias` comes last and says that the decision was carried out."""
-    name, number = version.name, version.version
+def promote(
+    client: "MlflowClient",
+    home: Home,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    run: RunRecord,
+    version: "ModelVersion",
+    ticket: Ticket,
+) -> None:
+    """Give the version its alias, with the evidence for it."""
+    name, number = version.name, str(version.version)
     champion = champion_of(client, name)
-    decision = decide(standing(version), standing(champion) if champion else None)
-    client.set_registered_model_alias(name, decision.alias, number)
-    if decision.alias == "champion" and champion is not None:
-        client.set_model_version_tag(name, champion.version, "replaced_by", str(number))
-    client.set_model_version_tag(name, number, "reason", decision.reason)
+    if champion is not None and str(champion.version) == number:  # killed when all but the last tag was written
+        client.set_model_version_tag(name, number, "alias", "champion")
+        return
+    if champion is None:
+        decision = first_version()
+    else:
+        decision = compare_with_champion(client, home, config.registry, dataset, version, run.model_folder, champion)
+    for key, value in decision_tags(decision, champion).items():
+        client.set_model_version_tag(name, number, key, value)
+    ticket.confirm()
+    if decision.alias == "champion":
+        set_champion(client, version, "evidence" if decision.evidence else "first", decision.reason)
+    else:
+        client.set_registered_model_alias(name, "challenger", number)
     client.set_model_version_tag(name, number, "alias", decision.alias)
+
+
+def decision_tags(decision: Decision, champion: "ModelVersion | None") -> dict[str, str]:
+    tags = {"reason": decision.reason[:LONGEST_TAG]}
+    if champion is not None:
+        tags["parent_version"] = str(champion.version)
+    if decision.evidence is not None:
+        tags["evidence"] = json.dumps(decision.evidence.model_dump())
+    return tags
 
 
 def champion_of(client: "MlflowClient", name: str) -> "ModelVersion | None":
     number = client.get_registered_model(name).aliases.get("champion")
     return client.get_model_version(name, number) if number else None
-
-
-def standing(version: "ModelVersion") -> Standing:
-    """What the tags say of a version. Another program may have registered it: then they say little."""
-    try:
-        perplexity: float | None = float(version.tags["validation_perplexity"])
-    except (KeyError, ValueError):
-        perplexity = None
-    return Standing(int(version.version), version.tags.get("dataset_id", "unknown"), perplexity)
 
 
 def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVersion:
@@ -177,6 +188,18 @@ def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVe
     if alias != version.tags.get("alias"):
         holder = f"; the champion is version {champion.version}" if champion and alias == "challenger" else ""
         reason = f"{alias} now, {version.tags.get('alias')} when registered ({reason}){holder}"
-    # A later challenger has taken the alias over: the number still finds this version.
-    uri = f"models:/{name}@{alias}" if alias in held else f"models:/{name}/{number}"
-    return RegisteredVersion(name=name, version=int(number), alias=alias, reason=reason, uri=uri)
+    return RegisteredVersion(
+        name=name,
+        version=int(number),
+        alias=alias,
+        reason=reason,
+        # A later challenger has taken the alias over: the number still finds this version.
+        uri=f"models:/{name}@{alias}" if alias in held else f"models:/{name}/{number}",
+        evidence=evidence_of(version),
+    )
+
+
+def evidence_of(version: "ModelVersion") -> Evidence | None:
+    """What the decision on a version rested on."""
+    noted = version.tags.get("evidence")
+    return Evidence(**json.loads(noted)) if noted else None

@@ -1,0 +1,30 @@
+"""Candidate against champion, from their folders to the evidence."""
+
+from pathlib import Path
+
+from rnnlm.config import RegistryConfig
+from rnnlm.evaluation.paired.bootstrap import measure_evidence
+from rnnlm.evaluation.paired.ground import common_ground
+from rnnlm.evaluation.paired.scoring import Contestant, load_contestant, write_losses
+from rnnlm.records import DatasetRecord, Evidence
+
+
+def compare_models(
+    candidate: Path,
+    champion: Contestant,
+    dataset: DatasetRecord,
+    corpus_folder: Path,
+    training_digests: list[Path],
+    losses: Path,
+    config: RegistryConfig,
+) -> Evidence | None:
+    """Both on the validation documents of the candidate's dataset, less those of the training splits given.
+
+    Writes the losses of every document to the Parquet file `losses`. None where no document is left.
+    """
+    documents = common_ground(dataset, training_digests)
+    if not documents:
+        return None
+    contestants = {"candidate": load_contestant(candidate), "champion": champion}
+    write_losses(contestants, documents, corpus_folder, losses)
+    return measure_evidence(losses, config)

@@ -1,0 +1,81 @@
+"""The documents that two models may be compared on: validation text that neither was trained on."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from rnnlm.errors import CorpusError
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.reading import connect
+from rnnlm.sequences.tables import table
+from rnnlm.statements import statement
+
+TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: a loss a token, for each of two models
+
+
+@dataclass(frozen=True)
+class GroundDocument:
+    """A document of the corpus: a paragraph, or 50 lines where there are no paragraphs."""
+
+    document_id: int
+    source_file: str  # within the corpus folder
+    byte_offset: int
+    byte_count: int
+    sha256: str  # hexadecimal
+
+
+def write_training_digests(dataset: DatasetRecord, path: Path) -> int:
+    """Parquet with the sha256 of every training document, sorted, each once. Returns their number.
+
+    They are kept with a registered version: its dataset may be gone when it is compared.
+    """
+    with connect(dataset) as connection:
+        digests = connection.sql(statement("promotion/read_training_digests")).to_arrow_table()
+    pq.write_table(digests, path, compression="zstd")
+    return len(digests)
+
+
+def common_ground(dataset: DatasetRecord, training_digests: list[Path]) -> list[GroundDocument]:
+    """The dataset's validation documents, in the corpus's order, that lie in none of the training splits."""
+    parameters = {"training_digests": [str(path) for path in training_digests]}
+    with connect(dataset) as connection:
+        rows = table(connection, "promotion/read_common_ground", parameters)
+    return [GroundDocument(**row) for row in rows]
+
+
+def read_texts(folder: Path, documents: list[GroundDocument]) -> Iterator[list[tuple[GroundDocument, str]]]:
+    """The documents with their text, about TEXT_BYTES_AT_ONCE at a time.
+
+    CorpusError where the corpus in `folder` is gone or holds another text.
+    """
+    waiting: list[tuple[GroundDocument, str]] = []
+    waiting_bytes = 0
+    for document in documents:
+        waiting.append((document, read_text(folder, document)))
+        waiting_bytes += document.byte_count
+        if waiting_bytes >= TEXT_BYTES_AT_ONCE:
+            yield waiting
+            waiting, waiting_bytes = [], 0
+    if waiting:
+        yield waiting
+
+
+def read_text(folder: Path, document: GroundDocument) -> str:
+    path = folder / document.source_file
+    try:
+        with path.open("rb") as stream:
+            stream.seek(document.byte_offset)
+            data = stream.read(document.byte_count)
+    except OSError as error:
+        raise CorpusError(
+            f"{path}: the validation text cannot be read ({error.strerror}); run the pipeline again with --force corpus"
+        ) from error
+    if hashlib.sha256(data).hexdigest() != document.sha256:
+        raise CorpusError(
+            f"{path}: the {document.byte_count} bytes from {document.byte_offset} are not those the dataset was made "
+            "from;\nrun the pipeline again with --force corpus"
+        )
+    return data.decode("utf-8")

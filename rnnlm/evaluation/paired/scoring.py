@@ -1,0 +1,79 @@
+"""What each document costs under each of two models, as a Parquet file with a row a document and model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rnnlm.config import SequencesConfig
+from rnnlm.errors import ModelError
+from rnnlm.evaluation.documents import document_losses
+from rnnlm.evaluation.paired.ground import GroundDocument, read_texts
+from rnnlm.home import read_json
+from rnnlm.models.building import load_model
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
+
+SCHEMA = pa.schema(
+    [
+        ("role", pa.string()),  # candidate or champion
+        ("document_id", pa.int64()),  # in the candidate's dataset
+        ("sha256", pa.string()),
+        ("byte_count", pa.int64()),  # UTF-8, line ends included
+        ("tokens", pa.int64()),  # predicted
+        ("nll_nats", pa.float64()),  # of the tokens, summed
+        ("unknown_bytes", pa.int64()),  # of words that the vocabulary cannot spell: 8 bits each
+        ("total_nats", pa.float64()),  # both
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A model that reads raw text in the way it was trained to."""
+
+    model: ElmanLanguageModel
+    tokenizer: TextTokenizer
+    cut: SequencesConfig
+
+
+def load_contestant(folder: Path) -> Contestant:
+    """From a model's folder. ModelError where it is incomplete or damaged."""
+    facts = read_json(folder / "rnnlm.json")
+    names = ("mode", "context_length", "block_length")
+    if not isinstance(facts, dict) or not set(names) <= set(facts):
+        raise ModelError(f"{folder}: rnnlm.json is missing or damaged; train or register the model again")
+    return Contestant(
+        model=load_model(folder).language_model,
+        tokenizer=load_tokenizer(folder),
+        cut=SequencesConfig(**{name: facts[name] for name in names}),
+    )
+
+
+def write_losses(
+    contestants: dict[str, Contestant], documents: list[GroundDocument], corpus_folder: Path, path: Path
+) -> None:
+    """The file at `path`, of SCHEMA; contestants: role → model. Each document is scored by itself, from state zero."""
+    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        for texts in read_texts(corpus_folder, documents):
+            for role, contestant in contestants.items():
+                writer.write_table(pa.Table.from_pylist(loss_rows(role, contestant, texts), SCHEMA))
+
+
+def loss_rows(role: str, contestant: Contestant, texts: list[tuple[GroundDocument, str]]) -> list[dict[str, Any]]:
+    losses = document_losses(contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut)
+    return [
+        {
+            "role": role,
+            "document_id": document.document_id,
+            "sha256": document.sha256,
+            "byte_count": document.byte_count,
+            "tokens": loss.tokens,
+            "nll_nats": loss.summed_nll_nats,
+            "unknown_bytes": loss.unknown_bytes,
+            "total_nats": loss.total_nats,
+        }
+        for (document, _), loss in zip(texts, losses, strict=True)
+    ]

@@ -1,0 +1,114 @@
+"""Who was champion when, and why: a tag of the version for each time that it became champion.
+
+The tag is `promotion.0003`, the number counting all changes of the registered model, its value a Change as JSON.
+"""
+
+import getpass
+import json
+import os
+import socket
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from rnnlm.records import Record
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+PREFIX = "promotion."
+How = Literal["first", "evidence", "hand", "rollback"]
+
+
+class Change(Record):
+    """One time that a version became champion."""
+
+    number: int  # of all changes of the registered model, from 1
+    version: int
+    before: int | None  # the champion that it replaced
+    how: How  # hand: somebody said so, without evidence
+    who: str  # user@host
+    when: str  # ISO 8601, UTC
+    why: str
+
+
+def who() -> str:
+    """user@host of this process; a number where the user has no name."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container's user that no password file knows
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def read_history(versions: list["ModelVersion"]) -> list[Change]:
+    """All changes, oldest first, from all living versions of one registered model.
+
+    Versions registered before there was a history say by their tag `alias` that they became champion.
+    """
+    changes = []
+    for version in versions:
+        noted = [Change(**json.loads(value)) for key, value in version.tags.items() if key.startswith(PREFIX)]
+        if not noted and version.tags.get("alias") == "champion":
+            noted = [undated(version)]
+        changes += noted
+    return sorted(changes, key=lambda change: (change.number, change.version))
+
+
+def undated(version: "ModelVersion") -> Change:
+    created = datetime.fromtimestamp(version.creation_timestamp / 1000, UTC)
+    return Change(
+        number=0,
+        version=int(version.version),
+        before=None,
+        how="evidence",
+        who="unknown",
+        when=created.isoformat(timespec="seconds"),
+        why=version.tags.get("reason", ""),
+    )
+
+
+def champion_before(history: list[Change], current: int | None, living: set[int]) -> int | None:
+    """The version to roll back to: the champion before the present one that was not itself taken back.
+
+    Promotions pile up, a rollback takes from the pile: two rollbacks in a row lead two champions back.
+    """
+    pile: list[int] = []
+    for change in history:
+        if change.how == "rollback" and change.version in pile:
+            del pile[pile.index(change.version) + 1 :]
+        elif not pile or pile[-1] != change.version:
+            pile.append(change.version)
+    if current in pile:  # else somebody moved the alias in MLflow: the last one we know of was before it
+        while pile.pop() != current:
+            pass
+    return next((version for version in reversed(pile) if version in living and version != current), None)
+
+
+def set_champion(client: "MlflowClient", version: "ModelVersion", how: How, why: str) -> Change:
+    """Note the change, then move the alias. To be called under the lock.
+
+    Killed in between, the note says more than was done: the alias is what counts.
+    """
+    name, number = version.name, str(version.version)
+    aliases = client.get_registered_model(name).aliases
+    before = aliases.get("champion")
+    past = read_history(client.search_model_versions(f"name = '{name}'"))
+    change = Change(
+        number=1 + max((old.number for old in past), default=0),
+        version=int(number),
+        before=None if before is None else int(before),
+        how=how,
+        who=who(),
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        why=why,
+    )
+    client.set_model_version_tag(name, number, f"{PREFIX}{change.number:04d}", json.dumps(change.model_dump()))
+    client.set_registered_model_alias(name, "champion", number)
+    if before is not None:
+        client.set_model_version_tag(name, str(before), "replaced_by", number)
+    if "replaced_by" in version.tags:
+        client.delete_model_version_tag(name, number, "replaced_by")
+    if str(aliases.get("challenger")) == number:
+        client.delete_registered_model_alias(name, "challenger")
+    return change

@@ -1,0 +1,118 @@
+"""A version and all it came from: corpus, tokenizer, dataset, run, code, and the champions before it."""
+
+from typing import TYPE_CHECKING
+
+from rnnlm.errors import ModelError
+from rnnlm.home import Home
+from rnnlm.records import Evidence, ModelVersion, Record
+from rnnlm.registry.changing import all_versions
+from rnnlm.registry.history import Change, read_history
+from rnnlm.registry.lookup import known_models, listed
+from rnnlm.registry.naming import is_lock
+from rnnlm.registry.registering import evidence_of
+from rnnlm.tracking.store import is_empty, reaching_mlflow
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion as MlflowVersion
+
+
+class Ancestor(Record):
+    """A version that was champion when the one after it was registered."""
+
+    version: int
+    corpus_digest: str
+    dataset_id: str
+    run_id: str
+
+
+class VersionDetails(Record):
+    """All that the registry knows of one version."""
+
+    listed: ModelVersion
+    decision: str  # why it became champion or challenger when it was registered; "" where nothing was decided
+    evidence: Evidence | None
+    corpus: dict[str, str]  # name, digest (sha256 of the text's bytes), source, bytes, licence
+    tokenizer: dict[str, str]  # kind, digest, vocabulary_size
+    dataset_id: str
+    run_id: str
+    mlflow_run_id: str
+    code: dict[str, str]  # version, git_commit
+    tags: dict[str, str]  # everything, the above and the changes of champion included
+    source: str  # where MLflow keeps its files
+    parents: tuple[Ancestor, ...]  # the champion it was compared with, that one's, … back to the first
+    changes: tuple[Change, ...]  # each time that it became champion
+    description: str  # the model card
+
+
+def show_version(home: Home, name: str, version: str) -> VersionDetails:
+    """By number or alias. ModelError where there is none."""
+    found: dict[int, MlflowVersion] = {}
+    aliases: dict[str, str] = {}
+    if not is_empty(home) and not is_lock(name):
+        with reaching_mlflow(home) as client:
+            found = {int(one.version): one for one in all_versions(client, name)}
+            aliases = dict(client.get_registered_model(name).aliases) if found else {}
+    number = str(aliases.get(version.removeprefix("@"), version))
+    chosen = found.get(int(number)) if number.isdecimal() else None
+    if chosen is None:
+        raise ModelError(f"{name} {version}: there is no such version;\n{known_models(home)}")
+    return details(chosen, found, aliases)
+
+
+def details(version: "MlflowVersion", found: "dict[int, MlflowVersion]", aliases: dict[str, str]) -> VersionDetails:
+    tags = dict(version.tags)
+    history = read_history(list(found.values()))
+    return VersionDetails(
+        listed=listed(version, aliases),
+        decision=f"{tags['alias']}: {tags.get('reason', '')}" if "alias" in tags else "",
+        evidence=evidence_of(version),
+        corpus=picked(
+            tags,
+            name="corpus_name",
+            digest="corpus_digest",
+            source="corpus_source",
+            bytes="corpus_bytes",
+            licence="corpus_licence",
+        ),
+        tokenizer=picked(tags, kind="tokenizer", digest="tokenizer_digest", vocabulary_size="vocabulary_size"),
+        dataset_id=tags.get("dataset_id", ""),
+        run_id=tags.get("run_id", ""),
+        mlflow_run_id=version.run_id or "",
+        code=picked(tags, version="code_version", git_commit="git_commit"),
+        tags=tags,
+        source=version.source,
+        parents=tuple(ancestors(version, found)),
+        changes=tuple(change for change in history if change.version == int(version.version)),
+        description=version.description or "",
+    )
+
+
+def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
+    """The tags that are there, under shorter names."""
+    return {short: tags[long] for short, long in names.items() if long in tags}
+
+
+def ancestors(version: "MlflowVersion", found: "dict[int, MlflowVersion]") -> list[Ancestor]:
+    """From parent to parent, to the first version or to one that was deleted."""
+    line: list[Ancestor] = []
+    number = version.tags.get("parent_version")
+    while number is not None and (parent := found.get(int(number))) is not None:
+        tags = parent.tags
+        line.append(
+            Ancestor(
+                version=int(number),
+                corpus_digest=tags.get("corpus_digest", ""),
+                dataset_id=tags.get("dataset_id", ""),
+                run_id=tags.get("run_id", ""),
+            )
+        )
+        number = tags.get("parent_version")
+    return line
+
+
+def history_of(home: Home, name: str) -> list[Change]:
+    """Every change of champion of a registered model, oldest first."""
+    if is_empty(home):
+        return []
+    with reaching_mlflow(home) as client:
+        return read_history(all_versions(client, name))

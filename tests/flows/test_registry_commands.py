@@ -1,0 +1,91 @@
+"""models, promote and rollback as a person or another program calls them."""
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from flows.command_line import main
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.registry.registering import register_model
+
+NAME = "rnnlm-toy"
+
+
+@pytest.fixture(autouse=True)
+def two_versions(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+) -> Iterator[None]:
+    """Versions 1 (champion) and 2 (challenger) of rnnlm-toy. `main` fills in os.environ: it is put back."""
+    before = dict(os.environ)
+    for force in (False, True):
+        register_model(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples, force=force)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert main(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert main(list(arguments)) == 2
+    told = capsys.readouterr().err.strip()
+    assert len(told.splitlines()) <= 3
+    return told
+
+
+def test_models_are_listed_whole_the_best_and_by_dataset(
+    capsys: pytest.CaptureFixture[str], toy_dataset: DatasetRecord
+) -> None:
+    def versions(*arguments: str) -> list[int]:
+        return [row["version"] for row in json.loads(said(capsys, "models", *arguments, "--json"))]
+
+    assert versions() == [2, 1]
+    assert versions("--best") == [1]  # of equals the first
+    assert versions("--dataset", toy_dataset.dataset_id[:8]) == [2, 1]
+    assert versions("--dataset", "0123abcd", "--best") == []
+    assert "no models of that dataset" in said(capsys, "models", "--dataset", "0123abcd")
+    assert "_lock" not in said(capsys, "models")
+
+
+def test_a_version_is_shown_with_its_lineage(capsys: pytest.CaptureFixture[str], toy_dataset: DatasetRecord) -> None:
+    text = said(capsys, "models", "show", NAME, "2")
+    assert f"sha256 {toy_dataset.corpus_digest}" in text
+    assert "parent     version 1" in text
+    value = json.loads(said(capsys, "models", "show", NAME, "challenger", "--json"))
+    assert value["listed"]["version"] == 2
+    assert value["corpus"]["digest"] == toy_dataset.corpus_digest
+    assert value["evidence"]["units"] == 1
+    assert [parent["version"] for parent in value["parents"]] == [1]
+
+
+def test_promoted_by_hand_and_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "promote", NAME, "2", "--reason", "sounds better")
+    assert f"{NAME} version 2 is champion" in text
+    assert "by hand, without evidence, in place of version 1" in text
+    assert "sounds better" in text
+    change = json.loads(said(capsys, "rollback", NAME, "--json"))
+    assert (change["version"], change["before"], change["how"]) == (1, 2, "rollback")
+    shown = said(capsys, "models", "show", NAME, "1")
+    assert "the first" in shown
+    assert "rollback, in place of version 2" in shown
+
+
+def test_what_is_wrong_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no such version" in refused(capsys, "promote", NAME, "9")
+    assert f"registered: {NAME}" in refused(capsys, "models", "show", "nobody", "1")
+    assert "no champion is known before version 1" in refused(capsys, "rollback", NAME)
+    assert "no such model" in refused(capsys, "rollback", "nobody")

@@ -1,0 +1,25 @@
+"""The corpus of texts.py as a dataset."""
+
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
+from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.home import Home
+from rnnlm.sequences.storing import store_sequences
+from rnnlm.tokenizers.training import train_tokenizer
+from tests.rnnlm.evaluation.paired.texts import TRAIN, VALID, Ground
+
+
+@pytest.fixture
+def ground(home: Home, tmp_path: Path) -> Ground:
+    """Validation: five documents; one of them repeats another, one stands in training, too."""
+    folder = tmp_path / "short"
+    folder.mkdir()
+    for split, texts in (("train", TRAIN), ("valid", VALID), ("test", ["the cat runs .\n"])):
+        (folder / f"{split}.txt").write_text("".join(texts), encoding="utf-8")
+    config = CorpusConfig(source=str(folder))
+    corpus = obtain_corpus(home, config)
+    tokenizer = train_tokenizer(home, corpus, config, TokenizerConfig())
+    return Ground(store_sequences(home, corpus, config, tokenizer, SequencesConfig()), corpus.folder)

@@ -1,0 +1,101 @@
+"""The paired bootstrap: sums by hand, resamples by a slow reading, and no more false alarms than promised."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rnnlm.config import RegistryConfig
+from rnnlm.evaluation.paired import bootstrap
+from rnnlm.evaluation.paired.bootstrap import measure_evidence, resampled_differences, units
+from rnnlm.evaluation.paired.scoring import SCHEMA
+
+BYTES = [10, 20, 70]
+CANDIDATE = [10.0, 30.0, 60.0]  # nats of each document: 100 in all
+CHAMPION = [12.0, 28.0, 80.0]  # 120
+
+
+def write_losses(path: Path, candidate: list[float], champion: list[float], byte_counts: list[int]) -> Path:
+    """The roles' rows mixed and backwards: the file's order must not matter."""
+    rows = [
+        {
+            "role": role,
+            "document_id": number,
+            "sha256": f"{number:064x}",
+            "byte_count": byte_count,
+            "tokens": 3,
+            "nll_nats": nats[number],
+            "unknown_bytes": 0,
+            "total_nats": nats[number],
+        }
+        for number, byte_count in enumerate(byte_counts)
+        for role, nats in (("candidate", candidate), ("champion", champion))
+    ]
+    pq.write_table(pa.Table.from_pylist(rows[::-1], SCHEMA), path)
+    return path
+
+
+def test_the_sums_are_those_done_by_hand(tmp_path: Path) -> None:
+    losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
+    evidence = measure_evidence(losses, RegistryConfig())
+    assert (evidence.documents, evidence.units, evidence.byte_count) == (3, 3, 100)
+    assert evidence.candidate_nats_per_byte == pytest.approx(1.0)
+    assert evidence.champion_nats_per_byte == pytest.approx(1.2)
+    assert evidence.difference == pytest.approx(-0.2)
+    assert (evidence.confidence, evidence.resamples) == (0.95, 10_000)
+    assert -20 / 70 <= evidence.lower < -0.2 < evidence.upper <= 2 / 20  # one document alone, three times
+
+
+def test_the_bounds_are_quantiles_of_what_a_slow_reading_draws(tmp_path: Path) -> None:
+    losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
+    evidence = measure_evidence(losses, RegistryConfig(resamples=500, confidence=0.9, seed=7))
+    draw = np.random.Generator(np.random.PCG64(7))
+    differences = []
+    for row in draw.integers(0, 3, (500, 3)):
+        excess = sum(CANDIDATE[number] - CHAMPION[number] for number in row)
+        differences.append(excess / sum(BYTES[number] for number in row))
+    assert [evidence.lower, evidence.upper] == pytest.approx(np.quantile(differences, [0.1, 0.9]))
+
+
+def test_a_seed_repeats_its_draws_and_their_grouping_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    excess, sizes = np.array([-2.0, 2.0, -20.0]), np.array([10, 20, 70])
+    once = resampled_differences(excess, sizes, 200, seed=3)
+    assert np.array_equal(once, resampled_differences(excess, sizes, 200, seed=3))
+    assert not np.array_equal(once, resampled_differences(excess, sizes, 200, seed=4))
+    monkeypatch.setattr(bootstrap, "DRAWN_AT_ONCE", 10)
+    assert len(resampled_differences(excess, sizes, 200, seed=3)) == 200
+
+
+def test_a_model_is_not_better_than_itself(tmp_path: Path) -> None:
+    losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CANDIDATE, BYTES)
+    evidence = measure_evidence(losses, RegistryConfig())
+    assert (evidence.difference, evidence.lower, evidence.upper) == (0.0, 0.0, 0.0)
+
+
+def test_many_documents_are_drawn_in_runs_of_neighbours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(bootstrap, "MAXIMUM_UNITS", 2)
+    assert units(np.array([1, 2, 3, 4, 5])).tolist() == [3, 12]
+    losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
+    evidence = measure_evidence(losses, RegistryConfig())
+    assert (evidence.documents, evidence.units) == (3, 2)
+    assert evidence.difference == pytest.approx(-0.2)
+
+
+def test_models_that_are_alike_are_told_apart_no_oftener_than_promised() -> None:
+    """300 pairs of models whose documents differ by chance alone: about 5 % come out as better."""
+    draw = np.random.default_rng(0)
+    found = 0
+    for trial in range(300):
+        sizes = draw.integers(50, 500, 250)
+        excess = draw.normal(0, 0.1, 250) * sizes
+        found += np.quantile(resampled_differences(excess, sizes, 400, seed=trial), 0.95) < 0
+    assert 0.02 * 300 <= found <= 0.09 * 300
+
+
+def test_a_small_but_steady_difference_is_seen() -> None:
+    draw = np.random.default_rng(0)
+    sizes = draw.integers(50, 500, 250)
+    excess = draw.normal(-0.02, 0.1, 250) * sizes  # a fifth of the spread between documents
+    assert np.quantile(resampled_differences(excess, sizes, 2_000, seed=0), 0.95) < 0

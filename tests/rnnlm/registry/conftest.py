@@ -1,0 +1,51 @@
+"""A contest: a corpus with enough validation documents to tell models apart, and models to be told apart."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from tests.conftest import untracked
+from tests.rnnlm.registry.contest import Contest, contest_config, write_contest_corpus
+
+
+@pytest.fixture(scope="session")
+def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
+    """Every stage but registration, run once."""
+    from rnnlm.corpora.sources import obtain_corpus
+    from rnnlm.evaluation.scoring import evaluate_run
+    from rnnlm.generation.continuing import generate_samples
+    from rnnlm.sequences.storing import store_sequences
+    from rnnlm.tokenizers.training import train_tokenizer
+    from rnnlm.training.running import run_training
+
+    root = tmp_path_factory.mktemp("contest")
+    home = Home(root / "home")
+    write_contest_corpus(root / "corpus")
+    config = contest_config(root / "corpus")
+    corpus = obtain_corpus(home, config.corpus)
+    tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
+    dataset = store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
+    run = run_training(home, config, dataset, untracked)
+    evaluation = evaluate_run(home, dataset, run, config.evaluation)
+    return Contest(home, config, dataset, run, evaluation, generate_samples(home, dataset, run, config.generation))
+
+
+@pytest.fixture
+def contest(tracked_home: Home, contest_template: Contest) -> Contest:
+    """The session's contest, copied into this test's home, with an empty registry."""
+    template = contest_template
+    shutil.copytree(template.home.root, tracked_home.root, dirs_exist_ok=True)
+
+    def moved(folder: Path) -> Path:
+        return tracked_home.root / folder.relative_to(template.home.root)
+
+    dataset: DatasetRecord = template.dataset.model_copy(update={"folder": moved(template.dataset.folder)})
+    run: RunRecord = template.run.model_copy(update={"folder": moved(template.run.folder)})
+    config: PipelineConfig = template.config
+    evaluation: EvaluationRecord = template.evaluation
+    samples: SamplesRecord = template.samples
+    return Contest(tracked_home, config, dataset, run, evaluation, samples)

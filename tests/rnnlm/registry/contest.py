@@ -1,0 +1,90 @@
+"""Models of one corpus that are really better and really worse than each other, and their registration."""
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+from safetensors.numpy import load_file, save_file
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
+from rnnlm.registry.registering import register_model
+
+NAME = "rnnlm-contest"
+ANIMALS, VERBS, PLACES = ["cat", "dog", "bird", "fox"], ["sees", "likes", "follows"], ["house", "tree", "river"]
+NOISE = {"good": 0.0, "fair": 0.3, "poor": 1.0}  # standard deviation of what is added to every weight
+
+
+def paragraph(draw: random.Random) -> str:
+    """One of 20,736: two sentences and the blank line after them."""
+    lines = [
+        f"the {draw.choice(ANIMALS)} {draw.choice(VERBS)} the {draw.choice(ANIMALS)} near the {draw.choice(PLACES)} ."
+        for _ in range(2)
+    ]
+    return "\n".join(lines) + "\n\n"
+
+
+def write_contest_corpus(folder: Path, seed: int = 0, validation: int = 260) -> dict[str, list[str]]:
+    """train.txt, valid.txt, test.txt of short paragraphs; returns them by split."""
+    draw = random.Random(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        split: [paragraph(draw) for _ in range(count)]
+        for split, count in (("train", 200), ("valid", validation), ("test", 20))
+    }
+    for split, paragraphs in texts.items():
+        (folder / f"{split}.txt").write_text("".join(paragraphs), encoding="utf-8")
+    return texts
+
+
+def contest_config(folder: Path) -> PipelineConfig:
+    return PipelineConfig.model_validate(
+        {
+            "corpus": {"source": str(folder), "name": "contest"},
+            "model": {"hidden_size": 16},
+            "training": {"epochs": 2, "device": "cpu", "evaluations": 1},
+            "registry": {"resamples": 1000},
+        }
+    )
+
+
+class Contest:
+    """Registers a trained model, or the same with so much noise in its weights."""
+
+    def __init__(
+        self,
+        home: Home,
+        config: PipelineConfig,
+        dataset: DatasetRecord,
+        run: RunRecord,
+        evaluation: EvaluationRecord,
+        samples: SamplesRecord,
+    ) -> None:
+        self.home, self.config, self.dataset, self.run = home, config, dataset, run
+        self.evaluation, self.samples = evaluation, samples
+
+    def register(self, quality: str, *, force: bool = False, **settings: Any) -> RegisteredVersion:
+        """settings: of RegistryConfig, in place of the contest's."""
+        registry = self.config.registry.model_copy(update=settings)
+        config = self.config.model_copy(update={"registry": registry})
+        run = self.run_of(quality)
+        return register_model(self.home, config, self.dataset, run, self.evaluation, self.samples, force=force)
+
+    def run_of(self, quality: str) -> RunRecord:
+        """A finished run of its own."""
+        import numpy as np
+
+        run_id = f"{self.run.run_id[:8]}{quality:0>8}"
+        folder = self.home.runs / run_id
+        if not folder.exists():
+            shutil.copytree(self.run.folder, folder)
+            draw = np.random.default_rng(0)
+            weights = load_file(folder / "model" / "model.safetensors")
+            noisy = {
+                name: (value + draw.normal(0, NOISE[quality], value.shape)).astype(value.dtype)
+                for name, value in weights.items()
+            }
+            save_file(noisy, folder / "model" / "model.safetensors", {"format": "pt"})
+        return self.run.model_copy(update={"run_id": run_id, "folder": folder})

@@ -1,0 +1,107 @@
+"""Two candidates in two processes on one store: the champion at the end is the best of them, whatever happens."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rnnlm.registry import locking
+from rnnlm.registry.lookup import list_models
+from rnnlm.tracking.store import reaching_mlflow
+from tests.rnnlm.registry.contest import NAME, Contest
+
+pytestmark = pytest.mark.slow
+CANDIDATE = """
+import json, sys, time
+from pathlib import Path
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.registry import locking, registering
+
+locking.BEAT_SECONDS, locking.LEASE_SECONDS = 0.2, 5.0
+given = json.loads(Path(sys.argv[1]).read_text())
+pause = float(sys.argv[2])
+confirm = locking.Ticket.confirm
+
+def slowly(ticket):
+    confirm(ticket)
+    if registering.__dict__.get("decided"):
+        print("about to decide", flush=True)
+        time.sleep(pause)
+
+locking.Ticket.confirm = slowly
+tags = registering.decision_tags
+def noted(*arguments):
+    registering.decided = True
+    return tags(*arguments)
+registering.decision_tags = noted
+registered = registering.register_model(
+    Home(Path(given["home"])), PipelineConfig(**given["config"]), DatasetRecord(**given["dataset"]),
+    RunRecord(**given["run"]), EvaluationRecord(**given["evaluation"]), SamplesRecord(**given["samples"]),
+)
+print(registered.alias, flush=True)
+"""
+
+
+def start(contest: Contest, quality: str, folder: Path, pause: float) -> subprocess.Popen[str]:
+    """A process that registers the model; it stops for `pause` seconds between its decision and carrying it out."""
+    import json
+
+    given = {
+        "home": str(contest.home.root),
+        "config": contest.config.model_dump(mode="json"),
+        "dataset": contest.dataset.model_dump(mode="json"),
+        "run": contest.run_of(quality).model_dump(mode="json"),
+        "evaluation": contest.evaluation.model_dump(mode="json"),
+        "samples": contest.samples.model_dump(mode="json"),
+    }
+    path = folder / f"{quality}.json"
+    path.write_text(json.dumps(given))
+    command = [sys.executable, "-c", CANDIDATE, str(path), str(pause)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+def champion(contest: Contest) -> int:
+    return next(version.version for version in list_models(contest.home) if "champion" in version.aliases)
+
+
+def run_id(contest: Contest, version: int) -> str:
+    with reaching_mlflow(contest.home) as client:
+        return str(client.get_model_version(NAME, str(version)).tags["run_id"])
+
+
+def test_two_at_once_leave_the_best_as_champion(contest: Contest, tmp_path: Path) -> None:
+    contest.register("poor")
+    # The better one is held up right before it takes the alias; without a lock the fair one would slip in after it
+    # had compared itself with the poor one, or the other way round.
+    fair, good = start(contest, "fair", tmp_path, 1.0), start(contest, "good", tmp_path, 1.0)
+    assert fair.wait(timeout=120) == 0
+    assert good.wait(timeout=120) == 0
+    assert run_id(contest, champion(contest)) == contest.run_of("good").run_id
+    assert len(list_models(contest.home)) == 3
+
+
+def test_one_killed_while_it_holds_the_lock_harms_nobody(
+    contest: Contest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locking, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(locking, "BEAT_SECONDS", 0.2)
+    contest.register("poor")
+    fair = start(contest, "fair", tmp_path, 600.0)
+    assert fair.stdout is not None
+    assert fair.stdout.readline() == "about to decide\n"
+    fair.send_signal(signal.SIGKILL)
+    fair.wait()
+    assert champion(contest) == 1
+    began = time.monotonic()
+    good = contest.register("good")
+    assert (good.alias, good.version) == ("champion", 3)
+    assert time.monotonic() - began > 1.5  # the lease of the dead
+    taken_up = contest.register("fair")  # the killed one is tried again: now there is a better champion
+    assert (taken_up.version, taken_up.alias) == (2, "challenger")
+    assert champion(contest) == 3

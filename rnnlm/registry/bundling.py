@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 LIBRARY = Path(__file__).resolve().parent.parent
-SERVED_CODE = (LIBRARY / "models" / "elman.py", LIBRARY / "generation" / "sampling.py")  # torch alone
+SERVED_CODE = (  # torch alone, torch alone, tokenizers alone
+    LIBRARY / "models" / "elman.py",
+    LIBRARY / "generation" / "sampling.py",
+    LIBRARY / "tokenizers" / "face.py",
+)
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
 
 

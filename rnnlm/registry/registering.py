@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-STAGE_VERSION = 1  # raised when the registered bundle changes for the same run
+STAGE_VERSION = 2  # raised when the registered bundle changes for the same run
 
 
 @stage("registration")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -76,9 +77,10 @@ def register(
     return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
 
 
-def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, str]]:
-    """What a program elsewhere gets that cannot import anything of ours, nor transformers."""
+def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, Any]]:
+    """What a program elsewhere gets that cannot import anything of ours, nor transformers, nor unpickle."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))}
+    environment["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
     done = subprocess.run(
         [sys.executable, "-I", "-c", STRANGER, tracking_uri(home), uri, json.dumps(requests)],
         cwd=folder,
@@ -88,7 +90,7 @@ def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], f
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    answers: list[dict[str, str]] = json.loads(done.stdout)
+    answers: list[dict[str, Any]] = json.loads(done.stdout)
     return answers
 
 
@@ -162,11 +164,13 @@ def test_the_model_answers_where_rnnlm_is_not_installed(register: Registrar, tmp
         {"prompt": "the cat"},
         {"prompt": "the cat", "temperature": 1, "seed": 3, "maximum_tokens": 5},
         {"prompt": "", "temperature": 0, "maximum_tokens": 1},
+        {"text": "the cat sees the dog ."},
     ]
     answers = ask_as_a_stranger(register.home, uri, requests * 2, tmp_path)
-    assert [sorted(answer) for answer in answers] == [["text"]] * 6
-    assert len(answers[1]["text"].split()) <= 5
-    assert answers[:3] == answers[3:]  # a seed reproduces a sample
+    scored = ["bits_per_byte", "log_probability_nats", "perplexity", "tokens"]
+    assert [sorted(answer) for answer in answers] == [["text"], ["text"], ["text"], scored] * 2
+    assert len(str(answers[1]["text"]).split()) <= 5
+    assert answers[:4] == answers[4:]  # a seed reproduces a sample
 
 
 def test_the_served_model_says_what_the_library_says(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:

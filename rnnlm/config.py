@@ -241,7 +241,8 @@ class ServingConfig(Section):
 
     host: str = Field("127.0.0.1", min_length=1)  # address to listen at
     port: int = Field(8000, ge=0, le=65_535)  # 0: one that is free
-    token: SecretStr | None = Field(None, min_length=16)  # that requests carry; needed unless host is loopback
+    # That requests carry. Needed unless the host is loopback.
+    token: Annotated[SecretStr, Field(min_length=16)] | None = None
     maximum_running: int = Field(32, ge=1, le=1_024)  # prompts stepped together
     maximum_waiting: int = Field(256, ge=0, le=65_536)  # prompts, and texts to score, that wait for their turn
     maximum_seconds: PositiveFloat = 60.0  # a request may take; what is written by then is its answer

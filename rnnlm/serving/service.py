@@ -75,9 +75,10 @@ class Generating:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
                 loop.call_soon_threadsafe(self._events.put_nowait, event)
 
+        self._prompt_ids = loaded.tokenizer.encode(request.prompt)
         self._generation = Generation(
             loaded,
-            [loaded.tokenizer.bos_id, *loaded.tokenizer.encode(request.prompt)],
+            [loaded.tokenizer.bos_id, *self._prompt_ids],
             Sampling(request.maximum_tokens, request.temperature, request.top_k, request.top_p, request.seed),
             request.alternatives,
             time.monotonic() + self.maximum_seconds,
@@ -90,7 +91,7 @@ class Generating:
 
         BusyError where not one token came in time; whatever went wrong in the batcher.
         """
-        growing, ids = GrowingText(self.loaded.tokenizer), []
+        growing, ids = GrowingText(self.loaded.tokenizer, self._prompt_ids), list[int]()
         try:
             while True:
                 event = await self._events.get()

@@ -137,7 +137,7 @@ async function generate(signal) {
   const text = find(".text", panels.generate);
   const body = { prompt: find("#prompt").value, alternatives: ALTERNATIVES, stream: true };
   for (const name of ["temperature", "top_p", "maximum_tokens", "top_k", "seed"]) body[name] = form[name].valueAsNumber;
-  text.replaceChildren(element("span", body.prompt && `${body.prompt} `, "prompt"));
+  text.replaceChildren(element("span", body.prompt, "prompt"));
   text.setAttribute("aria-busy", "true");
   find(".stop").disabled = false;
   try {

@@ -1,5 +1,6 @@
 """The service over HTTP: routes alone. What they answer with is service.py's, what stands before them guarding.py's."""
 
+import asyncio
 import contextlib
 import importlib.metadata
 import logging
@@ -17,7 +18,16 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from rnnlm.serving.batching import BusyError
 from rnnlm.serving.guarding import BearerToken, BoundedBody, hosts
 from rnnlm.serving.measuring import Measured, Metrics
-from rnnlm.serving.messages import Generated, GenerateRequest, Health, Problem, Readiness, Scored, ScoreRequest
+from rnnlm.serving.messages import (
+    Generated,
+    GenerateRequest,
+    Health,
+    Message,
+    Problem,
+    Readiness,
+    Scored,
+    ScoreRequest,
+)
 from rnnlm.serving.pages import CONTENT_SECURITY_POLICY, page
 from rnnlm.serving.pages.openapi import openapi_page
 from rnnlm.serving.service import Generating, Service
@@ -80,12 +90,17 @@ def add_answers(app: FastAPI, service: Service) -> None:
         generating = service.begin(request)
         if request.stream:
             return StreamingResponse(events(generating), media_type="text/event-stream")
-        return await generating.whole()
+        return json_of(await generating.whole())
 
-    @app.post("/score", responses=PROBLEMS)
-    async def score(request: Annotated[ScoreRequest, Body()]) -> Scored:
+    @app.post("/score", response_model=Scored, responses=PROBLEMS)
+    async def score(request: Annotated[ScoreRequest, Body()]) -> Any:
         """How probable a text is, token by token."""
-        return await service.score(request)
+        return await asyncio.to_thread(json_of, await service.score(request))
+
+
+def json_of(message: Message) -> Response:
+    """Written once, where FastAPI would check a message of ours field by field before it writes it."""
+    return Response(message.model_dump_json(), media_type="application/json")
 
 
 async def events(generating: Generating) -> AsyncIterator[str]:

@@ -28,7 +28,7 @@ class Keeper:
     def stop(self) -> None:
         self._stopped.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(timeout=5)  # a registry that does not answer keeps nobody from ending
 
     def look(self) -> bool:
         """Load the model that the alias names now, where that is another. True: it was exchanged."""

@@ -49,6 +49,8 @@ def followed(home: Home, wanted: str | None) -> Followed:
 
     ModelError where that is none or several.
     """
+    if wanted is not None and Path(wanted).expanduser().is_dir():  # the registry need not be there
+        return Followed(home, folder=model_folder(home, wanted))
     names = sorted({version.name for version in list_models(home)})
     if wanted is None:
         if len(names) != 1:

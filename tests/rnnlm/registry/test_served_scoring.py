@@ -14,7 +14,7 @@ from rnnlm.home import Home, write_json
 from rnnlm.models.building import build_model, load_model, save_model
 from rnnlm.records import CorpusRecord, RunRecord
 from rnnlm.registry.bundling import SERVED_CODE
-from rnnlm.registry.served_model import Request, ServedModel
+from rnnlm.registry.served_model import ServedModel
 from rnnlm.tokenizers.face import load_tokenizer
 from rnnlm.tokenizers.training import train_tokenizer
 
@@ -101,7 +101,8 @@ def test_long_rows_go_through_in_windows(toy_run: RunRecord, tmp_path: Path, mon
 def test_prompts_and_texts_are_answered_in_their_order(toy_run: RunRecord, tmp_path: Path) -> None:
     model = served(toy_run.model_folder, tmp_path)
     context: Any = None
-    answers = model.predict(context, [Request(text="the cat"), Request(prompt="the cat"), Request(text="")])
+    rows: Any = [{"text": "the cat"}, {"prompt": "the cat"}, {"text": ""}]
+    answers = model.predict(context, rows)
     assert [sorted(answer) for answer in answers] == [
         ["bits_per_byte", "log_probability_nats", "perplexity", "tokens"],
         ["text"],

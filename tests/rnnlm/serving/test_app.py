@@ -210,6 +210,7 @@ def test_a_client_who_leaves_a_stream_leaves_the_batch(toy_model: Path) -> None:
         held = threading.Event()
         step = live.service.batcher._step
         live.service.batcher._step = lambda: (held.wait(0.01), step())[1]  # type: ignore[method-assign]
+        live.service.current.tokenizer.eos_id = -1  # no text ends by itself
         request = {"maximum_tokens": 2_000, "temperature": 100, "stream": True}
         with live.client.stream("POST", "/generate", json=request) as answer:
             next(answer.iter_bytes())

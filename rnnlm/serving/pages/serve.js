@@ -155,7 +155,11 @@ async function generate(signal) {
 function finish(text, generated) {
   find("#model").textContent = generated.model;
   const last = [...text.querySelectorAll(".token")].pop();
-  if (last && generated.finish === "end") last.replaceWith(tokenElement({ ...last.token, ends: true }));
+  if (last && generated.finish === "end") {
+    const end = tokenElement({ ...last.token, ends: true });
+    end.tabIndex = last.tabIndex;
+    last.replaceWith(end);
+  }
   if (generated.finish === "time") text.append(element("span", " … (out of time)", "mark"));
   if (generated.unknown_words.length) {
     problem.textContent = `The model does not know ${generated.unknown_words.join(", ")}: read as <unk>.`;

@@ -27,7 +27,8 @@ import importlib.abc, json, sys
 
 class Refuse(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("rnnlm", "flows", "tasks", "transformers"):
+        absent = ("rnnlm", "flows", "tasks", "transformers", "prefect", "duckdb", "datasets", "matplotlib")
+        if name.partition(".")[0] in absent:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Refuse())

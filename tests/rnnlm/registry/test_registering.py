@@ -216,6 +216,8 @@ def test_a_data_frame_is_answered_row_by_row_and_bad_rows_are_refused(register: 
     model = mlflow.pyfunc.load_model(served_source(register.home))
     rows = [{"prompt": "the cat", "seed": 5, "maximum_tokens": 4}, {"prompt": "the dog"}]
     assert model.predict(pd.DataFrame(rows)) == model.predict(rows)  # missing cells are defaults
+    mixed = [{"prompt": "the cat"}, {"text": "the dog sees the fox ."}]
+    assert model.predict(pd.DataFrame(mixed)) == model.predict(mixed)
     for wrong in ({"temperature": -1.0}, {"temprature": 1.0}):
         with pytest.raises(mlflow.exceptions.MlflowException, match=next(iter(wrong))):
             model.predict([{"prompt": "the cat"} | wrong])

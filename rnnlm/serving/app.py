@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import importlib.metadata
+import json
 import logging
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -150,10 +151,11 @@ def add_pages(app: FastAPI, service: Service, metrics: Metrics) -> None:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """422 without the input: it may be long, secret, or no JSON at all (a NaN, half a character)."""
+    """422 without the input: it may be long, secret, or no JSON at all (a NaN, say)."""
     assert isinstance(error, RequestValidationError)
     detail = [{name: problem[name] for name in ("loc", "msg", "type")} for problem in error.errors()]
-    return JSONResponse({"detail": detail}, status_code=422)
+    # In ASCII: the name of a field that is not ours may hold half a character, which UTF-8 cannot write.
+    return Response(json.dumps({"detail": detail}), status_code=422, media_type="application/json")
 
 
 async def busy(request: Request, error: Exception) -> Response:

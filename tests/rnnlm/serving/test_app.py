@@ -130,6 +130,7 @@ def test_a_value_out_of_bounds_or_an_unknown_name_is_refused_by_name(
         (b"[" * 100_000, JSON),
         (b'{"text": "\xff"}', JSON),
         (b'{"text": "\\ud800"}', JSON),
+        (b'{"text": "a", "\\ud800": 1}', JSON),
         (b'{"text": ' + b"9" * 5_000 + b"}", JSON),
         (b'{"text": NaN}', JSON),
         (b'{"text": "a"}', {"Content-Type": "text/plain"}),  # what a page elsewhere can send without asking

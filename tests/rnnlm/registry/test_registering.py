@@ -1,5 +1,6 @@
 """A run is registered once, promoted by the rule, and answers where rnnlm is not installed."""
 
+import importlib.metadata
 import json
 import os
 import shutil
@@ -10,6 +11,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from rnnlm.config import GenerationConfig, ModelConfig, PipelineConfig
 from rnnlm.errors import TrackingError
@@ -24,10 +27,10 @@ from rnnlm.tracking.store import reaching_mlflow, tracking_uri
 NAME = "rnnlm-toy"
 STRANGER = """
 import importlib.abc, json, sys
+absent = json.loads(sys.argv[4])
 
 class Refuse(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        absent = ("rnnlm", "flows", "tasks", "transformers", "prefect", "duckdb", "datasets", "matplotlib")
         if name.partition(".")[0] in absent:
             raise ModuleNotFoundError(name)
 
@@ -78,12 +81,30 @@ def register(
     return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
 
 
+def not_needed() -> list[str]:
+    """What can be imported here that mlflow, torch, tokenizers and safetensors do not bring with them."""
+    needed: set[str] = set()
+    waiting = ["mlflow", "torch", "tokenizers", "safetensors"]
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name not in needed:
+            needed.add(name)
+            for requirement in map(Requirement, importlib.metadata.requires(name) or []):
+                if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                    waiting.append(requirement.name)
+    modules = importlib.metadata.packages_distributions()
+    others = [module for module, names in modules.items() if not needed & set(map(canonicalize_name, names))]
+    assert {"transformers", "prefect", "duckdb"} <= set(others)
+    return [*others, "rnnlm", "flows", "tasks"]
+
+
 def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, Any]]:
-    """What a program elsewhere gets that cannot import anything of ours, nor transformers, nor unpickle."""
+    """What a program elsewhere gets that has mlflow, torch, tokenizers, safetensors, nothing of ours, and no pickle."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))}
     environment["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", STRANGER, tracking_uri(home), uri, json.dumps(requests)],
+        [sys.executable, "-I", "-c", STRANGER]
+        + [tracking_uri(home), uri, json.dumps(requests), json.dumps(not_needed())],
         cwd=folder,
         env=environment,
         capture_output=True,

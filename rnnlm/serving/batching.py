@@ -55,7 +55,8 @@ class Generation:
         self.deadline, self.tell = deadline, tell
         self.generator = torch.Generator().manual_seed(sampling.seed)
         self.unread = prompt_ids
-        self.state: Tensor | None = None  # (1, L, H) after all that was read
+        stack = loaded.model.stack
+        self.state = torch.zeros(1, len(stack.cells), stack.hidden_size)  # after all that was read
         self.last_id = self.loaded.model.pad_id
         self.count = 0  # tokens drawn
         self.over = False  # set by whoever no longer wants it, or by the batcher at its end
@@ -188,7 +189,7 @@ def advance(group: list[Generation]) -> int:
     state = torch.zeros(GROUP, len(model.stack.cells), model.stack.hidden_size)
     for row, generation in enumerate(group):
         token_ids[row] = generation.last_id
-        state[row] = generation.state
+        state[row : row + 1] = generation.state
     logits, state = model(token_ids, state)  # (GROUP, 1, V), (GROUP, L, H)
     for row, generation in enumerate(group):
         generation.state = state[row : row + 1]

@@ -1,6 +1,5 @@
 """The model a service answers with, and which one that is after the alias has moved."""
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +10,7 @@ from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.registry.lookup import find_version, known_models, list_models, model_folder
 from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
-
-logger = logging.getLogger(__name__)
+from rnnlm.tracking.store import is_empty
 
 
 @dataclass(frozen=True, eq=False)  # two are the same only if they are one
@@ -38,7 +36,7 @@ class Followed:
         """Of the model it stands for now, in the words of LoadedModel. ModelError where the alias names none."""
         if self.folder is not None:
             return str(self.folder)
-        version = find_version(self.home, self.name, self.alias, None)
+        version = None if is_empty(self.home) else find_version(self.home, self.name, self.alias, None)
         if version is None:
             raise ModelError(f"models:/{self.name}@{self.alias}: no version has this alias;\n{known_models(self.home)}")
         return f"models:/{self.name}/{version.version}"

@@ -1,7 +1,6 @@
 """The server's process: where it listens, and how it ends."""
 
 import contextlib
-import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -14,8 +13,6 @@ from rnnlm.home import Home
 from rnnlm.serving.app import build_app
 from rnnlm.serving.loading import followed
 from rnnlm.serving.service import Service
-
-logger = logging.getLogger(__name__)
 
 
 def serve(home: Home, wanted: str | None, config: ServingConfig, announce: Callable[[str, str], None]) -> None:

@@ -21,6 +21,7 @@ from rnnlm.serving.loading import LoadedModel
 from rnnlm.serving.messages import ScoreRequest
 from rnnlm.serving.pages import page
 from rnnlm.serving.scoring import score_text
+from rnnlm.tokenizers.face import EOS
 from tests.rnnlm.serving.live import LiveServer, serving
 
 JSON = {"Content-Type": "application/json"}
@@ -67,7 +68,7 @@ def test_a_stream_tells_token_by_token_what_the_whole_holds(live: LiveServer) ->
     assert last == whole | {"tokens": []}
     assert "".join(token["text"] for token in tokens).strip() == whole["text"]
     assert all(len(token["alternatives"]) == 3 for token in tokens)
-    assert whole["finish"] == ("end" if len(tokens) < 12 else "length")
+    assert whole["finish"] == ("end" if tokens[-1]["token_id"] == EOS else "length")
 
 
 def test_a_text_is_scored(live: LiveServer, loaded: LoadedModel) -> None:
@@ -166,7 +167,7 @@ def test_a_page_whose_name_was_made_to_point_here_is_refused(live: LiveServer, h
 
 def test_a_token_is_asked_for(toy_model: Path) -> None:
     with serving(toy_model, token=TOKEN) as live:
-        for header in (None, "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer ", "Bearer é"):
+        for header in (None, "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer", "Bearer é"):
             headers = {} if header is None else {"Authorization": header.encode("latin-1")}
             answer = live.client.post("/generate", json={}, headers=headers)  # type: ignore[arg-type]
             assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")

@@ -39,7 +39,7 @@ class Request(BaseModel):
     maximum_tokens: int | None = Field(None, ge=1, le=100_000)
     temperature: float | None = Field(None, ge=0, le=100)  # 0: greedy
     top_k: int | None = Field(None, ge=0, lt=2**31)  # 0: off
-    top_p: float | None = Field(None, gt=0, le=1)  # 1: off
+    top_p: float | None = Field(None, ge=1e-6, le=1)  # 1: off
     seed: int | None = Field(None, ge=0, lt=2**63)
 
     @model_validator(mode="before")

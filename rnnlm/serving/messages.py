@@ -10,6 +10,7 @@ MAXIMUM_PROMPT = 20_000  # characters
 MAXIMUM_TEXT = 100_000  # characters to score
 MAXIMUM_TOKENS = 2_000  # generated for one prompt
 LOWEST_TEMPERATURE = 0.01  # but 0: below it the quotients leave the range of a float32
+LOWEST_TOP_P = 1e-6  # what is smaller a float32 takes for 0, and then no token would be left
 DEFAULTS = GenerationConfig()
 
 Alternatives = Annotated[int, Field(ge=0, le=10, description="likeliest tokens to name beside each one")]
@@ -29,7 +30,7 @@ class GenerateRequest(Message):
         DEFAULTS.temperature, ge=0, le=100, description=f"0: greedy; else at least {LOWEST_TEMPERATURE}"
     )
     top_k: int = Field(DEFAULTS.top_k, ge=0, lt=2**31, description="0: off")
-    top_p: float = Field(DEFAULTS.top_p, gt=0, le=1, description="1: off")
+    top_p: float = Field(DEFAULTS.top_p, ge=LOWEST_TOP_P, le=1, description="1: off")
     seed: int = Field(DEFAULTS.seed, ge=0, lt=2**63)
     alternatives: Alternatives = 0
     stream: bool = Field(

@@ -17,6 +17,7 @@ from rnnlm.registry.served_model import DEFAULTS, Request
         ("temperature", 1e-30),
         ("temperature", 101.0),
         ("top_p", 0.0),
+        ("top_p", 5e-324),
         ("top_p", 1.1),
         ("top_k", -1),
         ("maximum_tokens", 0),

@@ -99,6 +99,7 @@ def test_many_at_once_get_what_each_gets_alone(live: LiveServer) -> None:
         ("/generate", "temperature", 1e-30),
         ("/generate", "temperature", "1"),
         ("/generate", "top_p", 0),
+        ("/generate", "top_p", 5e-324),
         ("/generate", "top_k", -1),
         ("/generate", "maximum_tokens", 0),
         ("/generate", "maximum_tokens", 10**9),

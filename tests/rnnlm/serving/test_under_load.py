@@ -67,11 +67,11 @@ def test_memory_is_steady_over_5000_requests(toy_model: Path, home: Home) -> Non
 
 
 def test_no_request_that_the_openapi_document_suggests_ends_in_a_5xx(toy_model: Path, tmp_path: Path) -> None:
-    pytest.importorskip("schemathesis", reason="pip install 'rnnlm[test-api]'")
+    pytest.importorskip("schemathesis", reason="pip install 'rnnlm[api-tests]'")
     # A deep search would find the time limit, which is a 503: the machine is busy, not the service wrong.
     with serving(toy_model, maximum_seconds=600) as live:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{live.address}/openapi.json"]
-        command += ["--checks", "not_a_server_error", "--max-examples", "100", "--seed", "1", "--no-color"]
+        command += ["--checks", "not_a_server_error", "--max-examples", "50", "--seed", "1", "--no-color"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-2_000:]
 

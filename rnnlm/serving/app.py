@@ -43,7 +43,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "the body is too large"},
     503: {"model": Problem, "description": "too much to do; ask again after Retry-After seconds"},
 }
-STREAMED = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
 
 
 def build_app(service: Service) -> FastAPI:

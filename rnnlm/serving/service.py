@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from rnnlm.config import ServingConfig
 from rnnlm.generation.sampling import Sampling
@@ -86,7 +86,7 @@ class Generating:
         )
         service.batcher.submit(self._generation)
 
-    async def parts(self) -> AsyncIterator[Token | Generated]:
+    async def parts(self) -> AsyncGenerator[Token | Generated, None]:
         """Each token as it comes, at last the whole without its tokens. Left early, the prompt leaves the batch.
 
         BusyError where not one token came in time; whatever went wrong in the batcher.

@@ -12,6 +12,8 @@ ALLOWED = {  # package → the folders or files that may import it
     "prefect": ("flows", "tasks"),
     "mlflow": ("rnnlm/tracking", "rnnlm/registry"),
     "duckdb": ("rnnlm/sequences", "rnnlm/evaluation", "rnnlm/scoring"),
+    "fastapi": ("rnnlm/serving",),
+    "uvicorn": ("rnnlm/serving",),
     "flows": ("flows",),
     "tasks": ("flows",),
 }

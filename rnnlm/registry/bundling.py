@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 STAGE_VERSION = 2  # raised when the registered bundle changes for the same run
 LIBRARY = Path(__file__).resolve().parent.parent
-SERVED_CODE = (LIBRARY / "models" / "elman.py", LIBRARY / "generation" / "sampling.py")  # torch alone
+SERVED_CODE = (  # torch alone, torch alone, tokenizers alone
+    LIBRARY / "models" / "elman.py",
+    LIBRARY / "generation" / "sampling.py",
+    LIBRARY / "tokenizers" / "face.py",
+)
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
 BUNDLE = "artifacts/model"  # in a registered model: MLflow keeps the name of the run's model folder
 EVIDENCE = "evidence"  # beside it: what promotion rests on

@@ -1,13 +1,11 @@
-"""Text ↔ ids behind one face, whatever the kind of tokenizer."""
+"""Text ↔ ids behind one face, whatever the kind of tokenizer. Needs tokenizers alone: it travels with every
+registered model."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer
-
-from rnnlm.errors import ModelError
-from rnnlm.home import read_json
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
 PAD, UNK, BOS, EOS = range(4)  # their ids, in every tokenizer of ours
@@ -105,6 +103,10 @@ def unspecial(ids: list[int]) -> list[int]:
 
 def load_tokenizer(folder: Path) -> TextTokenizer:
     """The tokenizer saved in `folder`. ModelError where there is none of ours."""
+    # Not above: where this file has travelled to, there is no rnnlm.
+    from rnnlm.errors import ModelError
+    from rnnlm.home import read_json
+
     settings = read_json(folder / SETTINGS_FILE)
     if not isinstance(settings, dict) or not (folder / "tokenizer.json").exists():
         raise ModelError(

@@ -1,14 +1,18 @@
 """A run is registered once, promoted by the rule, and answers where rnnlm is not installed."""
 
+import importlib.metadata
 import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from rnnlm.config import GenerationConfig, ModelConfig, PipelineConfig
 from rnnlm.errors import TrackingError
@@ -23,10 +27,11 @@ from rnnlm.tracking.store import reaching_mlflow, tracking_uri
 NAME = "rnnlm-toy"
 STRANGER = """
 import importlib.abc, json, sys
+absent = json.loads(sys.argv[4])
 
 class Refuse(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("rnnlm", "flows", "tasks", "transformers"):
+        if name.partition(".")[0] in absent:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Refuse())
@@ -70,11 +75,30 @@ def register(
     return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
 
 
-def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, str]]:
-    """What a program elsewhere gets that cannot import anything of ours, nor transformers."""
+def not_needed() -> list[str]:
+    """What can be imported here that mlflow, torch, tokenizers and safetensors do not bring with them."""
+    needed: set[str] = set()
+    waiting = ["mlflow", "torch", "tokenizers", "safetensors"]
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name not in needed:
+            needed.add(name)
+            for requirement in map(Requirement, importlib.metadata.requires(name) or []):
+                if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                    waiting.append(requirement.name)
+    modules = importlib.metadata.packages_distributions()
+    others = [module for module, names in modules.items() if not needed & set(map(canonicalize_name, names))]
+    assert {"transformers", "prefect", "duckdb"} <= set(others)
+    return [*others, "rnnlm", "flows", "tasks"]
+
+
+def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, Any]]:
+    """What a program elsewhere gets that has mlflow, torch, tokenizers, safetensors, nothing of ours, and no pickle."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))}
+    environment["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", STRANGER, tracking_uri(home), uri, json.dumps(requests)],
+        [sys.executable, "-I", "-c", STRANGER]
+        + [tracking_uri(home), uri, json.dumps(requests), json.dumps(not_needed())],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -82,7 +106,7 @@ def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], f
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    answers: list[dict[str, str]] = json.loads(done.stdout)
+    answers: list[dict[str, Any]] = json.loads(done.stdout)
     return answers
 
 
@@ -147,11 +171,13 @@ def test_the_model_answers_where_rnnlm_is_not_installed(register: Registrar, tmp
         {"prompt": "the cat"},
         {"prompt": "the cat", "temperature": 1, "seed": 3, "maximum_tokens": 5},
         {"prompt": "", "temperature": 0, "maximum_tokens": 1},
+        {"text": "the cat sees the dog ."},
     ]
     answers = ask_as_a_stranger(register.home, uri, requests * 2, tmp_path)
-    assert [sorted(answer) for answer in answers] == [["text"]] * 6
-    assert len(answers[1]["text"].split()) <= 5
-    assert answers[:3] == answers[3:]  # a seed reproduces a sample
+    scored = ["bits_per_byte", "log_probability_nats", "perplexity", "tokens"]
+    assert [sorted(answer) for answer in answers] == [["text"], ["text"], ["text"], scored] * 2
+    assert len(str(answers[1]["text"]).split()) <= 5
+    assert answers[:4] == answers[4:]  # a seed reproduces a sample
 
 
 def test_the_served_model_says_what_the_library_says(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,6 +222,8 @@ def test_a_data_frame_is_answered_row_by_row_and_bad_rows_are_refused(register: 
     model = mlflow.pyfunc.load_model(served_source(register.home))
     rows = [{"prompt": "the cat", "seed": 5, "maximum_tokens": 4}, {"prompt": "the dog"}]
     assert model.predict(pd.DataFrame(rows)) == model.predict(rows)  # missing cells are defaults
+    mixed = [{"prompt": "the cat"}, {"text": "the dog sees the fox ."}]
+    assert model.predict(pd.DataFrame(mixed)) == model.predict(mixed)
     for wrong in ({"temperature": -1.0}, {"temprature": 1.0}):
         with pytest.raises(mlflow.exceptions.MlflowException, match=next(iter(wrong))):
             model.predict([{"prompt": "the cat"} | wrong])

@@ -1,0 +1,166 @@
+"""The service over HTTP: routes alone. What they answer with is service.py's, what stands before them guarding.py's."""
+
+import asyncio
+import contextlib
+import importlib.metadata
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import Body, Depends, FastAPI, HTTPException
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+
+from rnnlm.serving.batching import BusyError
+from rnnlm.serving.guarding import BearerToken, BoundedBody, hosts
+from rnnlm.serving.measuring import Measured, Metrics
+from rnnlm.serving.messages import (
+    Generated,
+    GenerateRequest,
+    Health,
+    Message,
+    Problem,
+    Readiness,
+    Scored,
+    ScoreRequest,
+)
+from rnnlm.serving.pages import CONTENT_SECURITY_POLICY, page
+from rnnlm.serving.pages.openapi import openapi_page
+from rnnlm.serving.service import Generating, Service
+
+logger = logging.getLogger(__name__)
+PAGES = frozenset(("/", "/serve.js", "/docs", "/openapi.json", "/health", "/ready"))  # tell nothing of anybody's text
+PATHS = PAGES | {"/generate", "/score", "/metrics"}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "no JSON, or a Host header that is not this service's"},
+    401: {"model": Problem, "description": "no token, or a wrong one"},
+    408: {"model": Problem, "description": "the request did not arrive in time"},
+    413: {"model": Problem, "description": "the body is too large"},
+    503: {"model": Problem, "description": "too much to do; ask again after Retry-After seconds"},
+}
+STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+
+
+def build_app(service: Service) -> FastAPI:
+    """The application of one service, whose threads it starts and stops."""
+    config = service.config
+    app = FastAPI(
+        title="rnnlm",
+        description="A recurrent language model: text to continue, text to score.",
+        version=importlib.metadata.version("rnnlm"),
+        docs_url=None,  # theirs load scripts from elsewhere; ours works offline
+        redoc_url=None,
+        lifespan=lifespan_of(service),
+        dependencies=[Depends(HTTPBearer(auto_error=False))] if config.token else [],  # for the OpenAPI document
+    )
+    metrics = Metrics(service, PATHS)
+    add_answers(app, service)
+    add_pages(app, service, metrics)
+    app.add_exception_handler(RequestValidationError, refused)
+    app.add_exception_handler(BusyError, busy)
+    app.add_exception_handler(Exception, failed)
+    # The one added last stands first.
+    app.add_middleware(BoundedBody, maximum_bytes=config.maximum_body_bytes, maximum_seconds=config.maximum_seconds)
+    if config.token:
+        app.add_middleware(BearerToken, token=config.token.get_secret_value(), open_paths=PAGES)
+    allowed = hosts(config.host, config.is_loopback)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=allowed, www_redirect=False)
+    app.add_middleware(Measured, metrics=metrics)
+    return app
+
+
+def lifespan_of(service: Service) -> Any:
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        service.stop()
+
+    return lifespan
+
+
+def add_answers(app: FastAPI, service: Service) -> None:
+    @app.post("/generate", response_model=Generated, responses=PROBLEMS | STREAMED)
+    async def generate(request: Annotated[GenerateRequest, Body()]) -> Any:
+        """Continue a prompt; with `stream`, event by event."""
+        generating = service.begin(request)
+        if request.stream:
+            return StreamingResponse(events(generating), media_type="text/event-stream")
+        return json_of(await generating.whole())
+
+    @app.post("/score", response_model=Scored, responses=PROBLEMS)
+    async def score(request: Annotated[ScoreRequest, Body()]) -> Any:
+        """How probable a text is, token by token."""
+        return await asyncio.to_thread(json_of, await service.score(request))
+
+
+def json_of(message: Message) -> Response:
+    """Written once, where FastAPI would check a message of ours field by field before it writes it."""
+    return Response(message.model_dump_json(), media_type="application/json")
+
+
+async def events(generating: Generating) -> AsyncIterator[str]:
+    """Server-sent events: `data: {…}`, a Token each, at last a Generated. What goes wrong on the way is a Problem."""
+    try:
+        async with contextlib.aclosing(generating.parts()) as parts:
+            async for part in parts:
+                yield f"data: {part.model_dump_json()}\n\n"
+    except BusyError as error:
+        yield f"data: {Problem(detail=str(error)).model_dump_json()}\n\n"
+    except Exception:
+        logger.exception("a stream broke off")
+        yield f"data: {Problem(detail='internal error').model_dump_json()}\n\n"
+
+
+def add_pages(app: FastAPI, service: Service, metrics: Metrics) -> None:
+    secured = {"Content-Security-Policy": CONTENT_SECURITY_POLICY, "X-Content-Type-Options": "nosniff"}
+
+    @app.get("/health")
+    async def health() -> Health:
+        """The process is alive."""
+        return Health()
+
+    @app.get("/ready", responses={503: PROBLEMS[503]})
+    async def ready() -> Readiness:
+        """It answers, and with which model."""
+        if not service.batcher.is_alive:
+            raise HTTPException(503, "the batcher has stopped")
+        return Readiness(model=service.current.label, vocabulary_size=service.current.tokenizer.vocabulary_size)
+
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, 401: PROBLEMS[401]})
+    async def figures() -> Response:
+        """For Prometheus."""
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return HTMLResponse(page("index.html"), headers=secured)
+
+    @app.get("/serve.js", include_in_schema=False)
+    async def script() -> Response:
+        return Response(page("serve.js"), media_type="text/javascript", headers=secured)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(openapi_page(app.openapi()), headers=secured)
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """422 without the input: it may be long, secret, or no JSON at all (a NaN, say)."""
+    assert isinstance(error, RequestValidationError)
+    detail = [{name: problem[name] for name in ("loc", "msg", "type")} for problem in error.errors()]
+    # In ASCII: the name of a field that is not ours may hold half a character, which UTF-8 cannot write.
+    return Response(json.dumps({"detail": detail}), status_code=422, media_type="application/json")
+
+
+async def busy(request: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": str(error)}, status_code=503, headers={"Retry-After": "1"})
+
+
+async def failed(request: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": "internal error"}, status_code=500)

@@ -1,0 +1,84 @@
+"""What stands before the routes: whose requests are let in, and how much of them is read."""
+
+import asyncio
+import hmac
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+def hosts(host: str, is_loopback: bool) -> list[str]:
+    """The names a request's Host header may have.
+
+    On loopback only loopback's own: a page elsewhere whose name was made to point here (DNS rebinding) is refused. An
+    address that others reach has many names; there the token keeps strangers out.
+    """
+    return [*LOOPBACK_NAMES, f"[{host}]" if ":" in host else host] if is_loopback else ["*"]
+
+
+class BearerToken:
+    """401 without `Authorization: Bearer TOKEN`, but for the open paths: they tell nothing and do nothing."""
+
+    def __init__(self, app: ASGIApp, token: str, open_paths: frozenset[str]) -> None:
+        self.app, self.token, self.open_paths = app, token.encode(), open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in self.open_paths:
+            await self.app(scope, receive, send)
+            return
+        scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+        # Compared in constant time: how long it takes tells nothing of how much was right.
+        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.token):
+            await self.app(scope, receive, send)
+            return
+        refused = JSONResponse(
+            {"detail": "expected the header Authorization: Bearer TOKEN with this service's token"},
+            status_code=401,
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+        await refused(scope, receive, send)
+
+
+class BoundedBody:
+    """Reads each body before the routes do: 413 beyond maximum_bytes, 408 where it takes longer than the seconds."""
+
+    def __init__(self, app: ASGIApp, maximum_bytes: int, maximum_seconds: float) -> None:
+        self.app, self.maximum_bytes, self.maximum_seconds = app, maximum_bytes, maximum_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        body, more = bytearray(), True
+        try:
+            async with asyncio.timeout(self.maximum_seconds):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
+                    if len(body) > self.maximum_bytes:
+                        await problem(413, f"the body has more than {self.maximum_bytes:,} bytes")(scope, receive, send)
+                        return
+        except TimeoutError:
+            await problem(408, f"no whole request within {self.maximum_seconds:g} s")(scope, receive, send)
+            return
+        unread = True
+
+        async def replay() -> Message:
+            nonlocal unread
+            if unread:
+                unread = False
+                return {"type": "http.request", "body": bytes(body), "more_body": False}
+            return await receive()  # that the client has gone, some time
+
+        await self.app(scope, replay, send)
+
+
+def problem(status: int, detail: str) -> JSONResponse:
+    # The rest of the body is not read, so the connection cannot go on.
+    return JSONResponse({"detail": detail}, status_code=status, headers={"Connection": "close"})

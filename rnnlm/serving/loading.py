@@ -1,0 +1,74 @@
+"""The model a service answers with, and which one that is after the alias has moved."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rnnlm.config import SequencesConfig
+from rnnlm.errors import ModelError
+from rnnlm.home import Home, read_json
+from rnnlm.models.building import load_model
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.registry.lookup import find_version, known_models, list_models, model_folder
+from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
+from rnnlm.tracking.store import is_empty
+
+
+@dataclass(frozen=True, eq=False)  # two are the same only if they are one
+class LoadedModel:
+    """Never changed once loaded: a request keeps the one it began with."""
+
+    label: str  # models:/NAME/3, or the folder
+    model: ElmanLanguageModel
+    tokenizer: TextTokenizer
+    cut: SequencesConfig  # as its training text was cut; texts to score are cut the same
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What is to be served: a folder for good, or whatever version an alias names."""
+
+    home: Home
+    folder: Path | None = None
+    name: str = ""
+    alias: str = ""
+
+    def label(self) -> str:
+        """Of the model it stands for now, in the words of LoadedModel. ModelError where the alias names none."""
+        if self.folder is not None:
+            return str(self.folder)
+        version = None if is_empty(self.home) else find_version(self.home, self.name, self.alias, None)
+        if version is None:
+            raise ModelError(f"models:/{self.name}@{self.alias}: no version has this alias;\n{known_models(self.home)}")
+        return f"models:/{self.name}/{version.version}"
+
+
+def followed(home: Home, wanted: str | None) -> Followed:
+    """`wanted`: a registered name (its champion), or whatever names a model; None: the only registered name's champion.
+
+    ModelError where that is none or several.
+    """
+    if wanted is not None and Path(wanted).expanduser().is_dir():  # the registry need not be there
+        return Followed(home, folder=model_folder(home, wanted))
+    names = sorted({version.name for version in list_models(home)})
+    if wanted is None:
+        if len(names) != 1:
+            raise ModelError(
+                f"which model? Give a registered name, a run folder or models:/NAME@ALIAS;\n{known_models(home)}"
+            )
+        wanted = names[0]
+    if wanted in names:
+        return Followed(home, name=wanted, alias="champion")
+    if wanted.startswith("models:/") and "@" in wanted:
+        name, _, alias = wanted.removeprefix("models:/").partition("@")
+        return Followed(home, name=name, alias=alias)
+    return Followed(home, folder=model_folder(home, wanted))
+
+
+def load(home: Home, label: str) -> LoadedModel:
+    """The model of a Followed.label(). ModelError where it cannot be loaded."""
+    folder = model_folder(home, label)
+    facts = read_json(folder / "rnnlm.json")
+    if not isinstance(facts, dict):
+        raise ModelError(f"{folder}: rnnlm.json is missing or damaged; train or register the model again")
+    cut = SequencesConfig(**{name: facts[name] for name in ("mode", "context_length", "block_length")})
+    return LoadedModel(label, load_model(folder).language_model, load_tokenizer(folder), cut)

@@ -1,0 +1,128 @@
+"""What answers, apart from HTTP: the current model, the batcher, and texts to score in their turn."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+
+from rnnlm.config import ServingConfig
+from rnnlm.generation.sampling import Sampling
+from rnnlm.serving.batching import Batcher, BusyError, Drawn, Generation
+from rnnlm.serving.keeping import Keeper
+from rnnlm.serving.loading import Followed, LoadedModel
+from rnnlm.serving.messages import Finish, Generated, GenerateRequest, Scored, ScoreRequest, Token
+from rnnlm.serving.pieces import GrowingText
+from rnnlm.serving.scoring import named, score_text
+
+
+class Service:
+    def __init__(self, followed: Followed, config: ServingConfig) -> None:
+        """Loads the model. ModelError, TrackingError where that fails."""
+        self.config = config
+        self.keeper = Keeper(followed, config.poll_seconds)
+        self.batcher = Batcher(config.maximum_running, config.maximum_waiting)
+        self.texts_waiting = self.texts_scored = 0
+        self._scoring = asyncio.Lock()
+
+    @property
+    def current(self) -> LoadedModel:
+        return self.keeper.current
+
+    def start(self) -> None:
+        self.keeper.start()
+        self.batcher.start()
+
+    def stop(self) -> None:
+        self.keeper.stop()
+        self.batcher.close()
+
+    async def score(self, request: ScoreRequest) -> Scored:
+        """One text at a time, in a thread: the prompts go on meanwhile. BusyError where its turn does not come."""
+        loaded = self.current
+        if self.texts_waiting > self.config.maximum_waiting:
+            raise BusyError(f"{self.texts_waiting} texts wait already; ask again later")
+        self.texts_waiting += 1
+        try:
+            async with asyncio.timeout(self.config.maximum_seconds):
+                await self._scoring.acquire()
+        except TimeoutError:
+            raise BusyError(f"its turn did not come within {self.config.maximum_seconds:g} s") from None
+        finally:
+            self.texts_waiting -= 1
+        try:
+            scored = await asyncio.to_thread(score_text, loaded, request)
+            self.texts_scored += 1
+            return scored
+        finally:
+            self._scoring.release()
+
+    def begin(self, request: GenerateRequest) -> "Generating":
+        """The prompt is on its way. BusyError where it cannot be."""
+        return Generating(self, request)
+
+
+class Generating:
+    """A prompt on its way, seen from the event loop, with the model that was current when it began."""
+
+    def __init__(self, service: Service, request: GenerateRequest) -> None:
+        self.loaded = loaded = service.current
+        self.prompt = request.prompt
+        self.maximum_seconds = service.config.maximum_seconds
+        self._events: asyncio.Queue[Drawn | Finish | Exception] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def tell(event: Drawn | Finish | Exception) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                loop.call_soon_threadsafe(self._events.put_nowait, event)
+
+        self._prompt_ids = loaded.tokenizer.encode(request.prompt)
+        self._generation = Generation(
+            loaded,
+            [loaded.tokenizer.bos_id, *self._prompt_ids],
+            Sampling(request.maximum_tokens, request.temperature, request.top_k, request.top_p, request.seed),
+            request.alternatives,
+            time.monotonic() + self.maximum_seconds,
+            tell,
+        )
+        service.batcher.submit(self._generation)
+
+    async def parts(self) -> AsyncGenerator[Token | Generated, None]:
+        """Each token as it comes, at last the whole without its tokens. Left early, the prompt leaves the batch.
+
+        BusyError where not one token came in time; whatever went wrong in the batcher.
+        """
+        growing, ids = GrowingText(self.loaded.tokenizer, self._prompt_ids), list[int]()
+        try:
+            while True:
+                event = await self._events.get()
+                if isinstance(event, Exception):
+                    raise event
+                if not isinstance(event, Drawn):
+                    break
+                ids.append(event.token_id)
+                yield Token(
+                    text=growing.add(event.token_id),
+                    token_id=event.token_id,
+                    surprisal_nats=event.surprisal_nats,
+                    alternatives=named(self.loaded, list(event.alternatives)),
+                )
+        finally:
+            self._generation.over = True
+        if not ids:
+            raise BusyError(f"its turn did not come within {self.maximum_seconds:g} s")
+        yield Generated(
+            model=self.loaded.label,
+            text=self.loaded.tokenizer.decode(ids).strip(),  # as `rnnlm generate` writes it
+            finish=event,
+            unknown_words=self.loaded.tokenizer.unknown_words(self.prompt),
+            tokens=[],
+        )
+
+    async def whole(self) -> Generated:
+        """All of parts() at once."""
+        tokens: list[Token] = []
+        async for part in self.parts():
+            if isinstance(part, Generated):
+                return part.model_copy(update={"tokens": tokens})
+            tokens.append(part)
+        raise AssertionError("parts() ends with the whole")

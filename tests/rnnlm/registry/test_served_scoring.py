@@ -1,0 +1,111 @@
+"""The served model scores a text as the library does, whatever its tokenizer and however its text was cut."""
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rnnlm.config import CorpusConfig, ModelConfig, SequencesConfig, TokenizerConfig
+from rnnlm.evaluation.documents import document_losses
+from rnnlm.home import Home, write_json
+from rnnlm.models.building import build_model, load_model, save_model
+from rnnlm.records import CorpusRecord, RunRecord
+from rnnlm.registry.bundling import SERVED_CODE
+from rnnlm.registry.served_model import ServedModel
+from rnnlm.tokenizers.face import load_tokenizer
+from rnnlm.tokenizers.training import train_tokenizer
+
+TEXTS = [
+    "the cat sees the dog near the river .\nthe bird likes the fox near the tree .\n",
+    "the fox",
+    "",
+    "\n\n",
+    "the zebra sees the cat , <eos> é !\n\nthe dog .",
+    " ".join(["the cat sees the dog near the river ."] * 20),  # longer than the context
+]
+
+
+def served(folder: Path, tmp_path: Path) -> ServedModel:
+    """The program that MLflow runs, on a bundle of its own."""
+    code = tmp_path / "code"
+    code.mkdir(exist_ok=True)
+    for module in SERVED_CODE:
+        shutil.copy(module, code)
+    model = ServedModel()
+    context: Any = SimpleNamespace(artifacts={"bundle": str(folder), "code": str(code)})
+    model.load_context(context)
+    return model
+
+
+def recut(folder: Path, cut: SequencesConfig) -> None:
+    facts = json.loads((folder / "rnnlm.json").read_text(encoding="utf-8")) if (folder / "rnnlm.json").exists() else {}
+    write_json(folder / "rnnlm.json", facts | {"mode": cut.mode, "context_length": cut.context_length})
+
+
+def agree(model: ServedModel, folder: Path, cut: SequencesConfig) -> None:
+    """Every figure of every text."""
+    library, tokenizer = load_model(folder).language_model, load_tokenizer(folder)
+    for text, loss in zip(TEXTS, document_losses(library, tokenizer, TEXTS, cut), strict=True):
+        score: Any = model.score(text)
+        assert [token["token"] for token in score["tokens"]] == tokenizer.pieces(loss.token_ids.tolist())
+        nats = [-token["log_probability_nats"] for token in score["tokens"]]
+        assert nats == pytest.approx(loss.nll_nats.tolist(), rel=1e-4, abs=1e-6)
+        assert -score["log_probability_nats"] == pytest.approx(loss.summed_nll_nats, rel=1e-5, abs=1e-9)
+        if loss.tokens:
+            assert score["perplexity"] == pytest.approx(loss.perplexity, rel=1e-5)
+        else:
+            assert score["perplexity"] is None
+        if text:
+            assert score["bits_per_byte"] == pytest.approx(loss.bits_per_byte, rel=1e-5)
+        else:
+            assert score["bits_per_byte"] is None
+
+
+@pytest.mark.parametrize("cut", [SequencesConfig(context_length=7), SequencesConfig(mode="stream")])
+def test_a_text_costs_what_the_library_says(toy_run: RunRecord, tmp_path: Path, cut: SequencesConfig) -> None:
+    recut(toy_run.model_folder, cut)
+    agree(served(toy_run.model_folder, tmp_path), toy_run.model_folder, cut)
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [
+        {"kind": "char"},
+        {"kind": "bpe", "vocabulary_size": 300},
+        {"kind": "word", "splitting": "textbook"},
+        {"kind": "word", "splitting": "punctuation"},
+    ],
+    ids=lambda settings: "-".join(map(str, settings.values())),
+)
+def test_every_kind_of_tokenizer_is_served_alike(
+    home: Home, toy_corpus: CorpusRecord, tmp_path: Path, tokenizer: dict[str, object]
+) -> None:
+    record = train_tokenizer(home, toy_corpus, CorpusConfig(), TokenizerConfig.model_validate(tokenizer))
+    folder = shutil.copytree(record.folder, tmp_path / "bundle")
+    model = build_model(ModelConfig(hidden_size=8), record.vocabulary_size, seed=1)
+    save_model(model, folder)
+    recut(folder, SequencesConfig())
+    agree(served(folder, tmp_path), folder, SequencesConfig())
+
+
+def test_long_rows_go_through_in_windows(toy_run: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recut(toy_run.model_folder, SequencesConfig(mode="stream"))
+    for name, size in (("ROWS", 2), ("WINDOW", 5), ("SCORED", 3)):
+        monkeypatch.setattr(f"rnnlm.registry.served_model.{name}", size)
+    agree(served(toy_run.model_folder, tmp_path), toy_run.model_folder, SequencesConfig(mode="stream"))
+
+
+def test_prompts_and_texts_are_answered_in_their_order(toy_run: RunRecord, tmp_path: Path) -> None:
+    model = served(toy_run.model_folder, tmp_path)
+    context: Any = None
+    rows: Any = [{"text": "the cat"}, {"prompt": "the cat"}, {"text": ""}]
+    answers = model.predict(context, rows)
+    assert [sorted(answer) for answer in answers] == [
+        ["bits_per_byte", "log_probability_nats", "perplexity", "tokens"],
+        ["text"],
+        ["bits_per_byte", "log_probability_nats", "perplexity", "tokens"],
+    ]
+    json.dumps(answers, allow_nan=False)  # it can be sent

@@ -1,0 +1,47 @@
+"""A service on loopback, as `rnnlm serve` runs it, in a thread of the test's process."""
+
+import socket
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+
+import httpx
+
+from rnnlm.config import ServingConfig
+from rnnlm.home import Home
+from rnnlm.serving.loading import Followed
+from rnnlm.serving.running import server
+from rnnlm.serving.service import Service
+
+
+class LiveServer:
+    """Within the block `client` talks to it."""
+
+    def __init__(self, followed: Followed, config: ServingConfig | None = None) -> None:
+        self.service = Service(followed, config or ServingConfig())
+        self.server = server(self.service)
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port = self.listener.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.client = httpx.Client(base_url=self.address, timeout=60, trust_env=False)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]}, daemon=True)
+
+    def __enter__(self) -> "LiveServer":
+        self.thread.start()
+        deadline = time.monotonic() + 30
+        while not self.server.started:
+            assert self.thread.is_alive() and time.monotonic() < deadline
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.client.close()
+        self.server.should_exit = True
+        self.thread.join(timeout=60)
+        self.listener.close()
+
+
+def serving(folder: Path, **settings: object) -> LiveServer:
+    """The model in a folder; settings of ServingConfig."""
+    return LiveServer(Followed(Home(folder), folder=folder), ServingConfig.model_validate(settings))

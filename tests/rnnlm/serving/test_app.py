@@ -1,0 +1,274 @@
+"""The service as a client sees it: a real server on loopback."""
+
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from rnnlm.config import GenerationConfig
+from rnnlm.generation.continuing import continue_prompt
+from rnnlm.models.building import load_model
+from rnnlm.serving.app import PATHS
+from rnnlm.serving.loading import LoadedModel
+from rnnlm.serving.messages import ScoreRequest
+from rnnlm.serving.pages import page
+from rnnlm.serving.scoring import score_text
+from rnnlm.tokenizers.face import EOS
+from tests.rnnlm.serving.live import LiveServer, serving
+
+JSON = {"Content-Type": "application/json"}
+TOKEN = "a token of the test's own"
+
+
+@pytest.fixture(scope="module")
+def live(toy_model: Path) -> Iterator[LiveServer]:
+    with serving(toy_model) as live:
+        yield live
+
+
+def generated(live: LiveServer, **request: object) -> Any:
+    answer = live.client.post("/generate", json=request)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def streamed(live: LiveServer, **request: object) -> list[Any]:
+    with live.client.stream("POST", "/generate", json=request | {"stream": True}) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        events = "".join(answer.iter_text()).split("\n\n")
+    assert events.pop() == ""
+    return [json.loads(event.removeprefix("data: ")) for event in events]
+
+
+def test_a_continuation_is_what_the_command_writes(live: LiveServer, toy_model: Path, loaded: LoadedModel) -> None:
+    model = load_model(toy_model)
+    for settings in ({"temperature": 0.0}, {"temperature": 1.0, "top_k": 5, "seed": 2}, {"top_p": 0.5}, {}):
+        config = GenerationConfig.model_validate({"maximum_tokens": 9} | settings)
+        for prompt in ("the cat", "", "a zebra sees"):
+            answer = generated(live, prompt=prompt, maximum_tokens=9, **settings)
+            assert answer["text"] == continue_prompt(model, loaded.tokenizer, prompt, config).text
+            assert answer["unknown_words"] == loaded.tokenizer.unknown_words(prompt)
+            assert answer["model"] == str(toy_model)
+
+
+def test_a_stream_tells_token_by_token_what_the_whole_holds(live: LiveServer) -> None:
+    request = {"prompt": "the cat", "maximum_tokens": 12, "seed": 4, "temperature": 1.5, "alternatives": 3}
+    whole = generated(live, **request)
+    *tokens, last = streamed(live, **request)
+    assert tokens == whole["tokens"]
+    assert last == whole | {"tokens": []}
+    assert "".join(token["text"] for token in tokens).strip() == whole["text"]
+    assert all(len(token["alternatives"]) == 3 for token in tokens)
+    assert whole["finish"] == ("end" if tokens[-1]["token_id"] == EOS else "length")
+
+
+def test_a_text_is_scored(live: LiveServer, loaded: LoadedModel) -> None:
+    answer = live.client.post("/score", json={"text": "the cat sees\nthe zebra", "alternatives": 2})
+    assert answer.status_code == 200
+    expected = score_text(loaded, ScoreRequest(text="the cat sees\nthe zebra", alternatives=2))
+    assert answer.json() == json.loads(expected.model_dump_json())
+    empty = live.client.post("/score", json={"text": ""}).json()
+    assert (empty["perplexity"], empty["bits_per_byte"], empty["tokens"]) == (None, None, [])
+
+
+def test_many_at_once_get_what_each_gets_alone(live: LiveServer) -> None:
+    def ask(seed: int) -> Any:
+        return generated(live, prompt="the cat", seed=seed, temperature=1.0, maximum_tokens=20)
+
+    alone = [ask(seed) for seed in range(24)]
+    batcher = live.service.batcher
+    steps, tokens = batcher.steps, batcher.tokens
+    with ThreadPoolExecutor(24) as pool:
+        assert list(pool.map(ask, range(24))) == alone
+    assert batcher.steps - steps < batcher.tokens - tokens  # some were stepped together
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [
+        ("/generate", "temperature", -0.1),
+        ("/generate", "temperature", 1e-30),
+        ("/generate", "temperature", "1"),
+        ("/generate", "top_p", 0),
+        ("/generate", "top_p", 5e-324),
+        ("/generate", "top_k", -1),
+        ("/generate", "maximum_tokens", 0),
+        ("/generate", "maximum_tokens", 10**9),
+        ("/generate", "seed", 2**63),
+        ("/generate", "alternatives", 11),
+        ("/generate", "prompt", "a" * 20_001),
+        ("/generate", "prompt", None),
+        ("/generate", "temprature", 1.0),
+        ("/score", "text", "a" * 100_001),
+        ("/score", "text", 7),
+        ("/score", "seed", 7),
+    ],
+)
+def test_a_value_out_of_bounds_or_an_unknown_name_is_refused_by_name(
+    live: LiveServer, path: str, field: str, value: object
+) -> None:
+    answer = live.client.post(path, json={"text": "a"} | {field: value} if path == "/score" else {field: value})
+    assert answer.status_code == 422
+    [problem] = answer.json()["detail"]
+    assert field in str(problem)
+    assert sorted(problem) == ["loc", "msg", "type"]  # not the input
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (b"{", JSON),
+        (b"", JSON),
+        (b"null", JSON),
+        (b"[" * 100_000, JSON),
+        (b'{"text": "\xff"}', JSON),
+        (b'{"text": "\\ud800"}', JSON),
+        (b'{"text": "a", "\\ud800": 1}', JSON),
+        (b'{"text": ' + b"9" * 5_000 + b"}", JSON),
+        (b'{"text": NaN}', JSON),
+        (b'{"text": "a"}', {"Content-Type": "text/plain"}),  # what a page elsewhere can send without asking
+        (b'{"text": "a"}', {}),
+    ],
+)
+def test_what_is_no_json_of_ours_is_refused(live: LiveServer, body: bytes, headers: dict[str, str]) -> None:
+    answer = live.client.post("/score", content=body, headers=headers)
+    assert answer.status_code in (400, 422)
+    assert "detail" in answer.json()
+
+
+def test_a_body_that_is_too_large_is_not_read(live: LiveServer) -> None:
+    large = b'{"text": "' + b"a" * (1 << 20) + b'"}'
+    assert live.client.post("/score", content=large, headers=JSON).status_code == 413
+    pieces = (large[first : first + 65_536] for first in range(0, len(large), 65_536))
+    assert live.client.post("/score", content=pieces, headers=JSON).status_code == 413  # its length not announced
+
+
+def test_a_request_that_does_not_arrive_is_not_waited_for(toy_model: Path) -> None:
+    with serving(toy_model, maximum_seconds=0.3) as live, socket.create_connection(("127.0.0.1", live.port)) as slow:
+        slow.sendall(b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+        slow.settimeout(10)
+        assert slow.recv(4096).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize("host", ["example.org", "localhost.example.org", "127.0.0.1.example.org:80", ""])
+def test_a_page_whose_name_was_made_to_point_here_is_refused(live: LiveServer, host: str) -> None:
+    assert live.client.get("/ready", headers={"Host": host}).status_code == 400
+    for own in ("localhost", f"127.0.0.1:{live.port}", "[::1]:8000"):
+        assert live.client.get("/ready", headers={"Host": own}).status_code == 200
+
+
+def test_a_token_is_asked_for(toy_model: Path) -> None:
+    with serving(toy_model, token=TOKEN) as live:
+        for header in (None, "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer", "Bearer é"):
+            headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+            answer = live.client.post("/generate", json={}, headers=headers)  # type: ignore[arg-type]
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+            assert live.client.get("/metrics", headers=headers).status_code == 401  # type: ignore[arg-type]
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        assert live.client.post("/generate", json={}, headers=right).status_code == 200
+        for path in ("/health", "/ready", "/", "/docs", "/openapi.json"):
+            assert live.client.get(path).status_code == 200
+        assert TOKEN not in live.client.get("/openapi.json").text
+        assert live.client.get("/openapi.json").json()["paths"]["/score"]["post"]["security"]
+
+
+def test_too_many_are_told_to_come_again(toy_model: Path) -> None:
+    with serving(toy_model, maximum_running=1, maximum_waiting=0, maximum_seconds=5) as live:
+        held = threading.Event()
+        step = live.service.batcher._step
+        live.service.batcher._step = lambda: (held.wait(10), step())[1]  # type: ignore[method-assign]
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(live.client.post, "/generate", json={"prompt": "the cat"})
+            while not live.service.batcher.running:
+                pass
+            second = httpx.post(f"{live.address}/generate", json={}, trust_env=False)
+            held.set()
+            assert (second.status_code, second.headers["retry-after"]) == (503, "1")
+            assert "wait" in second.json()["detail"]
+            assert first.result().status_code == 200
+
+
+def test_out_of_time_is_told(endless_model: Path) -> None:
+    with serving(endless_model, maximum_seconds=0.5) as live:
+        slow_steps(live, 0.1)
+        answer = live.client.post("/generate", json={"maximum_tokens": 2_000}).json()
+    assert answer["finish"] == "time"
+    assert 0 < len(answer["tokens"]) < 2_000
+
+
+def test_a_client_who_leaves_a_stream_leaves_the_batch(endless_model: Path) -> None:
+    with serving(endless_model) as live:
+        slow_steps(live, 0.02)
+        with live.client.stream("POST", "/generate", json={"maximum_tokens": 2_000, "stream": True}) as answer:
+            next(answer.iter_bytes())
+        deadline = time.monotonic() + 20
+        while live.service.batcher.running:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert live.service.batcher.tokens < 2_000
+
+
+def slow_steps(live: LiveServer, seconds: float) -> None:
+    """A model that takes its time."""
+    step = live.service.batcher._step
+
+    def slow() -> None:
+        time.sleep(seconds)
+        step()
+
+    live.service.batcher._step = slow  # type: ignore[method-assign]
+
+
+def test_metrics_count_what_happened(toy_model: Path) -> None:
+    with serving(toy_model) as live:
+        tokens = len(generated(live, prompt="the cat")["tokens"])
+        live.client.post("/score", json={"text": 7})
+        live.client.get("/anything/else")
+        answer = live.client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    figures = dict(re.findall(r"^(rnnlm_\S+) (\S+)$", answer.text, re.MULTILINE))
+    assert float(figures['rnnlm_requests_total{path="/generate",status="200"}']) == 1
+    assert float(figures['rnnlm_requests_total{path="/score",status="422"}']) == 1
+    assert float(figures['rnnlm_requests_total{path="other",status="404"}']) == 1
+    assert float(figures["rnnlm_tokens_generated_total"]) == tokens
+    assert float(figures['rnnlm_request_seconds_count{path="/generate"}']) == 1
+    assert f'rnnlm_model{{model="{toy_model}"}} 1.0' in answer.text
+
+
+def test_pages_need_nothing_from_elsewhere(live: LiveServer) -> None:
+    for path in ("/", "/serve.js", "/docs"):
+        answer = live.client.get(path)
+        assert answer.status_code == 200
+        assert not re.search(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", answer.text), path
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert page("index.html").count(b"<script") == 1
+
+
+def test_the_api_page_names_every_route_and_every_bound(live: LiveServer) -> None:
+    text = live.client.get("/docs").text
+    document = live.client.get("/openapi.json").json()
+    assert set(document["paths"]) == PATHS - {"/", "/serve.js", "/docs", "/openapi.json"}
+    for path in document["paths"]:
+        assert f"{path}</code>" in text
+    for message in ("GenerateRequest", "ScoreRequest", "Generated", "Scored", "Token", "Problem"):
+        assert f"id='{message}'" in text
+    assert "characters at most: 20,000" in text
+    assert "text/event-stream" in document["paths"]["/generate"]["post"]["responses"]["200"]["content"]
+
+
+def test_health_and_readiness(live: LiveServer, toy_model: Path) -> None:
+    assert live.client.get("/health").json() == {"status": "ok"}
+    ready = live.client.get("/ready").json()
+    assert (ready["status"], ready["model"]) == ("ready", str(toy_model))
+    with serving(toy_model) as other:
+        other.service.batcher.close()
+        assert other.client.get("/ready").status_code == 503

@@ -1,0 +1,142 @@
+"""What takes minutes: many requests, hostile requests, and other people's servers and environments."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import serve as load
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.registry.registering import register_model
+from rnnlm.tracking.store import reaching_mlflow, tracking_uri
+from tests.rnnlm.serving.live import serving
+
+pytestmark = pytest.mark.slow
+MEASURED = 5_000  # requests over which memory must be steady
+STRANGER = """
+import importlib.util, json, sys
+import mlflow
+others = ("rnnlm", "flows", "tasks", "transformers", "prefect", "duckdb")
+present = [name for name in others if importlib.util.find_spec(name)]
+mlflow.set_tracking_uri(sys.argv[1])
+model = mlflow.pyfunc.load_model(sys.argv[2])
+print(json.dumps([present, model.predict(json.loads(sys.argv[3]))]))
+"""
+ASKED = [{"prompt": "the cat", "temperature": 0.0, "maximum_tokens": 5}, {"text": "the cat sees the dog ."}]
+
+
+@pytest.fixture
+def champion(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+) -> str:
+    """Its registered name."""
+    return register_model(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples).name
+
+
+def test_200_requests_32_at_once_do_not_fail(toy_model: Path, home: Home) -> None:
+    with load.served(str(toy_model)) as (host, port, _):
+        result = load.put_under_load(host, port, load.prompts(200, 40), 32)
+    assert result.failures == []
+    assert len(result.seconds) == 200
+
+
+def test_memory_is_steady_over_5000_requests(toy_model: Path, home: Home) -> None:
+    requests: list[dict[str, Any]] = load.prompts(MEASURED, 20)
+    requests[::5] = [{"text": f"the cat sees {seed}"} for seed in range(0, MEASURED, 5)]
+    with load.served(str(toy_model)) as (host, port, process_id):
+        warm = load.put_under_load(host, port, requests[:1_000], 16)
+        before = load.resident_mebibytes(process_id)
+        result = load.put_under_load(host, port, requests, 16)
+        grown = load.resident_mebibytes(process_id) - before
+    assert (warm.failures, result.failures) == ([], [])
+    assert grown < 16
+
+
+def test_no_request_that_the_openapi_document_suggests_ends_in_a_5xx(toy_model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("schemathesis", reason="pip install 'rnnlm[api-tests]'")
+    # A deep search would find the time limit, which is a 503: the machine is busy, not the service wrong.
+    with serving(toy_model, maximum_seconds=600) as live:
+        command = [sys.executable, "-m", "schemathesis.cli", "run", f"{live.address}/openapi.json"]
+        command += ["--request-timeout", "300"]  # seconds: 2,000 tokens take some on a busy machine
+        command += ["--checks", "not_a_server_error", "--max-examples", "25", "--seed", "1", "--no-color"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-2_000:]
+
+
+def test_mlflow_serves_the_champion_too(champion: str, tracked_home: Home, tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", f"models:/{champion}@champion"]
+    command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(port)]
+    environment = os.environ | {"MLFLOW_TRACKING_URI": tracking_uri(tracked_home), "MLFLOW_DISABLE_TELEMETRY": "true"}
+    # It starts uvicorn by that name.
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 120
+        while not answers(f"http://127.0.0.1:{port}/health"):
+            assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.5)
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port}/invocations",
+            json.dumps({"inputs": ASKED}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            continued, scored = json.load(answer)["predictions"]
+    finally:
+        os.killpg(process.pid, 15)
+        process.wait(timeout=60)
+    assert continued["text"]
+    assert scored["perplexity"] > 1
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+def test_the_champion_answers_in_a_fresh_environment(champion: str, tracked_home: Home, tmp_path: Path) -> None:
+    """Its requirements.txt alone, installed by pip into a new environment: no source of ours, pickle disallowed."""
+    with reaching_mlflow(tracked_home) as client:
+        source = client.get_model_version_by_alias(champion, "champion").source
+    requirements = Path(str(source).removeprefix("file://")) / "requirements.txt"
+    fresh = tmp_path / "fresh"
+    subprocess.run([sys.executable, "-m", "venv", str(fresh)], check=True)
+    constraints = Path(__file__).resolve().parents[3] / "constraints.txt"
+    install = [str(fresh / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*install, "-r", str(requirements), "-c", str(constraints)], check=True, timeout=1_200)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false"}
+    done = subprocess.run(
+        [str(fresh / "bin" / "python"), "-I", "-c", STRANGER]
+        + [tracking_uri(tracked_home), f"models:/{champion}@champion", json.dumps(ASKED)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    present, (continued, scored) = json.loads(done.stdout.splitlines()[-1])
+    assert present == []
+    assert continued["text"]
+    assert scored["perplexity"] > 1

@@ -111,9 +111,7 @@ def opened(file: InputFile, config: ScoringConfig) -> Iterator[duckdb.DuckDBPyRe
         raise CorpusError(f"{file.path}: cannot be read as {file.kind}: {said}{hint}") from error
 
 
-def relation(
-    connection: duckdb.DuckDBPyConnection, file: InputFile, config: ScoringConfig
-) -> duckdb.DuckDBPyRelation:
+def relation(connection: duckdb.DuckDBPyConnection, file: InputFile, config: ScoringConfig) -> duckdb.DuckDBPyRelation:
     path = str(file.path)
     if file.kind == "query":
         assert config.query is not None  # ScoringConfig sees to it

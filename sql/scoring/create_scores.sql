@@ -11,5 +11,5 @@ create or replace table scores (
     bits_per_byte double,
     unknown_rate double, -- share of the tokens that stand for a word the vocabulary lacks
     surprising struct(token varchar, place bigint, bits float)[], -- the most surprising first
-    "text" varchar
+    text varchar
 );

@@ -2,6 +2,6 @@
 insert into scores
 select
     document, source, place, id, tokens, bytes, log_probability, perplexity, bits_per_byte, unknown_rate, surprising,
-    "text"
+    text
 from read_parquet($shard)
 order by document;

@@ -35,5 +35,5 @@ def raise_drift_event(config: ScoringConfig, scoring: ScoringRecord, drift: Drif
             "quantiles": found.quantiles,
         },
     )
-    EventsWorker.instance().drain()  # events leave from a thread of their own: the process may end before it has sent them
+    EventsWorker.instance().drain()  # a thread of its own sends events: the process could end before it has
     return True

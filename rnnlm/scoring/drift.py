@@ -1,4 +1,4 @@
-"""Do the scored texts cost what the model's own validation text costs? Two distributions, and how far apart they are."""
+"""Do scored texts cost what the model's own validation text costs? Two distributions, and how far apart they are."""
 
 import math
 from pathlib import Path

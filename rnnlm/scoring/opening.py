@@ -51,5 +51,5 @@ def only_champion(home: Home) -> str:
     names = sorted({version.name for version in list_models(home) if "champion" in version.aliases})
     if len(names) == 1:
         return f"models:/{names[0]}@champion"
-    there = f"{len(names)} have one: {', '.join(names[:8])}" if names else "no registered model has a champion"
-    raise ModelError(f"scoring.model: expected one champion, {there};\nname a model: --model models:/NAME@champion")
+    there = f"there are {len(names)}: {', '.join(names[:8])}" if names else "there is none yet (rnnlm run makes one)"
+    raise ModelError(f"scoring.model: expected one champion, {there};\nor name a model: --model models:/NAME@champion")

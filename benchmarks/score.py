@@ -88,14 +88,16 @@ def print_speed(model: Path, lines: list[str], rounds: int, folder: Path) -> Non
 
 @torch.inference_mode()
 def one_at_a_time(scorer: Scorer, lines: list[str]) -> tuple[int, float]:
-    """Predicted tokens and their summed log-probability."""
+    """Predicted tokens and their summed log-probability. A line is cut as the training text was."""
+    context = scorer.cut.context_length if scorer.cut.mode == "sentence" else 1 << 30
     tokens, total = 0, 0.0
     for line in lines:
-        ids = scorer.tokenizer.encode(line)
-        logits, _ = scorer.model(torch.tensor([[scorer.tokenizer.bos_id, *ids]]))
-        targets = torch.tensor([*ids, scorer.tokenizer.eos_id])
-        total += float(logits[0].log_softmax(-1).gather(1, targets[:, None]).sum())
-        tokens += len(targets)
+        row = [scorer.tokenizer.bos_id, *scorer.tokenizer.encode(line), scorer.tokenizer.eos_id]
+        for first in range(0, len(row) - 1, context):
+            ids = torch.tensor(row[first : first + context + 1])
+            logits, _ = scorer.model(ids[None, :-1])
+            total += float(logits[0].log_softmax(-1).gather(1, ids[1:, None]).sum())
+            tokens += len(ids) - 1
     return tokens, total
 
 

@@ -65,10 +65,10 @@ def in_shards(found: Iterator[Document], config: ScoringConfig) -> Iterator[list
 def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
     """A document a line, or a paragraph as the corpus's own documents are: up to the blank lines after it, or 50 lines.
 
-    Compressed files are read as they are.
+    Compressed files are read as they are. Bytes that are no UTF-8 become U+FFFD: to find such text is what scores are for.
     """
     with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
-        opener = Opener(str(path), CorpusConfig(format="text"), Path(scratch))
+        opener = Opener(str(path), CorpusConfig(format="text", undecodable="replace"), Path(scratch))
         lines = whole_lines(opener.pieces_of_file(SourceFile(path, str(path), path.name)))
         if config.document == "line":
             yield from (Cell(None, line) for line in lines)
@@ -78,49 +78,54 @@ def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
 
 def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
     """A document a row of a table, or of the configured query's answer, in its order."""
-    with opened(file, config) as table:
-        wanted = [config.column] + ([config.id_column] if config.id_column else [])
-        for column in wanted:
-            if column not in table.columns:
-                raise CorpusError(
-                    f"{file.path}: has no column {column!r}; it has: {', '.join(table.columns[:10])};\n"
-                    "name the text's as scoring.column (--column), that of the ids as scoring.id_column (--id-column)"
-                )
+    wanted = [config.column] + ([config.id_column] if config.id_column else [])
+    with opened(file) as connection:
         as_text = [ColumnExpression(column).cast("varchar").alias(f"c{i}") for i, column in enumerate(wanted)]
-        for batch in table.select(*as_text).to_arrow_reader(ROWS_AT_ONCE):
+        for batch in relation(connection, file, config, wanted).select(*as_text).to_arrow_reader(ROWS_AT_ONCE):
             texts, *ids = (column.to_pylist() for column in batch.columns)
             for row, text in enumerate(texts):
                 yield Cell(ids[0][row] if ids else None, text)
 
 
 @contextmanager
-def opened(file: InputFile, config: ScoringConfig) -> Iterator[duckdb.DuckDBPyRelation]:
-    """The table, read as it is asked for. CorpusError with what DuckDB says where it cannot be."""
-    database = str(file.path) if file.kind == "query" else ":memory:"
+def opened(file: InputFile) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection, to the file itself where that is a database. CorpusError with what DuckDB says of any trouble."""
+    database, read_only = (str(file.path), True) if file.kind == "query" else (":memory:", False)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="rnnlm-score-") as spill,
-            duckdb.connect(
-                database, read_only=file.kind == "query", config=READING | {"temp_directory": spill}
-            ) as connection,
+            duckdb.connect(database, read_only=read_only, config=READING | {"temp_directory": spill}) as connection,
         ):
-            yield relation(connection, file, config)
+            yield connection
     except duckdb.Error as error:
         said = str(error).strip().splitlines()[0][:300]
-        hint = "; mend scoring.query (--query)" if file.kind == "query" else "; mend the file"
-        raise CorpusError(f"{file.path}: cannot be read as {file.kind}: {said}{hint}") from error
+        hint = "mend scoring.query (--query)" if file.kind == "query" else "mend the file"
+        raise CorpusError(f"{file.path}: cannot be read as {file.kind}: {said}; {hint}") from error
 
 
-def relation(connection: duckdb.DuckDBPyConnection, file: InputFile, config: ScoringConfig) -> duckdb.DuckDBPyRelation:
+def relation(
+    connection: duckdb.DuckDBPyConnection, file: InputFile, config: ScoringConfig, wanted: list[str]
+) -> duckdb.DuckDBPyRelation:
+    """The table or the query's answer, which has the wanted columns; read as it is asked for."""
     path = str(file.path)
     if file.kind == "query":
         assert config.query is not None  # ScoringConfig sees to it
         found = connection.sql(config.query)
         if found is None:
             raise CorpusError(f"scoring.query: {config.query[:80]!r} answers with no table; give a select")
-        return found
-    if file.kind == "parquet":
-        return connection.read_parquet(path)
-    if file.kind == "jsonl":
-        return connection.read_json(path, format="newline_delimited")
-    return connection.read_csv(path, header=True, all_varchar=True, sep="," if file.kind == "csv" else "\t")
+    elif file.kind == "parquet":
+        found = connection.read_parquet(path)
+    elif file.kind == "jsonl":
+        found = connection.read_json(path, format="newline_delimited")
+    else:
+        found = connection.read_csv(path, header=True, all_varchar=True, sep="," if file.kind == "csv" else "\t")
+    for column in wanted:
+        if column not in found.columns:
+            raise CorpusError(
+                f"{file.path}: has no column {column!r}; it has: {', '.join(found.columns[:10])};\n"
+                "name the text's as scoring.column (--column), that of the ids as scoring.id_column (--id-column)"
+            )
+    if file.kind == "jsonl":  # again, now that they are known to be there: as text, whatever the first rows look like
+        columns = dict.fromkeys(wanted, "varchar")
+        found = connection.read_json(path, format="newline_delimited", columns=columns)
+    return found

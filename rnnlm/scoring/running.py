@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.config import ScoringConfig
+from rnnlm.errors import ConfigError
 from rnnlm.home import Home, digest_of
 from rnnlm.records import Record, StageRecord
 from rnnlm.scoring.inputs import InputFile, find_inputs, fingerprint
@@ -90,10 +91,13 @@ def score_texts(home: Home, config: ScoringConfig) -> ScoringRecord:
         logger.info("scoring: %s holds nothing to score", config.input)
         return record
     check_output(output)
+    if output in {file.path.resolve() for file in files if file.kind != "query"}:
+        raise ConfigError(f"scoring.output: {output} is one of the inputs and would be lost; give another (--output)")
     with home.lock(f"scores-{key}"):
         skipped = not config.force and (read_provenance(output) or {}).get("key") == key
         if not skipped:
             make_output(home, config, files, model, output, {"key": key, "model": model.reference, **facts})
+        shutil.rmtree(shards_folder(home, key), ignore_errors=True)
     totals = measure(output)
     seconds = time.perf_counter() - start
     logger.info(
@@ -120,11 +124,15 @@ def work_folder(home: Home, key: str) -> Path:
     return home.scores / key
 
 
+def shards_folder(home: Home, key: str) -> Path:
+    return work_folder(home, key) / "shards"
+
+
 def make_output(
     home: Home, config: ScoringConfig, files: list[InputFile], model: FoundModel, output: Path, provenance: Provenance
 ) -> None:
     """Score what is not scored yet, then put the shards together."""
-    folder = work_folder(home, provenance["key"]) / "shards"
+    folder = shards_folder(home, provenance["key"])
     if config.force:
         shutil.rmtree(folder, ignore_errors=True)
     home.make(folder)
@@ -132,7 +140,6 @@ def make_output(
         leftover.unlink()
     shards = score_shards(folder, config, files, model)
     write_output(output, shards, provenance)
-    shutil.rmtree(folder)
 
 
 def score_shards(folder: Path, config: ScoringConfig, files: list[InputFile], model: FoundModel) -> list[Path]:

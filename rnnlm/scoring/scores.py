@@ -13,6 +13,7 @@ from rnnlm.scoring.reading import Document
 from rnnlm.tokenizers.face import TextTokenizer
 
 TOKEN = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
+TOKENS = pa.list_(pa.field("element", TOKEN))  # as Parquet names it, so that a file read back has this very type
 # Grain: one row a document, in the order of the inputs.
 SCHEMA = pa.schema(
     [
@@ -26,7 +27,7 @@ SCHEMA = pa.schema(
         ("perplexity", pa.float64()),  # per token; null where nothing is predicted
         ("bits_per_byte", pa.float64()),  # a word that the vocabulary lacks at 8 bits a byte on top of its <unk>
         ("unknown_rate", pa.float64()),  # share of the tokens that stand for such a word
-        ("surprising", pa.list_(TOKEN)),  # the most surprising first; place: from 0, among the document's tokens
+        ("surprising", TOKENS),  # the most surprising first; place: from 0, among the document's tokens
         ("text", pa.string()),  # without its last line end; null where it is not kept
     ]
 )
@@ -87,4 +88,4 @@ def surprising(losses: list[DocumentLoss], tokenizer: TextTokenizer, count: int)
         ],
         fields=list(TOKEN),
     )
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), tokens, type=pa.list_(TOKEN))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), tokens, type=TOKENS)

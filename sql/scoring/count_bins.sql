@@ -1,11 +1,11 @@
 -- Grain: one row a bin of shares' values: $bins of them, each $width wide, from $low on. What lies below the first or
 -- beyond the last one is counted in it.
 with bins as (
-    select unnest(generate_series(0, $bins - 1)) as bin
+    select unnest(generate_series(0, $bins::bigint - 1)) as bin
 ),
 placed as (
     select
-        least(greatest(floor((value - $low) / $width), 0), $bins - 1)::bigint as bin,
+        least(greatest(floor((value - $low::double) / $width::double), 0), $bins::bigint - 1)::bigint as bin,
         sum(scored) as scored,
         sum(reference) as reference
     from shares
@@ -13,7 +13,7 @@ placed as (
 )
 select
     bins.bin,
-    $low + bins.bin * $width as low,
+    $low::double + bins.bin * $width::double as low,
     coalesce(placed.scored, 0)::bigint as scored,
     coalesce(placed.reference, 0)::bigint as reference
 from bins

@@ -1,6 +1,6 @@
 -- Grain: one row a level: the lowest value of shares at or below which so large a share of the documents lies.
 with levels as (
-    select unnest($levels) as level
+    select unnest($levels::double[]) as level
 )
 select
     level,

@@ -94,6 +94,17 @@ def test_a_compressed_text_is_read_as_it_is(tmp_path: Path) -> None:
     assert [document.text for document in read(tmp_path / "a.txt.gz")] == ["café\n"]
 
 
+def test_bytes_that_are_no_text_are_read_for_the_scores_to_find_them(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9\n")
+    assert [document.text for document in read(tmp_path / "a.txt")] == ["caf\ufffd\n"]
+
+
+def test_what_looks_like_a_date_stays_as_it_is_written(tmp_path: Path) -> None:
+    texts = ["2026-11-21T10:00:00Z", "17", "1e3"]
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "{text}", "n": 1}}\n' for text in texts))
+    assert [document.text for document in read(tmp_path / "a.jsonl")] == texts
+
+
 def test_the_files_of_a_folder_are_read_in_order_of_name(tmp_path: Path) -> None:
     write_parquet(tmp_path / "b.parquet")
     (tmp_path / "a.txt").write_text("first\n")
@@ -120,7 +131,6 @@ def test_a_number_is_read_as_it_is_written(tmp_path: Path) -> None:
         ("a.csv", b"text\na\n", {"id_column": "key"}, ["'key'", "--id-column"]),
         ("a.jsonl", b'{"text": "a"}\n{"text": \n', {}, ["a.jsonl", "jsonl"]),
         ("a.parquet", b"PAR1 nothing", {}, ["a.parquet", "parquet"]),
-        ("a.txt", b"caf\xe9\n", {}, ["a.txt", "utf-8"]),
         ("a.txt", b"a\x00b\n", {}, ["a.txt", "NUL"]),
     ],
 )

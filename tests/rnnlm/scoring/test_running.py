@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rnnlm.errors import HomeError, ModelError
+from rnnlm.errors import ConfigError, HomeError, ModelError
 from rnnlm.home import Home
 from rnnlm.records import EvaluationRecord
 from rnnlm.scoring import running
@@ -194,6 +195,15 @@ def test_an_output_that_cannot_be_written_is_told_before_anything_is_scored(scor
     (tmp_path / "file").write_text("")
     with pytest.raises(HomeError, match=r"scoring\.output"):
         score(output=str(tmp_path / "file" / "scores.parquet"))
+
+
+def test_an_input_is_never_overwritten(score: Score, tmp_path: Path) -> None:
+    path = tmp_path / "scores.parquet"
+    pq.write_table(pa.table({"text": ["the cat ."]}), path)
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match="one of the inputs"):
+        score(input=str(path), output=str(path))
+    assert path.read_bytes() == before
 
 
 def test_a_database_that_is_none_is_told(score: Score, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def in_shards(found: Iterator[Document], config: ScoringConfig) -> Iterator[list
 def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
     """A document a line, or a paragraph as the corpus's own documents are: up to the blank lines after it, or 50 lines.
 
-    Compressed files are read as they are. Bytes that are no UTF-8 become U+FFFD: to find such text is what scores are for.
+    Compressed files are read as they are. Bytes that are no UTF-8 become U+FFFD: scores are there to find such text.
     """
     with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
         opener = Opener(str(path), CorpusConfig(format="text", undecodable="replace"), Path(scratch))

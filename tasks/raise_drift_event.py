@@ -14,11 +14,11 @@ EVENT = "rnnlm.scores.drifted"
 
 @task(task_run_name="drift-event-{scoring.key}", cache_policy=NO_CACHE)
 def raise_drift_event(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> bool:
-    """Emit EVENT about the model, if there is drift. Returns whether there is. Prefect adds the flow run to it."""
+    """Emit EVENT about the model, if there is drift. Returns whether it was emitted. Prefect adds the flow run to it."""
     found = drift.distributions
     if not drift.drifted or found is None:
         return False
-    emit_event(
+    event = emit_event(
         EVENT,
         resource={
             "prefect.resource.id": f"rnnlm.model.{scoring.model_digest[:16]}",
@@ -36,4 +36,4 @@ def raise_drift_event(config: ScoringConfig, scoring: ScoringRecord, drift: Drif
         },
     )
     EventsWorker.instance().drain()  # a thread of its own sends events: the process could end before it has
-    return True
+    return event is not None

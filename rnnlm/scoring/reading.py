@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
+import pyarrow as pa
 from duckdb import ColumnExpression
 
 from rnnlm.config import CorpusConfig, ScoringConfig
@@ -97,7 +98,7 @@ def opened(file: InputFile) -> Iterator[duckdb.DuckDBPyConnection]:
             duckdb.connect(database, read_only=read_only, config=READING | {"temp_directory": spill}) as connection,
         ):
             yield connection
-    except duckdb.Error as error:
+    except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow passes on what DuckDB says while it reads
         said = str(error).strip().splitlines()[0][:300]
         hint = "mend scoring.query (--query)" if file.kind == "query" else "mend the file"
         raise CorpusError(f"{file.path}: cannot be read as {file.kind}: {said}; {hint}") from error

@@ -14,7 +14,7 @@ EVENT = "rnnlm.scores.drifted"
 
 @task(task_run_name="drift-event-{scoring.key}", cache_policy=NO_CACHE)
 def raise_drift_event(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> bool:
-    """Emit EVENT about the model, if there is drift. Returns whether it was emitted. Prefect adds the flow run to it."""
+    """Emit EVENT about the model, if there is drift. Returns whether it was. Prefect relates it to the flow run."""
     found = drift.distributions
     if not drift.drifted or found is None:
         return False

@@ -18,7 +18,7 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import EVALUATION_WINDOW, by_length, padded
 from rnnlm.sequences.cutting import TokenRows, ends
 
-ROWS_AT_ONCE, CLASSES_AT_ONCE = 512, 1_024  # of a block of logits: 2 MiB
+ROWS_AT_ONCE, CLASSES_AT_ONCE = 1_024, 512  # of a block of logits: 2 MiB
 SHARED_DEPTH = 64  # tokens from a row's beginning up to which others are looked for that begin alike
 
 

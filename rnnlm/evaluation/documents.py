@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation.losses import nll_of_rows
+from rnnlm.evaluation.contexts import nll_of_alike_rows
 from rnnlm.evaluation.scoring import BITS_OF_AN_UNSPELLABLE_BYTE
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.cutting import TokenRows, ends, rows_of, running_text, sentences
@@ -71,7 +71,7 @@ def document_losses(
     predicted = lines.lengths + 1 if cut.mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
     bounds = ends(predicted)[ends(line_counts)].tolist()  # of each document in the tokens of all
     token_ids = np.delete(rows.token_ids, rows.offsets[:-1])
-    nll_nats = nll_of_rows(model, rows, batch_size)
+    nll_nats = nll_of_alike_rows(model, rows, batch_size)
     unknown = unknown_words(tokenizer, line_texts, lines, line_counts).tolist()
     return [
         DocumentLoss(token_ids[first:last], nll_nats[first:last], utf8_bytes(text), *words)

@@ -30,7 +30,7 @@ def test_it_prints_the_totals_and_the_drift_or_one_value(
     arguments = ["score", "--input", str(texts), "--output", str(output), "--model", toy_run.run_id]
     assert main([*arguments, "--surprising", "2", "--no-text"]) == 0
     page = capsys.readouterr().out
-    for part in (str(output), "40 documents", "bits/byte", "drift      none", "surprising_tokens=2 ", "50%"):
+    for part in (str(output), "40 documents", "bits/byte", "drift      none", "surprising_tokens=2", "50%"):
         assert part in page
     rows = pq.read_table(output).to_pylist()
     assert {len(row["surprising"]) for row in rows} == {2}

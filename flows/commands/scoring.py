@@ -1,6 +1,7 @@
 """score: what many texts cost under a model, a row each."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any, NamedTuple, get_args
 
 from flows.commands.adding import MODEL, Commands, Say, add
@@ -35,7 +36,7 @@ def add_commands(commands: Commands) -> None:
     sub = add(commands, "score", score, "what many texts cost under a model: filter them, rank them, watch for drift")
     for setting in SETTINGS:
         field = ScoringConfig.model_fields[setting.field]
-        kind = next((kind for kind in (int, float) if field.annotation is kind), str)
+        kind: Callable[[str], Any] = int if field.annotation is int else float if field.annotation is float else str
         default = "" if field.is_required() or field.default is None else f"; default: {field.default}"
         sub.add_argument(
             f"--{setting.option}",

@@ -86,8 +86,14 @@ def log_normalizers(model: ElmanLanguageModel, hidden: Tensor) -> Tensor:
     """hidden (n, H) → (n,): ln of the sum of exp(logit) over the vocabulary less what is never predicted."""
     bias = model.head.bias.masked_fill(model.never_predicted, float("-inf"))
     blocks = list(zip(model.head.weight.split(CLASSES_AT_ONCE), bias.split(CLASSES_AT_ONCE), strict=True))
+    memory = hidden.new_empty(ROWS_AT_ONCE * CLASSES_AT_ONCE)  # for every block: fresh pages cost time
     found = [hidden.new_zeros(0)]
     for part in hidden.split(ROWS_AT_ONCE) if len(hidden) else ():
-        sums = [torch.addmm(b, part, weight.t()).logsumexp(dim=1) for weight, b in blocks]
+        sums = []
+        for weight, b in blocks:
+            logits = memory[: len(part) * len(weight)].view(len(part), len(weight))
+            torch.addmm(b, part, weight.t(), out=logits)
+            top = logits.amax(dim=1, keepdim=True).clamp_min(torch.finfo(logits.dtype).min)  # no inf less inf
+            sums.append(logits.sub_(top).exp_().sum(dim=1).log_().add_(top[:, 0]))
         found.append(torch.stack(sums).logsumexp(dim=0))
     return torch.cat(found)

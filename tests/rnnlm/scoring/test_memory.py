@@ -41,5 +41,5 @@ def peak_mebibytes(home: Home, configure: Configure, folder: Path, documents: in
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_input(home: Home, configure: Configure, tmp_path: Path) -> None:
-    few, many = (peak_mebibytes(home, configure, tmp_path, documents) for documents in (40_000, 400_000))
+    few, many = (peak_mebibytes(home, configure, tmp_path, documents) for documents in (10_000, 100_000))
     assert many < few + 40

@@ -56,6 +56,16 @@ class Home:
         return self.root / "probes"
 
     @property
+    def scores(self) -> Path:
+        """Shards of a bulk scoring not yet finished; what was drawn of finished ones."""
+        return self.root / "scores"
+
+    @property
+    def references(self) -> Path:
+        """What validation text scores, for models whose folder does not say it."""
+        return self.root / "references"
+
+    @property
     def runs(self) -> Path:
         return self.root / "runs"
 

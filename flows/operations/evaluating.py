@@ -4,6 +4,7 @@ from rnnlm import reports
 from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord, EvaluatedRecord, RunRecord
 from tasks.evaluate_perplexity import evaluate_perplexity
+from tasks.keep_references import keep_references
 from tasks.measure_surprise import measure_surprise
 from tasks.probe_gradients import probe_gradients
 from tasks.probe_positions import probe_positions
@@ -16,6 +17,7 @@ def evaluate(config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> 
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
     publish_table("perplexity", reports.score_rows(evaluation), "Perplexity beside the baselines")
+    keep_references(dataset, run, force=force)
     publish_markdown("surprise", measure_surprise(dataset, run, config.evaluation, force=force))
 
     pictures = []

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from flows.operations.console import quiet_user_errors, show_library_lines
-from rnnlm.config import PipelineConfig
+from rnnlm.config import Section
 from rnnlm.home import Home
 
+C = TypeVar("C", bound=Section)
 R = TypeVar("R")
 
 
-def run_flow(home: Home, flow: Callable[[PipelineConfig], R], config: PipelineConfig) -> R:
+def run_flow(home: Home, flow: Callable[[C], R], config: C) -> R:
     """The flow's result. Errors leave it as they were raised; the console shows no traceback of ours."""
     from prefect.settings import get_current_settings
 

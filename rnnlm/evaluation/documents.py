@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation.losses import nll_of_rows
+from rnnlm.evaluation.contexts import nll_of_alike_rows
 from rnnlm.evaluation.scoring import BITS_OF_AN_UNSPELLABLE_BYTE
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.cutting import TokenRows, ends, rows_of, running_text, sentences
-from rnnlm.sequences.sharding import utf8_bytes
+from rnnlm.sequences.sharding import lines_with_losses, utf8_bytes
 from rnnlm.tokenizers.face import BOS, TextTokenizer
 
 
@@ -64,14 +64,15 @@ def document_losses(
 ) -> list[DocumentLoss]:
     """One for each text, in their order; together they must fit in memory. batch_size changes nothing but rounding."""
     documents = [text.removesuffix("\n").split("\n") for text in texts]
-    lines = rows_of(tokenizer.encode_lines([line for document in documents for line in document]))
     line_counts = np.array([len(document) for document in documents], np.int64)
+    line_texts = [line for document in documents for line in document]
+    lines = rows_of(tokenizer.encode_lines(line_texts))
     rows = sentences(lines, cut.context_length) if cut.mode == "sentence" else streams(lines, line_counts)
     predicted = lines.lengths + 1 if cut.mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
     bounds = ends(predicted)[ends(line_counts)].tolist()  # of each document in the tokens of all
     token_ids = np.delete(rows.token_ids, rows.offsets[:-1])
-    nll_nats = nll_of_rows(model, rows, batch_size)
-    unknown = [unknown_words(tokenizer, document) for document in documents]
+    nll_nats = nll_of_alike_rows(model, rows, batch_size)
+    unknown = unknown_words(tokenizer, line_texts, lines, line_counts).tolist()
     return [
         DocumentLoss(token_ids[first:last], nll_nats[first:last], utf8_bytes(text), *words)
         for text, words, first, last in zip(texts, unknown, bounds, bounds[1:], strict=False)
@@ -85,8 +86,15 @@ def streams(lines: TokenRows, line_counts: np.ndarray) -> TokenRows:
     return TokenRows(text, ends(lengths + 1))
 
 
-def unknown_words(tokenizer: TextTokenizer, lines: list[str]) -> tuple[int, int]:
-    """How many words the vocabulary cannot spell, and their bytes."""
-    words = [word for line in lines for word in tokenizer.unknown_words(line)]
-    dropped = sum(utf8_bytes(tokenizer.dropped_text(line)) for line in lines)
-    return len(words), sum(map(utf8_bytes, words)) + dropped
+def unknown_words(
+    tokenizer: TextTokenizer, line_texts: list[str], lines: TokenRows, line_counts: np.ndarray
+) -> np.ndarray:
+    """(documents, 2) int64: how many words the vocabulary cannot spell, and their bytes. Most lines have none."""
+    found = np.zeros((len(line_counts), 2), np.int64)
+    lossy = lines_with_losses(lines, tokenizer)
+    owners = np.searchsorted(ends(line_counts), lossy, side="right") - 1
+    for line, document in zip(lossy, owners, strict=True):
+        words = tokenizer.unknown_words(line_texts[line])
+        dropped = utf8_bytes(tokenizer.dropped_text(line_texts[line]))
+        found[document] += len(words), sum(map(utf8_bytes, words)) + dropped
+    return found

@@ -78,12 +78,15 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
     server: httpx.Client, home: Home, toy_folder: Path
 ) -> None:
     deployed = deploy_all()
-    assert {"pipeline/nightly", "prepare/prepare", "train/train", "train/train-gpu", "sample/sample"} <= set(deployed)
+    assert {"pipeline/nightly", "prepare/prepare", "train/train", "train/train-gpu"} <= set(deployed)
+    assert {"sample/sample", "score/score"} <= set(deployed)
     queues = server.post("/work_pools/rnnlm/queues/filter", json={}).json()
     assert {"default", "gpu"} <= {queue["name"] for queue in queues}
 
     nightly = server.get("/deployments/name/pipeline/nightly").json()
-    wait_for(lambda: len(runs(server, nightly["id"], "SCHEDULED")) > 0, 60, "scheduled run")
+    scoring = server.get("/deployments/name/score/score").json()
+    for deployment in (nightly, scoring):
+        wait_for(lambda id_=deployment["id"]: len(runs(server, id_, "SCHEDULED")) > 0, 60, "scheduled run")
 
     smoke = server.get("/deployments/name/pipeline/smoke").json()
     config = {

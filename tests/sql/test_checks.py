@@ -89,5 +89,6 @@ def test_a_file_is_one_statement_with_a_header(path: Path) -> None:
 def test_every_statement_is_used() -> None:
     # checks/ and descriptions/ are run whole, each by a loop over its names.
     source = "".join(path.read_text(encoding="utf-8") for path in (SQL.parent / "rnnlm").rglob("*.py"))
-    for name in names("queries") + names("schema") + names("ngram") + names("surprise") + names("promotion"):
+    rooms = ("queries", "schema", "ngram", "surprise", "promotion", "scoring")
+    for name in [name for room in rooms for name in names(room)]:
         assert f'"{name}"' in source, name

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation import losses
+from rnnlm.evaluation import contexts, losses
 from rnnlm.evaluation.documents import document_losses
 from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
@@ -95,7 +95,7 @@ def test_long_rows_go_through_in_windows_and_cost_the_same(
 ) -> None:
     cut = SequencesConfig(mode=mode, context_length=6)
     whole = document_losses(model, tokenizer, TEXTS, cut)
-    monkeypatch.setattr(losses, "EVALUATION_WINDOW", 3)
+    monkeypatch.setattr(contexts, "EVALUATION_WINDOW", 3)
     windows = document_losses(model, tokenizer, TEXTS, cut)
     for one, other in zip(whole, windows, strict=True):
         assert np.array_equal(one.token_ids, other.token_ids)

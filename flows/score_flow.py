@@ -1,0 +1,21 @@
+"""Texts → scores → how far they lie from the model's own validation text, with an event where that is far."""
+
+from prefect import flow
+
+from rnnlm.config import ScoringConfig
+from rnnlm.scoring.drift import ScoredRecord
+from rnnlm.scoring_reports import scores_report
+from tasks.compare_scores import compare_scores
+from tasks.publish_markdown import publish_markdown
+from tasks.raise_drift_event import raise_drift_event
+from tasks.score_texts import score_texts
+
+
+@flow(name="score", flow_run_name="score {config.input}")
+def score_flow(config: ScoringConfig) -> ScoredRecord:
+    """Every document of the input scored by the configured model, and what that says of them together."""
+    scoring = score_texts(config)
+    drift = compare_scores(config, scoring)
+    publish_markdown("scores", scores_report(config, scoring, drift))
+    raise_drift_event(config, scoring, drift)
+    return ScoredRecord(scoring=scoring, drift=drift)

@@ -1,0 +1,99 @@
+"""Losses of many rows, faster than one after the other and just as exact: every context is normalised once.
+
+    nll = ln Z(context) - logit(target | context),  Z = sum over the vocabulary of exp(logit)
+
+Nearly all of the time goes into Z, a product with the whole vocabulary, which depends on the context alone. So rows
+that begin alike share it (each begins with `<bos>`, many with the same words, some are the same throughout), and it is
+summed up a block of the vocabulary at a time: a block of logits fits the processor's cache, and none is kept.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rnnlm.evaluation.losses import groups
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.sequences.batching import EVALUATION_WINDOW, by_length, padded
+from rnnlm.sequences.cutting import TokenRows, ends
+
+ROWS_AT_ONCE, CLASSES_AT_ONCE = 1_024, 512  # of a block of logits: 2 MiB
+SHARED_DEPTH = 64  # tokens from a row's beginning up to which others are looked for that begin alike
+
+
+def nll_of_alike_rows(model: ElmanLanguageModel, rows: TokenRows, batch_size: int) -> np.ndarray:
+    """(predicted tokens,) float32 in the order of the rows, state zero before each: losses.nll_of_rows, but for
+    rounding."""
+    first = first_alike(rows)
+    is_first = first == np.arange(len(first))
+    log_z, logit = np.zeros((2, len(first)), np.float32)
+    for places, hidden, target_ids in contexts(model, rows, batch_size):
+        logit[places] = logits_of(model, hidden, target_ids).cpu().numpy()
+        mine = is_first[places]
+        log_z[places[mine]] = log_normalizers(model, hidden[torch.from_numpy(mine)]).cpu().numpy()
+    return np.maximum(log_z[first] - logit, 0.0)  # rounding apart it is never below zero
+
+
+def first_alike(rows: TokenRows) -> np.ndarray:
+    """(predicted tokens,) int64: for each the first predicted token whose context is the same, perhaps itself."""
+    first = np.arange(rows.predicted_count)
+    starts = ends(rows.predicted)[:-1]
+    beginning = np.zeros(len(rows), np.int64)  # a number for what a row holds so far
+    alike = np.flatnonzero(rows.predicted)  # rows that may still begin as another does
+    for depth in range(SHARED_DEPTH):
+        if not len(alike):
+            break
+        keys = beginning[alike] << 32 | rows.token_ids[rows.offsets[alike] + depth]
+        _, nth, number, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+        places = starts[alike] + depth
+        first[places] = places[nth[number]]
+        beginning[alike] = number
+        alike = alike[(count[number] > 1) & (rows.predicted[alike] > depth + 1)]
+    return first
+
+
+@torch.inference_mode()
+def contexts(
+    model: ElmanLanguageModel, rows: TokenRows, batch_size: int
+) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+    """Every predicted token once: its place in the order of the rows, the hidden state (n, H) before it, its id (n,).
+
+    Rows go through sorted by length, long ones window by window.
+    """
+    device = model.embedding.weight.device
+    starts = ends(rows.predicted)[:-1]
+    for group in groups(by_length(np.arange(len(rows)), rows.lengths), rows.lengths, batch_size):
+        (batch,) = padded(rows.take(group), len(group))
+        places = starts[group, None] + np.arange(batch.target_ids.shape[1])
+        state = None
+        for begin in range(0, places.shape[1], EVALUATION_WINDOW):
+            window = slice(begin, begin + EVALUATION_WINDOW)
+            target_ids = batch.target_ids[:, window]
+            there = target_ids.ne(model.pad_id)
+            hidden, state = model.hidden(batch.input_ids[:, window].to(device), state)
+            yield places[:, window][there.numpy()], hidden[there.to(device)], target_ids[there].to(device)
+
+
+@torch.inference_mode()
+def logits_of(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
+    """hidden (n, H), target_ids (n,) → (n,): the logit of each target alone."""
+    return (hidden * model.head.weight[target_ids]).sum(dim=1) + model.head.bias[target_ids]
+
+
+@torch.inference_mode()
+def log_normalizers(model: ElmanLanguageModel, hidden: Tensor) -> Tensor:
+    """hidden (n, H) → (n,): ln of the sum of exp(logit) over the vocabulary less what is never predicted."""
+    bias = model.head.bias.masked_fill(model.never_predicted, float("-inf"))
+    blocks = list(zip(model.head.weight.split(CLASSES_AT_ONCE), bias.split(CLASSES_AT_ONCE), strict=True))
+    memory = hidden.new_empty(ROWS_AT_ONCE * CLASSES_AT_ONCE)  # for every block: fresh pages cost time
+    found = [hidden.new_zeros(0)]
+    for part in hidden.split(ROWS_AT_ONCE) if len(hidden) else ():
+        sums = []
+        for weight, b in blocks:
+            logits = memory[: len(part) * len(weight)].view(len(part), len(weight))
+            torch.addmm(b, part, weight.t(), out=logits)
+            top = logits.amax(dim=1, keepdim=True).clamp_min(torch.finfo(logits.dtype).min)  # no inf less inf
+            sums.append(logits.sub_(top).exp_().sum(dim=1).log_().add_(top[:, 0]))
+        found.append(torch.stack(sums).logsumexp(dim=0))
+    return torch.cat(found)

@@ -1,0 +1,133 @@
+"""Shards become one output: a Parquet file, or the table `scores` of a DuckDB file. Seen whole or not at all.
+
+Either says what made it (its provenance), so that the same scoring asked for again is found there.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rnnlm.errors import HomeError
+from rnnlm.home import atomic_file
+from rnnlm.scoring.scores import SCHEMA
+from rnnlm.statements import statement
+
+PROVENANCE = b"rnnlm"  # the key in a Parquet file's metadata
+SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}
+Provenance = dict[str, Any]
+
+
+def check_output(output: Path) -> None:
+    """HomeError where nothing can be written there: told before hours of scoring, not after."""
+    folder = output.expanduser().resolve().parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(output, error) from error
+    if not os.access(folder, os.W_OK):
+        raise HomeError(f"{output}: its folder cannot be written to; give another as scoring.output (--output)")
+
+
+def write_output(output: Path, shards: list[Path], provenance: Provenance) -> None:
+    """All shards, one after the other; what was there under that name (that table) is replaced."""
+    try:
+        if output.suffix == ".parquet":
+            write_parquet(output, shards, provenance)
+        else:
+            write_database(output, shards, provenance)
+    except OSError as error:
+        raise unwritable(output, error) from error
+
+
+def write_parquet(output: Path, shards: list[Path], provenance: Provenance) -> None:
+    """A row group a shard."""
+    schema = SCHEMA.with_metadata({PROVENANCE: json.dumps(provenance, sort_keys=True)})
+    with atomic_file(output) as partial:
+        with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+            for shard in shards:
+                writer.write_table(read_shard(shard).replace_schema_metadata(schema.metadata))
+        partial.chmod(0o644)
+
+
+def write_database(output: Path, shards: list[Path], provenance: Provenance) -> None:
+    """In one transaction: a killed one leaves the file as it was, and its other tables are never touched."""
+    with connected(output, read_only=False) as connection:
+        connection.begin()
+        connection.execute(statement("scoring/create_scores"))
+        for shard in shards:
+            connection.execute(statement("scoring/insert_scores"), {"shard": str(shard)})
+        connection.execute(statement("scoring/create_provenance"))
+        connection.execute(
+            statement("scoring/insert_provenance"), {"provenance": json.dumps(provenance, sort_keys=True)}
+        )
+        connection.commit()
+
+
+def read_provenance(output: Path) -> Provenance | None:
+    """What made the output; None where there is none of ours."""
+    if not output.is_file():
+        return None
+    try:
+        if output.suffix == ".parquet":
+            said = (pq.read_schema(output).metadata or {}).get(PROVENANCE)
+            return None if said is None else json.loads(said)
+        with connected(output) as connection:
+            row = connection.execute(statement("scoring/read_provenance")).fetchone()
+            return None if row is None else json.loads(row[0])
+    except (OSError, ValueError, pa.ArrowException, duckdb.CatalogException):
+        return None
+
+
+@contextmanager
+def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that knows the output as `scores`; what does not fit its memory is spilled beside the output."""
+    if output.suffix == ".parquet":
+        with duckdb.connect(config=SETTINGS | {"temp_directory": str(spill_of(output))}) as connection:
+            connection.read_parquet(str(output)).create_view("scores")
+            yield connection
+    else:
+        with connected(output) as connection:
+            yield connection
+
+
+@contextmanager
+def connected(database: Path, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+    """HomeError where the file is another program's at the moment, or no DuckDB file."""
+    try:
+        connection = duckdb.connect(
+            str(database), read_only=read_only, config=SETTINGS | {"temp_directory": str(spill_of(database))}
+        )
+    except (duckdb.IOException, duckdb.InvalidInputException) as error:
+        raise HomeError(
+            f"{database}: cannot be opened: {str(error).splitlines()[0][:200]};\n"
+            "close the program that has it open, or give another file as scoring.output (--output)"
+        ) from error
+    with connection:
+        yield connection
+
+
+def read_shard(path: Path) -> pa.Table:
+    """A shard as it was written. Its own file alone: Arrow takes a folder's name for a column otherwise."""
+    with pq.ParquetFile(path) as file:
+        return file.read(use_threads=False)
+
+
+def write_shard(path: Path, table: pa.Table) -> None:
+    """Under a temporary name until it is whole."""
+    with atomic_file(path) as partial:
+        pq.write_table(table, partial, compression="zstd")
+
+
+def spill_of(output: Path) -> Path:
+    return output.parent / f".{output.name}.spilled"
+
+
+def unwritable(output: Path, error: OSError) -> HomeError:
+    return HomeError(f"{output}: cannot be written ({error.strerror or error}); give another scoring.output (--output)")

@@ -1,0 +1,3 @@
+-- The one row of scores_provenance: $provenance is json.
+insert into scores_provenance (provenance)
+values ($provenance);

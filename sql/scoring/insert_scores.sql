@@ -1,0 +1,7 @@
+-- One row a document of the Parquet file $shard, in its order.
+insert into scores
+select
+    document, source, place, id, tokens, bytes, log_probability, perplexity, bits_per_byte, unknown_rate, surprising,
+    text
+from read_parquet($shard)
+order by document;

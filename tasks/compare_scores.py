@@ -1,0 +1,14 @@
+"""Scores → how far they lie from those of the model's validation text."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.config import ScoringConfig
+from rnnlm.home import find_home
+from rnnlm.scoring.drift import Drift, measure_drift
+from rnnlm.scoring.running import ScoringRecord
+
+
+@task(task_run_name="compare-scores-{scoring.key}", cache_policy=NO_CACHE)
+def compare_scores(config: ScoringConfig, scoring: ScoringRecord) -> Drift:
+    return measure_drift(find_home(), config, scoring)

@@ -1,0 +1,73 @@
+"""Every context normalised once: the losses are those of the definition, and alike contexts are found."""
+
+import numpy as np
+import pytest
+import torch
+
+from rnnlm.evaluation import contexts
+from rnnlm.evaluation.contexts import first_alike, log_normalizers, nll_of_alike_rows
+from rnnlm.evaluation.losses import nll_of_rows
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.initialization import initialize
+from rnnlm.sequences.cutting import TokenRows, rows_of
+
+VOCABULARY = 50
+
+
+def random_model(nonlinearity: str = "tanh") -> ElmanLanguageModel:
+    """Weights four times as large as training begins with: far from a uniform guess."""
+    model = ElmanLanguageModel(VOCABULARY, 12, layers=2, nonlinearity=nonlinearity)  # type: ignore[arg-type]
+    initialize(model, "orthogonal", torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.head.weight.mul_(4.0)
+        model.head.bias.copy_(torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(1)))
+    return model.eval()
+
+
+def random_rows() -> TokenRows:
+    """Some begin alike, some are equal, one predicts nothing, one is long."""
+    draw = np.random.default_rng(0)
+    rows = [[2, *draw.integers(4, 8, length).tolist(), 3] for length in (1, 2, 2, 3, 5, 5, 8, 3, 90, 0)]
+    return rows_of([*rows, rows[4], rows[8], [2]])
+
+
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+def test_losses_are_those_of_the_definition(
+    nonlinearity: str, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, rows = random_model(nonlinearity), random_rows()
+    expected = nll_of_rows(model, rows, 64)
+    assert nll_of_alike_rows(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    for name, value in {"ROWS_AT_ONCE": 4, "CLASSES_AT_ONCE": 7, "EVALUATION_WINDOW": 5, "SHARED_DEPTH": 3}.items():
+        monkeypatch.setattr(contexts, name, value)
+    assert nll_of_alike_rows(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_alike_contexts_are_found_by_comparing_every_one() -> None:
+    rows = random_rows()
+    seen: dict[tuple[int, ...], int] = {}
+    expected = []
+    for index in range(len(rows)):
+        row = rows.token_ids[rows.offsets[index] : rows.offsets[index + 1]].tolist()
+        for end in range(1, len(row)):
+            deep = end > contexts.SHARED_DEPTH
+            expected.append(len(expected) if deep else seen.setdefault(tuple(row[:end]), len(expected)))
+    assert first_alike(rows).tolist() == expected
+    assert len(set(expected)) < len(expected)
+
+
+def test_probabilities_sum_to_one_however_large_the_logits() -> None:
+    model = random_model()
+    with torch.no_grad():
+        model.head.weight.mul_(100.0)
+    hidden = torch.randn(9, 12, generator=torch.Generator().manual_seed(2))
+    logits = model.logits(hidden)
+    total = (logits - log_normalizers(model, hidden)[:, None]).exp().sum(dim=1)
+    assert total.tolist() == pytest.approx([1.0] * 9, rel=1e-4)
+
+
+def test_nothing_to_predict_is_no_loss() -> None:
+    model = random_model()
+    assert nll_of_alike_rows(model, rows_of([]), 4).shape == (0,)
+    assert nll_of_alike_rows(model, rows_of([[2], [2]]), 4).shape == (0,)

@@ -1,0 +1,45 @@
+"""Ten times the text takes no more memory."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rnnlm.home import Home
+from rnnlm.scoring import running
+from tests.rnnlm.scoring.conftest import LINES, Configure
+
+SCRIPT = """
+import resource, sys
+from pathlib import Path
+from rnnlm.config import ScoringConfig
+from rnnlm.home import Home
+from rnnlm.scoring.drift import measure_drift
+from rnnlm.scoring.running import score_texts
+
+home, config = Home(Path(sys.argv[1])), ScoringConfig.model_validate_json(sys.argv[2])
+scoring = score_texts(home, config)
+measure_drift(home, config, scoring)
+print(scoring.totals.documents, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak_mebibytes(home: Home, configure: Configure, folder: Path, documents: int) -> float:
+    """Of a process that scores so many lines and measures their drift."""
+    text = folder / f"{documents}.txt"
+    text.write_text("".join(f"{LINES[number % len(LINES)]}\n" for number in range(documents)))
+    config = configure(input=str(text), output=str(folder / f"{documents}.parquet"), shard_documents=4_096)
+    environment = os.environ | {"PYTHONPATH": str(Path(running.__file__).parents[2])}
+    command = [sys.executable, "-c", SCRIPT, str(home.root), config.model_dump_json()]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    scored, kibibytes = map(int, done.stdout.split()[-2:])
+    assert scored == documents
+    return kibibytes / 1024
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_input(home: Home, configure: Configure, tmp_path: Path) -> None:
+    few, many = (peak_mebibytes(home, configure, tmp_path, documents) for documents in (10_000, 100_000))
+    assert many < few + 40

@@ -1,0 +1,223 @@
+"""A scoring killed anywhere goes on and ends with the same bytes; one that is done does nothing again."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rnnlm.errors import ConfigError, HomeError, ModelError
+from rnnlm.home import Home
+from rnnlm.records import EvaluationRecord
+from rnnlm.scoring import running
+from rnnlm.scoring.outputs import read_provenance
+from tests.rnnlm.scoring.conftest import LINES, Configure, Score
+
+KILLED_SCRIPT = """
+import os, signal, sys
+from rnnlm.config import ScoringConfig
+from rnnlm.home import Home
+from rnnlm.scoring import running
+from pathlib import Path
+
+write, written = running.write_shard, []
+
+def die_at_the_third(path, table):
+    if len(written) == 2:
+        (path.parent / f".{path.name}.half").write_bytes(b"half a shard")
+        os.kill(os.getpid(), signal.SIGKILL)
+    written.append(path)
+    write(path, table)
+
+running.write_shard = die_at_the_third
+running.score_texts(Home(Path(sys.argv[1])), ScoringConfig.model_validate_json(sys.argv[2]))
+"""
+
+
+class Killed(BaseException):
+    """What no code of ours catches."""
+
+
+def dying(function: Callable[..., Any], calls: int, *, after: bool) -> Callable[..., Any]:
+    """The function, which dies at the calls-th call, before or after its work."""
+    made = 0
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made == calls and not after:
+            raise Killed
+        result = function(*arguments, **named)
+        if made == calls:
+            raise Killed
+        return result
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("function", "calls", "after"),
+    [
+        ("write_shard", 1, False),
+        ("write_shard", 2, True),
+        ("write_shard", 4, True),
+        ("write_output", 1, False),
+        ("write_output", 1, True),
+    ],
+)
+@pytest.mark.parametrize("ending", ["parquet", "duckdb"])
+def test_a_killed_scoring_ends_with_the_same_output(
+    home: Home,
+    configure: Configure,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    calls: int,
+    after: bool,
+    ending: str,
+) -> None:
+    whole, broken = (configure(output=str(tmp_path / f"{name}.{ending}")) for name in ("whole", "broken"))
+    running.score_texts(Home(tmp_path / "other"), whole)
+    with monkeypatch.context() as patched:
+        patched.setattr(running, function, dying(getattr(running, function), calls, after=after))
+        with pytest.raises(Killed):
+            running.score_texts(home, broken)
+    running.score_texts(home, broken)
+    if ending == "parquet":
+        assert Path(broken.output).read_bytes() == Path(whole.output).read_bytes()
+    else:
+        assert rows_of(Path(broken.output)) == rows_of(Path(whole.output))
+    assert not list(home.scores.glob("*/shards/*"))
+    assert {path.name for path in tmp_path.glob(f"*.{ending}*")} == {f"whole.{ending}", f"broken.{ending}"}
+
+
+def rows_of(database: Path) -> list[tuple[Any, ...]]:
+    with duckdb.connect(str(database), read_only=True) as connection:
+        return connection.execute("select * from scores order by document").fetchall()
+
+
+def test_what_a_killed_process_has_done_is_not_done_again(
+    home: Home, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, broken = (configure(output=str(tmp_path / f"{name}.parquet")) for name in ("whole", "broken"))
+    environment = os.environ | {"PYTHONPATH": str(Path(running.__file__).parents[2])}
+    command = [sys.executable, "-c", KILLED_SCRIPT, str(home.root), broken.model_dump_json()]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert len(list(home.scores.glob("*/shards/0*.parquet"))) == 2
+    assert len(list(home.scores.glob("*/shards/.*half"))) == 1
+    assert not Path(broken.output).exists()
+
+    scored: list[Path] = []
+    write = running.write_shard
+    monkeypatch.setattr(running, "write_shard", lambda path, table: (scored.append(path), write(path, table)))
+    running.score_texts(home, broken)
+    assert [path.name for path in scored] == ["00000002.parquet", "00000003.parquet"]
+    running.score_texts(Home(tmp_path / "other"), whole)
+    assert Path(broken.output).read_bytes() == Path(whole.output).read_bytes()
+
+
+def test_the_same_scoring_is_done_once(score: Score, texts: Path) -> None:
+    first = score()
+    assert first.output is not None
+    before = first.output.read_bytes()
+    again = score()
+    assert (first.skipped, again.skipped) == (False, True)
+    assert again.totals == first.totals
+    assert not score(force=True).skipped
+    assert first.output.read_bytes() == before
+    assert not score(surprising_tokens=1).skipped  # another setting
+    with texts.open("a") as stream:
+        stream.write("the cat .\n")
+    longer = score()
+    assert not longer.skipped
+    assert longer.totals.documents == len(LINES) + 1
+
+
+def test_the_totals_are_those_of_all_documents_together(score: Score) -> None:
+    found = score()
+    assert found.output is not None
+    rows = pq.read_table(found.output).to_pylist()
+    assert [row["text"] for row in rows] == LINES
+    assert found.totals.documents == len(LINES)
+    assert found.totals.tokens == sum(row["tokens"] for row in rows)
+    assert found.totals.bytes == sum(len(line) + 1 for line in LINES)
+    assert found.totals.log_probability == pytest.approx(sum(row["log_probability"] for row in rows))
+    bits = sum(row["bits_per_byte"] * row["bytes"] for row in rows if row["tokens"])
+    assert found.totals.bits_per_byte == pytest.approx(bits / found.totals.bytes)
+    assert found.totals.unknown_rate == pytest.approx(1 / found.totals.tokens)
+
+
+def test_a_split_scores_what_its_evaluation_says(score: Score, home: Home, toy_evaluation: EvaluationRecord) -> None:
+    (valid,) = home.corpora.glob("*/valid.txt")
+    totals = score(input=str(valid)).totals
+    expected = toy_evaluation.scores["valid"]
+    assert totals.tokens == expected.tokens
+    assert totals.perplexity == pytest.approx(expected.perplexity, rel=1e-5)
+    assert totals.bits_per_byte == pytest.approx(expected.bits_per_byte, rel=1e-5)
+
+
+def test_a_database_gets_the_same_rows_and_keeps_its_other_tables(score: Score, tmp_path: Path) -> None:
+    database = tmp_path / "scores.duckdb"
+    with duckdb.connect(str(database)) as connection:
+        connection.execute("create table mine as select 42 as answer")
+    parquet = score().output
+    record = score(output=str(database))
+    assert parquet is not None
+    assert [list(row) for row in rows_of(database)] == [
+        list(row.values()) for row in pq.read_table(parquet).to_pylist()
+    ]
+    with duckdb.connect(str(database), read_only=True) as connection:
+        assert connection.execute("select answer from mine").fetchall() == [(42,)]
+    assert score(output=str(database)).skipped
+    assert (read_provenance(database) or {})["model_digest"] == record.model_digest
+
+
+def test_the_rows_at_once_and_the_shards_change_nothing_but_rounding(score: Score) -> None:
+    tables = []
+    for fields in ({"batch_size": 1, "shard_documents": 1}, {"batch_size": 64, "shard_documents": 100}):
+        output = score(**fields).output
+        assert output is not None
+        tables.append(pq.read_table(output).to_pylist())
+    for one, other in zip(*tables, strict=True):
+        assert one["log_probability"] == pytest.approx(other["log_probability"], rel=1e-5)
+        assert [token["token"] for token in one["surprising"]] == [token["token"] for token in other["surprising"]]
+
+
+def test_an_output_that_cannot_be_written_is_told_before_anything_is_scored(score: Score, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HomeError, match=r"scoring\.output"):
+        score(output=str(tmp_path / "file" / "scores.parquet"))
+
+
+def test_an_input_is_never_overwritten(score: Score, tmp_path: Path) -> None:
+    path = tmp_path / "scores.parquet"
+    pq.write_table(pa.table({"text": ["the cat ."]}), path)
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match="one of the inputs"):
+        score(input=str(path), output=str(path))
+    assert path.read_bytes() == before
+
+
+def test_a_database_that_is_none_is_told(score: Score, tmp_path: Path) -> None:
+    (tmp_path / "bad.duckdb").write_text("no database" * 1000)
+    with pytest.raises(HomeError, match=r"bad\.duckdb"):
+        score(output=str(tmp_path / "bad.duckdb"))
+
+
+def test_an_input_that_may_be_missing_leaves_no_output(score: Score, tmp_path: Path) -> None:
+    record = score(input=str(tmp_path / "inbox"), may_be_missing=True)
+    assert (record.output, record.totals.documents) == (None, 0)
+    assert not (tmp_path / "scores.parquet").exists()
+
+
+def test_without_a_champion_the_model_has_to_be_named(score: Score, tracked_home: Home) -> None:
+    with pytest.raises(ModelError, match="--model"):
+        score(model=None)

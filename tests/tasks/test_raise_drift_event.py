@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import ScoringConfig
+from rnnlm.scoring.drift import Distributions, Drift
+from rnnlm.scoring.running import NOTHING, ScoringRecord
+from tasks.raise_drift_event import raise_drift_event
+from tests.tasks.drift_events import awaited_drift_events
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+
+def drift(distance: float, drifted: bool) -> Drift:
+    distributions = Distributions(
+        documents=9,
+        reference_documents=8,
+        distance=distance,
+        noise=0.1,
+        quantiles=[{"level": 0.5, "scored": 2.0, "reference": 1.0}],
+        bins=[],
+        bin_width=0.1,
+    )
+    return Drift(drifted=drifted, threshold=0.3, distributions=distributions, reason="", picture=None)
+
+
+def test_the_event_is_there_with_its_figures_and_there_is_none_without_drift(tmp_path: Path) -> None:
+    config = ScoringConfig(input="in.txt", output="out.parquet")
+    scoring = ScoringRecord(
+        key="k",
+        model="models:/toy@champion",
+        model_folder=tmp_path,
+        model_digest="d" * 64,
+        input_files=1,
+        output=tmp_path / "out.parquet",
+        totals=NOTHING,
+    )
+    assert not raise_drift_event.fn(config, scoring, drift(0.05, False))
+    assert raise_drift_event.fn(config, scoring, drift(0.5, True))
+    (event,) = awaited_drift_events(tmp_path)
+    assert event["payload"]["distance"] == 0.5
+    assert event["payload"]["input"] == "in.txt"
+    assert event["resource"]["prefect.resource.id"] == f"rnnlm.model.{'d' * 16}"
+    assert event["resource"]["prefect.resource.name"] == "models:/toy@champion"

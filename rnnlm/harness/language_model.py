@@ -47,7 +47,7 @@ class RecurrentLM(LM):
         self.model = load_model(folder, device or "cpu").language_model
         self.text_tokenizer = load_tokenizer(folder)  # `tokenizer` would mean one of transformers'
         self.cut = cut_of(folder)
-        self.batch_size = BATCH_SIZE if batch_size in (None, "auto") else int(batch_size)
+        self.batch_size = BATCH_SIZE if batch_size is None or batch_size == "auto" else int(batch_size)
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """Of each (context, continuation): log-probability of the continuation, and whether it is the greedy one."""

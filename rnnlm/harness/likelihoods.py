@@ -104,7 +104,7 @@ def score_continuations(
     """
     rows = joined([one.rows for one in asked])
     counts = np.concatenate([np.zeros(0, np.int64), *(one.counts for one in asked)])
-    owner = np.repeat(np.arange(len(asked)), [len(one.rows) for one in asked])
+    owner = np.repeat(np.arange(len(asked)), np.array([len(one.rows) for one in asked], np.int64))
     nats, misses = np.zeros(len(rows)), np.zeros(len(rows))
     for group in groups(by_length(np.arange(len(rows)), rows.lengths), rows.lengths, batch_size):
         (batch,) = padded(rows.take(group), len(group))

@@ -87,6 +87,7 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
         },
         "output_type": "loglikelihood_rolling",
         "test_split": "test",
+        "num_fewshot": 0,
         "doc_to_text": "",  # no context
         "doc_to_target": "text",  # the column as it is; a template would lose the last line feed
         "metadata": {"version": 1.0},

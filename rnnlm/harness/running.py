@@ -46,18 +46,16 @@ def run_harness(
         if file is not None:
             wanted.append(str(write_text_task(Path(scratch), one_text(home, file))))
         loaded = load_tasks(wanted)
-        for task in loaded["tasks"].values():
+        for name, task in loaded["tasks"].items():
+            refuse_what_we_do_not_do(name, task)
             given = task.get_config("num_fewshot")
             if given != 0:  # a task that says 0 cannot have examples
                 task.set_config("num_fewshot", fewshot if fewshot is not None else (given or 0))
             task.set_fewshot_seed(SEED)
-        try:
-            # Not simple_evaluate: that loads the tasks by itself, and describes the machine for seconds.
-            results = lm_eval.evaluate(
-                lm=model, task_dict=loaded, limit=limit, bootstrap_iters=RESAMPLES, log_samples=False
-            )
-        except ValueError as error:  # a task that runs code from the answers, or wants pictures
-            raise ConfigError(f"--tasks {','.join(tasks)}: the harness refuses: {first_line(error)}") from error
+        # Not simple_evaluate: that loads the tasks by itself, and describes the machine for seconds.
+        results = lm_eval.evaluate(
+            lm=model, task_dict=loaded, limit=limit, bootstrap_iters=RESAMPLES, log_samples=False
+        )
     return HarnessRecord(lm_eval_version=lm_eval.__version__, metrics=tuple(metrics_of(results)))
 
 
@@ -119,6 +117,13 @@ def load_tasks(wanted: list[str]) -> dict[str, Any]:
         for part in loaded:
             loaded[part] |= found[part]
     return loaded
+
+
+def refuse_what_we_do_not_do(name: str, task: Any) -> None:
+    if getattr(task, "UNSAFE_CODE", False):
+        raise ConfigError(f"--tasks {name}: runs what the model writes as code, which is not done here; leave it out")
+    if getattr(task, "MULTIMODAL", False):
+        raise ConfigError(f"--tasks {name}: asks about pictures or sound, and the model reads text; leave it out")
 
 
 def metrics_of(results: dict[str, Any]) -> Iterator[HarnessMetric]:

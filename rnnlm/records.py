@@ -148,7 +148,7 @@ class ExportRecord(Record):
     tokenizer: Path
     special_tokens: Path
     file_bytes: int
-    largest_difference: float  # of a logit in onnxruntime from torch's, over a random text
+    largest_difference: float  # of a logit in onnxruntime from torch's: onnx_graph.largest_difference
 
 
 class HarnessMetric(Record):

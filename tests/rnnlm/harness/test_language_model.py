@@ -115,10 +115,14 @@ def test_a_task_of_writing_runs(home: Home, stream_folder: Path, tmp_path: Path)
     assert (match.metric, match.filter, match.value) == ("exact_match", "last", 1.0)
 
 
-def test_tasks_that_cannot_be_had_are_told(home: Home, stream_folder: Path, tmp_path: Path) -> None:
+def test_a_task_without_data_is_told(tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text("task: wrong\ndataset_path: json\n", encoding="utf-8")
     with pytest.raises(CorpusError, match="wrong.yaml"):
         load_tasks([str(tmp_path / "wrong.yaml")])
+
+
+@pytest.mark.slow  # the harness reads 13,000 task files
+def test_a_task_that_nobody_knows_is_told() -> None:
     with pytest.raises(ConfigError, match="no-such-task"):
         load_tasks(["no-such-task"])
 

@@ -13,7 +13,20 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from flows.commands import corpora, data, models, ngram, pipeline, probes, registry, scoring, servers, serving, surprise
+from flows.commands import (
+    corpora,
+    data,
+    elsewhere,
+    models,
+    ngram,
+    pipeline,
+    probes,
+    registry,
+    scoring,
+    servers,
+    serving,
+    surprise,
+)
 from flows.commands.adding import Say
 from flows.operations.environment import set_environment
 from rnnlm.errors import RnnlmError, TrackingError
@@ -72,7 +85,8 @@ class OneLineParser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="rnnlm", description="Text in, registered recurrent language model out.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (pipeline, corpora, data, ngram, models, registry, surprise, scoring, serving, probes, servers):
+    groups = (pipeline, corpora, data, ngram, models, registry, surprise, scoring, serving, elsewhere, probes, servers)
+    for group in groups:
         group.add_commands(commands)
     return parser
 

@@ -29,6 +29,10 @@ class ModelError(RnnlmError):
     """A model, run or registered version that does not exist or cannot be loaded."""
 
 
+class ExtraError(RnnlmError):
+    """A command needs packages of an optional extra that are not installed."""
+
+
 class DeviceError(RnnlmError):
     """A device that was named but is not present on this machine."""
 

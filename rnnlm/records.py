@@ -157,6 +157,32 @@ class ModelVersion(Record):
     created: str  # ISO 8601, UTC
 
 
+class ExportRecord(Record):
+    """A model as an ONNX file, with what it takes to use it beside it; see rnnlm/models/onnx_graph.py."""
+
+    file: Path
+    tokenizer: Path
+    special_tokens: Path
+    file_bytes: int
+    largest_difference: float  # of a logit in onnxruntime from torch's: onnx_graph.largest_difference
+
+
+class HarnessMetric(Record):
+    """One figure of EleutherAI's harness."""
+
+    task: str
+    metric: str
+    filter: str  # what the harness did to the answers first; `none`
+    value: float
+    standard_error: float | None  # None: the harness gives none
+    documents: int
+
+
+class HarnessRecord(Record):
+    lm_eval_version: str
+    metrics: tuple[HarnessMetric, ...]
+
+
 class EvaluatedRecord(Record):
     evaluation: EvaluationRecord
     pictures: tuple[Path, ...]  # of what the model does

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import ModelConfig, PipelineConfig, SequencesConfig, TrainingConfig
 from rnnlm.home import Home
 from rnnlm.records import (
     CorpusRecord,
@@ -189,6 +189,28 @@ def toy_evaluation(toy_chain: Chain) -> EvaluationRecord:
 @pytest.fixture
 def toy_samples(toy_chain: Chain) -> SamplesRecord:
     return SamplesRecord.model_validate(toy_chain["samples"])
+
+
+@pytest.fixture(scope="session")
+def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model's folder: two layers, trained on the toy corpus as one running text until they know its grammar."""
+    from rnnlm.corpora.sources import obtain_corpus
+    from rnnlm.sequences.storing import store_sequences
+    from rnnlm.tokenizers.training import train_tokenizer
+    from rnnlm.training.running import run_training
+
+    root = tmp_path_factory.mktemp("stream")
+    home = Home(root / "home")
+    changes: dict[str, object] = {
+        "sequences": SequencesConfig(mode="stream"),
+        "model": ModelConfig(hidden_size=16, layers=2),
+        "training": TrainingConfig(epochs=20, batch_size=8, device="cpu"),
+    }
+    config = toy_pipeline_config(write_toy_corpus(root / "toy")).model_copy(update=changes)
+    corpus = obtain_corpus(home, config.corpus)
+    tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
+    dataset = store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
+    return run_training(home, config, dataset, untracked).model_folder
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,20 @@
+"""Packages that only some commands need: named extras in pyproject.toml, asked for before they are imported."""
+
+import importlib.util
+
+from rnnlm.errors import ExtraError
+
+EXTRAS = {  # extra → the packages that our code imports because of it
+    "onnx": ("onnx", "onnxscript", "onnxruntime"),
+    "lm-eval": ("lm_eval",),
+}
+
+
+def need_extra(extra: str, wanted_by: str) -> None:
+    """ExtraError, with the command that installs it, where a package of the extra is missing."""
+    missing = [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ExtraError(
+            f"{wanted_by}: needs {', '.join(missing)}, which an ordinary installation leaves out; install with\n"
+            f'.venv/bin/pip install --constraint constraints.txt --editable ".[{extra}]"'
+        )

@@ -1,0 +1,134 @@
+"""`rnnlm export` and `rnnlm lm-eval`, as another program calls them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.command_line import main
+from rnnlm.home import Home
+from rnnlm.records import RunRecord
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
+TEXT = "the cat sees the dog near the river .\n\nthe zebra likes the naïve fox .\nthe bird follows the cat\n"
+
+
+@pytest.fixture(autouse=True)
+def environment_of_its_own(home: Home) -> Iterator[None]:
+    """`main` fills in os.environ: put it back for the next test."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def value_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == 0
+    value: dict[str, object] = json.loads(capsys.readouterr().out)
+    return value
+
+
+def figures(value: dict[str, object]) -> dict[str, float]:
+    """Metric → value of the only task."""
+    rows = value["metrics"]
+    assert isinstance(rows, list)
+    return {row["metric"]: row["value"] for row in rows}
+
+
+@pytest.mark.parametrize("kind", ["stream", "sentence"])
+def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
+    capsys: pytest.CaptureFixture[str], stream_folder: Path, toy_run: RunRecord, tmp_path: Path, kind: str
+) -> None:
+    """Blank lines, unknown words, letters of two bytes, several windows; to four digits and beyond."""
+    pytest.importorskip("lm_eval", reason="extra lm-eval")
+    folder = str(stream_folder if kind == "stream" else toy_run.folder)
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT * 30, encoding="utf-8")
+    ours = value_of(capsys, "evaluate", folder, "--corpus", str(path))
+    theirs = figures(value_of(capsys, "lm-eval", folder, "--file", str(path)))
+    assert ours["split"] == "all"
+    assert f"{theirs['bits_per_byte']:.4f}" == f"{ours['bits_per_byte']:.4f}"
+    assert theirs["bits_per_byte"] == pytest.approx(ours["bits_per_byte"], rel=1e-6)
+    assert theirs["byte_perplexity"] == pytest.approx(2 ** theirs["bits_per_byte"])
+    assert main(["lm-eval", folder, "--file", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["task", "metric", "filter", "documents", "value", "std.", "error"]
+    assert any(line.split()[:2] == ["file-text", "bits_per_byte"] for line in lines)
+
+
+def test_a_file_is_read_as_evaluate_reads_it(
+    capsys: pytest.CaptureFixture[str], stream_folder: Path, tmp_path: Path
+) -> None:
+    """A byte-order mark, line ends of Windows, no line feed at the end, compressed."""
+    pytest.importorskip("lm_eval", reason="extra lm-eval")
+    import gzip
+
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress(("\ufeff" + TEXT.replace("\n", "\r\n") + "the end").encode("utf-8")))
+    ours = value_of(capsys, "evaluate", str(stream_folder), "--corpus", str(path))
+    theirs = figures(value_of(capsys, "lm-eval", str(stream_folder), "--file", str(path)))
+    assert theirs["bits_per_byte"] == pytest.approx(ours["bits_per_byte"], rel=1e-6)
+
+
+def test_ten_lines_of_the_reference_continue_a_text(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
+) -> None:
+    """The program in docs/reference.md, as it stands there, with onnxruntime and tokenizers alone."""
+    pytest.importorskip("onnxruntime", reason="extra onnx")
+    pytest.importorskip("onnxscript", reason="extra onnx")
+    (program,) = re.findall(r"```python\n(import json, numpy, onnxruntime.*?)```", REFERENCE.read_text("utf-8"), re.S)
+    assert main(["export", toy_run.run_id, "--to", "onnx", "--output", str(tmp_path / "onnx" / "model.onnx")]) == 0
+    assert "checked in onnxruntime" in capsys.readouterr().out
+    guard = "import sys; sys.modules['torch'] = sys.modules['rnnlm'] = sys.modules['transformers'] = None\n"
+    done = subprocess.run(
+        [sys.executable, "-c", guard + program], cwd=tmp_path / "onnx", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    prompt = re.search(r'encode\("(.*?)"', program)
+    assert prompt is not None
+    generated = value_of(
+        capsys, "generate", toy_run.run_id, "--prompt", prompt[1], "--temperature", "0", "--maximum-tokens", "20"
+    )
+    assert done.stdout.strip() == generated["text"]
+    assert generated["text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["lm-eval", "RUN"], ["--tasks", "--file"]),
+        (["lm-eval", "RUN", "--file", "x", "--limit", "0"], ["--limit 0"]),
+        (["lm-eval", "RUN", "--file", "x", "--batch-size", "0"], ["--batch-size 0"]),
+        (["lm-eval", "RUN", "--tasks", "x", "--fewshot", "-1"], ["--fewshot -1"]),
+        (["lm-eval", "/no/such/run", "--file", "x"], ["/no/such/run"]),
+        (["export", "/no/such/run", "--to", "onnx"], ["/no/such/run"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_a_wrong_call_is_told(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, arguments: list[str], names: list[str]
+) -> None:
+    assert main([toy_run.run_id if word == "RUN" else word for word in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err[err.index("rnnlm: ") :].strip().splitlines()) <= 3
+    for name in names:
+        assert name in err
+
+
+def test_tasks_and_files_that_cannot_be_read_are_told(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
+) -> None:
+    pytest.importorskip("lm_eval", reason="extra lm-eval")
+    assert main(["lm-eval", toy_run.run_id, "--file", str(tmp_path / "nothing.txt")]) == 2
+    assert "nothing.txt" in capsys.readouterr().err
+    (tmp_path / "bad.yaml").write_text("task: bad\ndataset_path: json\n", encoding="utf-8")
+    assert main(["lm-eval", toy_run.run_id, "--tasks", str(tmp_path / "bad.yaml")]) == 2
+    err = capsys.readouterr().err
+    assert len(err[err.index("rnnlm: --tasks") :].strip().splitlines()) <= 3

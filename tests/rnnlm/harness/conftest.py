@@ -1,0 +1,26 @@
+"""A model of a running text and one of sentences, both of the toy corpus."""
+
+from pathlib import Path
+
+import pytest
+
+from rnnlm.models.building import load_model
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.records import RunRecord
+from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
+
+
+@pytest.fixture
+def stream_model(stream_folder: Path) -> ElmanLanguageModel:
+    return load_model(stream_folder).language_model
+
+
+@pytest.fixture
+def sentence_model(toy_run: RunRecord) -> ElmanLanguageModel:
+    return load_model(toy_run.model_folder).language_model
+
+
+@pytest.fixture
+def tokenizer(stream_folder: Path) -> TextTokenizer:
+    """The toy corpus' words: the same for both models."""
+    return load_tokenizer(stream_folder)

@@ -1,0 +1,146 @@
+"""The ONNX file computes what torch computes, step after step, with the state carried."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rnnlm.config import ModelConfig
+from rnnlm.errors import ConfigError, ExtraError, ModelError
+from rnnlm.extras import EXTRAS
+from rnnlm.models import onnx_graph
+from rnnlm.models.building import build_model, load_model, save_model
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.onnx_graph import OneStep, export_onnx, make_place, refuse_what_does_not_fit
+from rnnlm.records import DatasetRecord, RunRecord, Split
+from rnnlm.sequences.reading import StoredSplit
+from rnnlm.tokenizers.face import BOS, PAD
+from rnnlm.training.losses.definition import exact_cross_entropy
+
+
+def trained(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> ElmanLanguageModel:
+    """A model trained for 80 steps on the toy corpus as one text, saved with its tokenizer.
+
+    On windows of 100 tokens: a relu network that has seen sentences alone explodes over a longer text.
+    """
+    config = ModelConfig.model_validate({"hidden_size": 12} | settings)
+    model = build_model(config, dataset.vocabulary_size, seed=1)
+    network = model.language_model
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+    lanes = text_ids(dataset, "train", 3_000).view(30, 100)
+    for _ in range(80):
+        hidden, _ = network.hidden(lanes[:, :-1])
+        loss = exact_cross_entropy(network, hidden, lanes[:, 1:].masked_fill(lanes[:, 1:] == BOS, PAD))
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+    assert float(loss.detach()) < 1.5  # the unigram model's is above 2
+    save_model(model, folder)
+    shutil.copy(dataset.tokenizer_folder / "tokenizer.json", folder)
+    return network.eval()
+
+
+def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
+    """(tokens,) int64: the first ones of a split, sentence after sentence, each with its <bos>."""
+    source = StoredSplit(dataset, split)
+    return torch.from_numpy(source.read(0, len(source)).token_ids[:tokens].astype(np.int64))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"nonlinearity": "tanh"},
+        {"nonlinearity": "relu", "tie_embeddings": True},
+        {"nonlinearity": "tanh", "tie_embeddings": True, "layers": 2},
+        {"nonlinearity": "relu", "layers": 2, "embedding_size": 8},
+    ],
+    ids=["tanh", "relu-tied", "tanh-tied-2", "relu-2"],
+)
+def test_logits_are_those_of_torch_over_a_whole_text(
+    toy_dataset: DatasetRecord, tmp_path: Path, settings: dict[str, object]
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="extra onnx")
+    pytest.importorskip("onnxscript", reason="extra onnx")
+    model = trained(tmp_path / "model", toy_dataset, settings)
+    record = export_onnx(tmp_path / "model", tmp_path / "onnx" / "model.onnx")
+    assert sorted(path.name for path in (tmp_path / "onnx").iterdir()) == [
+        "model.onnx",
+        "special_tokens.json",
+        "tokenizer.json",
+    ]
+    assert record.largest_difference < 1e-4
+
+    session = onnxruntime.InferenceSession(record.file)
+    layers, hidden_size = len(model.stack.cells), model.stack.hidden_size
+    assert [(value.name, value.type, value.shape[1:]) for value in session.get_inputs()] == [
+        ("token_ids", "tensor(int64)", [1]),
+        ("state", "tensor(float)", [layers, hidden_size]),
+    ]
+    assert [value.name for value in session.get_outputs()] == ["logits", "new_state"]
+
+    ids = text_ids(toy_dataset, "test", 400)
+    lanes = torch.stack([ids, ids.flip(0), ids.roll(7)])  # a batch of another size than the exporter's example
+    state = np.zeros((3, layers, hidden_size), np.float32)
+    found = []
+    for token_ids in lanes.split(1, dim=1):
+        logits, state = session.run(None, {"token_ids": token_ids.numpy(), "state": state})
+        assert logits.shape == (3, toy_dataset.vocabulary_size)
+        found.append(logits)
+    with torch.inference_mode():
+        expected, last = model(lanes)
+    assert expected[~expected.isneginf()].abs().max() < 100  # 1e-4 is above the rounding of float32
+    np.testing.assert_allclose(np.stack(found, axis=1), expected.numpy(), atol=1e-4, rtol=0)
+    np.testing.assert_allclose(state, last.numpy(), atol=1e-4, rtol=0)
+
+
+def test_one_step_is_a_step_of_the_model(toy_run: RunRecord) -> None:
+    model = load_model(toy_run.model_folder).language_model
+    ids = torch.tensor([[2], [5]])
+    state = torch.full((2, 1, 16), 0.3)
+    logits, new_state = OneStep(model)(ids, state)
+    expected, last = model(ids, state)
+    torch.testing.assert_close(logits, expected[:, 0])
+    torch.testing.assert_close(new_state, last)
+    assert model.stack.backend == "fused"  # the copy alone was changed
+
+
+def test_what_lies_beside_the_file_says_how_to_use_it(toy_run: RunRecord, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="extra onnx")
+    pytest.importorskip("onnxscript", reason="extra onnx")
+    record = export_onnx(toy_run.model_folder, tmp_path / "a.onnx")
+    ids = json.loads(record.special_tokens.read_text(encoding="utf-8"))
+    assert ids == {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
+    assert record.tokenizer.read_bytes() == (toy_run.model_folder / "tokenizer.json").read_bytes()
+    assert export_onnx(toy_run.model_folder, tmp_path / "a.onnx").file_bytes == record.file_bytes  # again, over it
+
+
+def test_a_tokenizer_of_another_model_is_not_written_over(toy_run: RunRecord, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"tokenizer\.json belongs to another model"):
+        make_place(tmp_path / "model.onnx", toy_run.model_folder / "tokenizer.json")
+    with pytest.raises(ConfigError, match="is a folder"):
+        make_place(tmp_path, toy_run.model_folder / "tokenizer.json")
+
+
+def test_a_place_that_cannot_be_made_is_told(toy_run: RunRecord, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("", encoding="utf-8")
+    with pytest.raises(ConfigError, match="--output .*cannot be made"):
+        make_place(tmp_path / "taken" / "model.onnx", toy_run.model_folder / "tokenizer.json")
+
+
+def test_a_model_too_large_for_one_file_is_told(toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_graph, "LARGEST_BYTES", 1_000)
+    with pytest.raises(ModelError, match="takes 1,000 at most"):
+        refuse_what_does_not_fit(load_model(toy_run.model_folder).language_model, toy_run.model_folder)
+
+
+def test_a_missing_extra_is_told_with_its_command(
+    toy_run: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXTRAS, "onnx", ("torch", "a_package_that_nobody_has"))
+    with pytest.raises(ExtraError, match=r'a_package_that_nobody_has, which(.|\n)*pip install .*"\.\[onnx\]"'):
+        export_onnx(toy_run.model_folder, tmp_path / "model.onnx")

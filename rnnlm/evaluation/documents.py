@@ -16,7 +16,7 @@ from rnnlm.evaluation.contexts import nll_of_alike_rows
 from rnnlm.evaluation.scoring import BITS_OF_AN_UNSPELLABLE_BYTE
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.cutting import TokenRows, ends, rows_of, running_text, sentences
-from rnnlm.sequences.sharding import lines_with_losses, utf8_bytes
+from rnnlm.sequences.line_facts import predicted_by_line, sums_between, unspelled_by_line, utf8_bytes
 from rnnlm.tokenizers.face import BOS, TextTokenizer
 
 
@@ -68,14 +68,14 @@ def document_losses(
     line_texts = [line for document in documents for line in document]
     lines = rows_of(tokenizer.encode_lines(line_texts))
     rows = sentences(lines, cut.context_length) if cut.mode == "sentence" else streams(lines, line_counts)
-    predicted = lines.lengths + 1 if cut.mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
-    bounds = ends(predicted)[ends(line_counts)].tolist()  # of each document in the tokens of all
+    first_lines = ends(line_counts)  # of each document in the lines of all; likewise in the tokens:
+    bounds = ends(predicted_by_line(lines, cut.mode))[first_lines].tolist()
     token_ids = np.delete(rows.token_ids, rows.offsets[:-1])
     nll_nats = nll_of_alike_rows(model, rows, batch_size)
-    unknown = unknown_words(tokenizer, line_texts, lines, line_counts).tolist()
+    unspelled = sums_between(unspelled_by_line(tokenizer, line_texts, lines), first_lines).tolist()
     return [
         DocumentLoss(token_ids[first:last], nll_nats[first:last], utf8_bytes(text), *words)
-        for text, words, first, last in zip(texts, unknown, bounds, bounds[1:], strict=False)
+        for text, words, first, last in zip(texts, unspelled, bounds, bounds[1:], strict=False)
     ]
 
 
@@ -84,17 +84,3 @@ def streams(lines: TokenRows, line_counts: np.ndarray) -> TokenRows:
     lengths = np.diff(ends(lines.lengths + 1)[ends(line_counts)])
     text = np.insert(running_text(lines), ends(lengths)[:-1], BOS)
     return TokenRows(text, ends(lengths + 1))
-
-
-def unknown_words(
-    tokenizer: TextTokenizer, line_texts: list[str], lines: TokenRows, line_counts: np.ndarray
-) -> np.ndarray:
-    """(documents, 2) int64: how many words the vocabulary cannot spell, and their bytes. Most lines have none."""
-    found = np.zeros((len(line_counts), 2), np.int64)
-    lossy = lines_with_losses(lines, tokenizer)
-    owners = np.searchsorted(ends(line_counts), lossy, side="right") - 1
-    for line, document in zip(lossy, owners, strict=True):
-        words = tokenizer.unknown_words(line_texts[line])
-        dropped = utf8_bytes(tokenizer.dropped_text(line_texts[line]))
-        found[document] += len(words), sum(map(utf8_bytes, words)) + dropped
-    return found

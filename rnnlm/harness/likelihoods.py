@@ -18,12 +18,13 @@ import torch
 from torch.nn import functional
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation.documents import document_losses, streams, unknown_words
+from rnnlm.evaluation.documents import document_losses, streams
 from rnnlm.evaluation.losses import groups
 from rnnlm.evaluation.scoring import BITS_OF_AN_UNSPELLABLE_BYTE
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import EVALUATION_WINDOW, Batch, by_length, padded
 from rnnlm.sequences.cutting import TokenRows, joined, rows_of, sentences
+from rnnlm.sequences.line_facts import unspelled_by_line
 from rnnlm.tokenizers.face import TextTokenizer
 from rnnlm.training.losses.definition import CPU_ROWS
 
@@ -92,7 +93,8 @@ def shared_length(a: np.ndarray, b: np.ndarray) -> int:
 
 
 def unknown_bytes_of(tokenizer: TextTokenizer, text: str) -> int:
-    return unknown_words(tokenizer, text.split("\n"))[1]
+    lines = text.split("\n")
+    return int(unspelled_by_line(tokenizer, lines, rows_of(tokenizer.encode_lines(lines)))[:, 1].sum())
 
 
 def score_continuations(

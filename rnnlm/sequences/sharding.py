@@ -19,9 +19,10 @@ from rnnlm.corpora.splits import Document, Stretch, documents_in, stretches
 from rnnlm.home import atomic_file
 from rnnlm.records import SPLITS, CorpusRecord, Split
 from rnnlm.sequences.cutting import TokenRows, ends, rows_of, running_text, sentences
+from rnnlm.sequences.line_facts import predicted_by_line, sums_between, unspelled_by_line
 from rnnlm.sequences.token_ids import token_type
 from rnnlm.sequences.workers import Submit, workers
-from rnnlm.tokenizers.face import UNK, TextTokenizer, load_tokenizer
+from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
 SHARD_BYTES = 2 << 20  # of text: about half a million tokens
@@ -84,17 +85,9 @@ def describe(
 ) -> dict[str, list[Any]]:
     """Columns of the table `documents`: where each lies, its digest, and what its unknown words cost."""
     line_counts = [len(document) for document in texts]
-    first_lines = ends(np.array(line_counts, np.int64))
-    # A line's predicted tokens are its own and <eos>; in sentence mode a blank line is no sentence.
-    predicted = lines.lengths + 1 if config.mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
-    total = ends(predicted)
-    unknown_tokens, unknown_bytes = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
-    for line in lines_with_losses(lines, face):
-        index = int(np.searchsorted(first_lines, line, side="right")) - 1
-        text = texts[index][line - int(first_lines[index])]
-        words = face.unknown_words(text)
-        unknown_tokens[index] += len(words)
-        unknown_bytes[index] += sum(map(utf8_bytes, words)) + utf8_bytes(face.dropped_text(text))
+    bounds = ends(np.array(line_counts, np.int64))
+    predicted = sums_between(predicted_by_line(lines, config.mode), bounds)
+    unspelled = sums_between(unspelled_by_line(face, [line for document in texts for line in document], lines), bounds)
     return {
         "split": [document.split for document in found],
         "source_file": [document.source_file for document in found],
@@ -102,23 +95,10 @@ def describe(
         "byte_count": [len(document.data) for document in found],
         "line_count": line_counts,
         "sha256": [document.sha256 for document in found],
-        "predicted_tokens": (total[first_lines[1:]] - total[first_lines[:-1]]).tolist(),
-        "unknown_tokens": unknown_tokens.tolist(),
-        "unknown_bytes": unknown_bytes.tolist(),
+        "predicted_tokens": predicted.tolist(),
+        "unknown_tokens": unspelled[:, 0].tolist(),
+        "unknown_bytes": unspelled[:, 1].tolist(),
     }
-
-
-def lines_with_losses(lines: TokenRows, face: TextTokenizer) -> list[int]:
-    """The lines that the tokenizer could not spell completely."""
-    if face.drops_text:
-        return list(range(len(lines)))
-    unknown = np.flatnonzero(lines.token_ids == UNK)
-    found: list[int] = np.unique(np.searchsorted(lines.offsets, unknown, side="right") - 1).tolist()
-    return found
-
-
-def utf8_bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def write_rows(path: Path, rows: TokenRows, face: TextTokenizer) -> None:

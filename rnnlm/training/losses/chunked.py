@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.training.losses.projection import Projection
+from rnnlm.training.losses.projection import LearntInForward, Projection
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ChunkedCrossEntropy:
         return loss / predicted.sum()
 
 
-class SummedCrossEntropy(torch.autograd.Function):
+class SummedCrossEntropy(LearntInForward):
     """rows (n, H), weight (V, H), bias (V,), targets (n,) int64, predicted (n,) bool → a float32 scalar, in nats."""
 
     @staticmethod
@@ -54,8 +54,3 @@ class SummedCrossEntropy(torch.autograd.Function):
             projection.learn(chunk, probabilities.scatter_add_(1, picked, torch.full_like(picked, -1, dtype=precision)))
         ctx.save_for_backward(*projection.gradients())
         return total
-
-    @staticmethod
-    def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        # In place: they are used once.
-        return *(gradient.mul_(output_grads[0]) for gradient in ctx.saved_tensors), None, None, None

@@ -6,6 +6,7 @@ nothing but the probabilities, it is taken while they are there.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,6 +43,15 @@ class Projection:
     def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
         """Of the loss with respect to rows, weight and bias, once all chunks are learnt."""
         return self.rows_grad.masked_fill_(~self.predicted[:, None], 0.0), self.weight_grad, self.bias_grad
+
+
+class LearntInForward(torch.autograd.Function):
+    """A sum whose gradients are there once `forward` is done, in ctx.saved_tensors; its last three inputs have none."""
+
+    @staticmethod
+    def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        # In place: they are used once.
+        return *(gradient.mul_(output_grads[0]) for gradient in ctx.saved_tensors), None, None, None
 
 
 def rows_at_once(weight: Tensor) -> int:

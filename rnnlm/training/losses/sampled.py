@@ -19,7 +19,7 @@ from torch.nn import functional
 from torch.nn.functional import pad
 
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.training.losses.projection import Projection
+from rnnlm.training.losses.projection import LearntInForward, Projection
 
 
 class SampledCrossEntropy:
@@ -77,7 +77,7 @@ def column_of(targets: Tensor, sample: Tensor) -> Tensor:
     return torch.where(found, column, len(sample))
 
 
-class SummedLogZ(torch.autograd.Function):
+class SummedLogZ(LearntInForward):
     """Σ log z over the predicted rows, a float32 scalar; z = exp(target's logit) + Σ exp(logit) of the sampled others.
 
     rows (n, H); weight (S, H) and bias (S,) of the sample, log π subtracted; target_logits (n,); column (n,) int64, of
@@ -110,11 +110,6 @@ class SummedLogZ(torch.autograd.Function):
         target_grad.masked_fill_(~predicted, 0.0)
         ctx.save_for_backward(rows_grad, weight_grad[:-1], bias_grad[:-1], target_grad)
         return total
-
-    @staticmethod
-    def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        # In place: they are used once.
-        return *(gradient.mul_(output_grads[0]) for gradient in ctx.saved_tensors), None, None, None
 
 
 def inclusion_probabilities(weights: np.ndarray, size: int) -> np.ndarray:

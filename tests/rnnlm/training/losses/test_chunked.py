@@ -9,6 +9,7 @@ from rnnlm.models.initialization import initialize
 from rnnlm.training.losses import projection
 from rnnlm.training.losses.chunked import ChunkedCrossEntropy
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy
+from tests.rnnlm.training.losses.precisions import in_both_precisions, in_several_chunks_and_in_one
 
 
 def losses_and_gradients(loss: Loss, model: ElmanLanguageModel, target_ids: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -20,10 +21,8 @@ def losses_and_gradients(loss: Loss, model: ElmanLanguageModel, target_ids: Tens
     return value.detach(), [gradient for gradient in gradients if gradient is not None]
 
 
-@pytest.mark.parametrize("rows_at_once", [7, 256])
-@pytest.mark.parametrize(
-    ("precision", "loss_error", "gradient_error"), [(torch.float32, 1e-6, 1e-6), (torch.bfloat16, 1e-3, 1e-2)]
-)
+@in_several_chunks_and_in_one
+@in_both_precisions
 def test_loss_and_gradient_are_those_of_the_definition(
     rows_at_once: int,
     precision: torch.dtype,

@@ -11,6 +11,7 @@ from rnnlm.models.initialization import initialize
 from rnnlm.training.losses import projection
 from rnnlm.training.losses.definition import exact_cross_entropy
 from rnnlm.training.losses.sampled import SampledCrossEntropy, inclusion_probabilities
+from tests.rnnlm.training.losses.precisions import in_both_precisions, in_several_chunks_and_in_one
 
 VOCABULARY = 200
 UNIGRAM = np.where(np.isin(np.arange(VOCABULARY), [0, 2]), 0.0, 1 / (np.arange(VOCABULARY) + 3.0))
@@ -109,10 +110,8 @@ def sampled_cross_entropy(
     return torch.stack(losses).mean()
 
 
-@pytest.mark.parametrize("rows_at_once", [7, 256])
-@pytest.mark.parametrize(
-    ("precision", "loss_error", "gradient_error"), [(torch.float32, 1e-6, 1e-6), (torch.bfloat16, 1e-3, 1e-2)]
-)
+@in_several_chunks_and_in_one
+@in_both_precisions
 def test_loss_and_gradient_are_those_of_the_sampled_definition(
     rows_at_once: int,
     precision: torch.dtype,

@@ -2,9 +2,9 @@
 
 from prefect import flow
 
-from rnnlm import reports
 from rnnlm.config import PipelineConfig
 from rnnlm.records import PreparedRecord
+from rnnlm.reports.pipeline import corpus_report, sequences_report, tokenizer_report
 from tasks.check_sequences import check_sequences
 from tasks.describe_sequences import describe_sequences
 from tasks.download_corpus import download_corpus
@@ -17,14 +17,14 @@ from tasks.train_tokenizer import train_tokenizer
 def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     """A checked dataset: one DuckDB file of shifted sequences with its tokenizer beside it."""
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
-    publish_markdown("corpus", reports.corpus_report(corpus))
+    publish_markdown("corpus", corpus_report(corpus))
 
     tokenizer = train_tokenizer(corpus, config.corpus, config.tokenizer, force="tokenizer" in config.force)
-    publish_markdown("tokenizer", reports.tokenizer_report(tokenizer))
+    publish_markdown("tokenizer", tokenizer_report(tokenizer))
 
     dataset = store_sequences(corpus, config.corpus, tokenizer, config.sequences, force="sequences" in config.force)
     checks = check_sequences(dataset, config.sequences)
-    publish_markdown("sequences", reports.sequences_report(dataset, checks))
+    publish_markdown("sequences", sequences_report(dataset, checks))
     publish_markdown("description", describe_sequences(dataset, force="sequences" in config.force))
     return PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset)
 

@@ -2,9 +2,9 @@
 
 from prefect import flow
 
-from rnnlm import reports
 from rnnlm.config import PipelineConfig
 from rnnlm.records import SamplesRecord
+from rnnlm.reports.pipeline import samples_report
 from tasks.publish_markdown import publish_markdown
 from tasks.sample_champion import sample_champion
 
@@ -13,7 +13,7 @@ from tasks.sample_champion import sample_champion
 def sample_flow(config: PipelineConfig = PipelineConfig()) -> SamplesRecord:
     """Continuations of the configured prompts, by the registered champion."""
     samples = sample_champion(config.corpus, config.registry, config.generation)
-    publish_markdown("samples", reports.samples_report(samples))
+    publish_markdown("samples", samples_report(samples))
     return samples
 
 

@@ -3,8 +3,8 @@
 from prefect import flow
 
 from rnnlm.config import ScoringConfig
+from rnnlm.reports.scoring import scores_report
 from rnnlm.scoring.drift import ScoredRecord
-from rnnlm.scoring_reports import scores_report
 from tasks.compare_scores import compare_scores
 from tasks.publish_markdown import publish_markdown
 from tasks.raise_drift_event import raise_drift_event

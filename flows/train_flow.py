@@ -4,9 +4,11 @@ from prefect import flow
 
 from flows.operations.evaluating import evaluate
 from flows.prepare_flow import prepare_flow
-from rnnlm import registry_reports, reports
 from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord, TrainedRecord
+from rnnlm.reports.layout import picture_report
+from rnnlm.reports.pipeline import samples_report, training_report
+from rnnlm.reports.registry import registration_report
 from tasks.generate_samples import generate_samples
 from tasks.log_results import log_results
 from tasks.publish_link import publish_link
@@ -20,21 +22,21 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
     """A new version in the registry. Without a dataset the configured one is prepared first."""
     dataset = dataset or prepare_flow(config).dataset
     run = train_model(config, dataset, force="training" in config.force)
-    publish_markdown("training", reports.training_report(run, config.model, config.training))
+    publish_markdown("training", training_report(run, config.model, config.training))
 
     evaluated = evaluate(config, dataset, run)
     evaluation = evaluated.evaluation
     samples = generate_samples(dataset, run, config.generation, force="samples" in config.force)
-    publish_markdown("samples", reports.samples_report(samples))
+    publish_markdown("samples", samples_report(samples))
 
     logged = log_results(run, evaluation, samples, evaluated.pictures)
     if logged.loss_curve:
-        publish_markdown("loss-curve", reports.picture_report("Loss curve", logged.loss_curve))
+        publish_markdown("loss-curve", picture_report("Loss curve", logged.loss_curve))
     if logged.run_url:
         publish_link("mlflow-run", logged.run_url, "The run in MLflow")
 
     registered = register_model(config, dataset, run, evaluation, samples, force="registration" in config.force)
-    publish_markdown("registration", registry_reports.registration_report(registered, evaluation))
+    publish_markdown("registration", registration_report(registered, evaluation))
     return TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered)
 
 

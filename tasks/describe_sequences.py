@@ -3,9 +3,9 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from rnnlm.data_reports import description_report
 from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord
+from rnnlm.reports.data import description_report
 from rnnlm.sequences.describing import describe_dataset
 
 

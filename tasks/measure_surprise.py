@@ -7,7 +7,7 @@ from rnnlm.config import EvaluationConfig
 from rnnlm.evaluation.surprise.measuring import surprise_of_run
 from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.surprise_reports import surprise_report
+from rnnlm.reports.surprise import surprise_report
 
 
 @task(task_run_name="surprise-of-{run.run_id}", cache_policy=NO_CACHE)

@@ -38,7 +38,7 @@ def tokenize(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 
 def describe(options: argparse.Namespace, home: Home, say: Say) -> None:
-    from rnnlm.data_reports import description_text
+    from rnnlm.reports.data import description_text
     from rnnlm.sequences.describing import describe_dataset
     from rnnlm.sequences.finding import find_dataset
 

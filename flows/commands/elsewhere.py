@@ -54,7 +54,7 @@ def lm_eval(options: argparse.Namespace, home: Home, say: Say) -> None:
             raise ConfigError(f"{option} {value}: expected {least} or more")
     from rnnlm.harness.running import run_harness
     from rnnlm.registry.lookup import model_folder
-    from rnnlm.reports import columns
+    from rnnlm.reports.layout import columns
 
     record = run_harness(
         home,

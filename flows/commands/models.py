@@ -41,7 +41,8 @@ def evaluate(options: argparse.Namespace, home: Home, say: Say) -> None:
     wanted = on_top.wanted_by(options)
     from rnnlm.evaluation.foreign import compare_on_corpus, score_corpus
     from rnnlm.registry.lookup import model_folder
-    from rnnlm.reports import columns, comparison_rows, score_row
+    from rnnlm.reports.layout import columns
+    from rnnlm.reports.scores import comparison_rows, score_row
 
     corpus = validate_section("corpus", CorpusConfig, {"source": options.corpus})
     folder = model_folder(home, options.model)

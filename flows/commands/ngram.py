@@ -53,7 +53,7 @@ def ngram(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 def summary(result: "NgramResult") -> str:
     """A small table, what to beware of, and the samples."""
-    from rnnlm.reports import columns
+    from rnnlm.reports.layout import columns
 
     figures = {"test ppl" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
     if result.validation_perplexity is not None:

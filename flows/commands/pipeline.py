@@ -40,7 +40,7 @@ def run(options: argparse.Namespace, home: Home, say: Say) -> None:
     config = training_config_of(options)
     from flows.operations.running import run_flow
     from flows.pipeline_flow import pipeline_flow
-    from rnnlm.reports import pipeline_json, pipeline_summary
+    from rnnlm.reports.pipeline import pipeline_json, pipeline_summary
 
     record = run_flow(home, pipeline_flow, config)
     say(pipeline_summary(record), pipeline_json(record))
@@ -59,7 +59,8 @@ def train(options: argparse.Namespace, home: Home, say: Say) -> None:
     config, dataset = resumed(options, home) if options.resume else (training_config_of(options), None)
     from flows.operations.running import run_flow
     from flows.train_flow import train_flow
-    from rnnlm.reports import columns, score_rows
+    from rnnlm.reports.layout import columns
+    from rnnlm.reports.scores import score_rows
 
     trained = run_flow(home, lambda config: train_flow(config, dataset), config)
     text = "\n".join([f"run        {trained.run.folder}", "", *columns(score_rows(trained.evaluation))])

@@ -90,7 +90,7 @@ def gradients(options: argparse.Namespace, home: Home, say: Say) -> None:
     from rnnlm.corpora.sources import check_source
     from rnnlm.probes.comparing import compare_gradients
     from rnnlm.probes.pictures import draw_gradient_comparison
-    from rnnlm.reports import columns
+    from rnnlm.reports.layout import columns
 
     check_source(pipeline.corpus)
     curves = compare_gradients(
@@ -119,7 +119,7 @@ def echo(options: argparse.Namespace, home: Home, say: Say) -> None:
     config = validate_section("probe", EchoConfig, values_of(options, EchoConfig))
     from rnnlm.probes.echo import measure_echo
     from rnnlm.probes.pictures import draw_echo
-    from rnnlm.reports import columns
+    from rnnlm.reports.layout import columns
 
     scores = measure_echo(config, told=lambda score: print(".", end="", file=sys.stderr, flush=True))
     picture = picture_path(home, "echo", config.model_dump())

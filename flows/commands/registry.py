@@ -34,8 +34,8 @@ def add_commands(commands: Commands) -> None:
 
 def models(options: argparse.Namespace, home: Home, say: Say) -> None:
     from rnnlm.registry.lookup import best_versions, list_models, of_dataset
-    from rnnlm.registry_reports import model_row
-    from rnnlm.reports import columns
+    from rnnlm.reports.layout import columns
+    from rnnlm.reports.registry import model_row
 
     versions = list_models(home)
     nothing = "no models of that dataset: rnnlm models" if versions and options.dataset else "no models yet: rnnlm run"
@@ -49,7 +49,7 @@ def models(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 def show(options: argparse.Namespace, home: Home, say: Say) -> None:
     from rnnlm.registry.lineage import show_version
-    from rnnlm.registry_reports import lineage_report
+    from rnnlm.reports.registry import lineage_report
 
     details = show_version(home, options.name, options.version)
     say(lineage_report(details), details.model_dump(mode="json"))
@@ -70,6 +70,6 @@ def rollback(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 
 def tell(change: "Change", name: str, say: Say) -> None:
-    from rnnlm.registry_reports import change_line
+    from rnnlm.reports.registry import change_line
 
     say(f"{name} version {change.version} is champion: {change_line(change)}", change.model_dump(mode="json"))

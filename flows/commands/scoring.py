@@ -63,7 +63,7 @@ def score(options: argparse.Namespace, home: Home, say: Say) -> None:
     find_model(home, config.model)
     from flows.operations.running import run_flow
     from flows.score_flow import score_flow
-    from rnnlm.scoring_reports import scoring_text
+    from rnnlm.reports.scoring import scoring_text
 
     scored = run_flow(home, score_flow, config)
     say(scoring_text(config, scored.scoring, scored.drift), scored.model_dump(mode="json"))

@@ -20,7 +20,7 @@ def surprise(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
     from rnnlm.evaluation.surprise.measuring import surprise_of_model
     from rnnlm.registry.lookup import model_folder
-    from rnnlm.surprise_reports import surprise_text
+    from rnnlm.reports.surprise import surprise_text
 
     found = surprise_of_model(home, model_folder(home, options.model))
     if options.pictures is not None:

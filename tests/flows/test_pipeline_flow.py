@@ -7,7 +7,7 @@ from flows.operations.running import run_flow
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import STAGES, PipelineConfig, ProbesConfig
 from rnnlm.home import Home
-from rnnlm.reports import pipeline_json, pipeline_summary
+from rnnlm.reports.pipeline import pipeline_json, pipeline_summary
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 PROMISED_KEYS = {

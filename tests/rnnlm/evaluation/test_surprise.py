@@ -16,7 +16,7 @@ from rnnlm.evaluation.surprise.tables import measure_surprise
 from rnnlm.evaluation.surprise.writing import SEQUENCES, TOKENS, whole_sentences, write_losses
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.surprise_reports import surprise_report, surprise_text
+from rnnlm.reports.surprise import surprise_report, surprise_text
 from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
 
 # Two sentences of a stream and one of a single token: 5 <unk> 6 <eos>, 5 5 5 5 6 <eos>, <eos>.

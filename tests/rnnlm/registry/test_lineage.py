@@ -13,7 +13,7 @@ from rnnlm.home import file_digest
 from rnnlm.registry import describing
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.lookup import best_versions, list_models, of_dataset
-from rnnlm.registry_reports import evidence_table, lineage_report, registration_report
+from rnnlm.reports.registry import evidence_table, lineage_report, registration_report
 from rnnlm.tracking.store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 from tests.rnnlm.registry.test_comparing import evidence_folder

@@ -6,10 +6,10 @@ import pytest
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.sources import obtain_corpus
-from rnnlm.data_reports import description_report, description_text
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
+from rnnlm.reports.data import description_report, description_text
 from rnnlm.sequences.describing import Description, check_leakage, describe_dataset
 from rnnlm.sequences.finding import find_dataset
 from rnnlm.sequences.storing import store_sequences

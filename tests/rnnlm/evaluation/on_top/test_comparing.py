@@ -16,7 +16,7 @@ from rnnlm.home import Home
 from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.reports import comparison_rows
+from rnnlm.reports.scores import comparison_rows
 from rnnlm.sequences.reading import StoredSplit
 
 NGRAM = NgramConfig(order=3, threads=1)

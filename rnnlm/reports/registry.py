@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.records import EvaluationRecord, Evidence, ModelVersion, RegisteredVersion
-from rnnlm.reports import Rows, facts
+from rnnlm.reports.layout import Facts, facts, markdown_lines
 
 if TYPE_CHECKING:  # at run time they would bring torch along
     from rnnlm.registry.history import Change
@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # at run time they would bring torch along
 
 
 def registration_report(registered: RegisteredVersion, evaluation: EvaluationRecord) -> str:
-    rows: Rows = [
+    rows: Facts = [
         ("model", f"`{registered.name}`"),
         ("version", registered.version),
         ("alias", f"`{registered.alias}`: {registered.reason}"),
@@ -24,21 +24,18 @@ def registration_report(registered: RegisteredVersion, evaluation: EvaluationRec
 
 def evidence_table(evidence: Evidence) -> str:
     """Markdown: both on the same documents, and what the difference is worth."""
-    lines = [
-        "### Candidate against champion",
-        "",
-        "| | nats per byte |",
-        "|---|---|",
-        f"| candidate | {evidence.candidate_nats_per_byte:.4f} |",
-        f"| champion | {evidence.champion_nats_per_byte:.4f} |",
-        f"| difference | {evidence.difference:+.4f} |",
-        f"| {evidence.confidence:.0%} of the resamples lie above | {evidence.lower:+.4f} |",
-        f"| {evidence.confidence:.0%} of the resamples lie below | {evidence.upper:+.4f} |",
-        "",
-        f"{evidence.documents:,} validation documents that neither was trained on, {evidence.byte_count:,} bytes; "
-        f"{evidence.resamples:,} resamples of {evidence.units:,} units.",
+    rows = [
+        ("candidate", f"{evidence.candidate_nats_per_byte:.4f}"),
+        ("champion", f"{evidence.champion_nats_per_byte:.4f}"),
+        ("difference", f"{evidence.difference:+.4f}"),
+        (f"{evidence.confidence:.0%} of the resamples lie above", f"{evidence.lower:+.4f}"),
+        (f"{evidence.confidence:.0%} of the resamples lie below", f"{evidence.upper:+.4f}"),
     ]
-    return "\n".join(lines)
+    said = (
+        f"{evidence.documents:,} validation documents that neither was trained on, {evidence.byte_count:,} bytes; "
+        f"{evidence.resamples:,} resamples of {evidence.units:,} units."
+    )
+    return f"### Candidate against champion\n\n{markdown_lines(('', 'nats per byte'), rows)}\n\n{said}"
 
 
 def model_row(version: ModelVersion) -> dict[str, Any]:

@@ -1,13 +1,11 @@
 """What people read about a dataset: the tables of its description as text and as markdown."""
 
 from pathlib import Path
-from typing import Any
 
-from rnnlm.reports import columns, markdown_text, picture_report
+from rnnlm.reports.layout import Rows, columns, markdown_table, picture_report, shorten
 from rnnlm.sequences.describing import Description
 from rnnlm.tokenizers.showing import visible
 
-Rows = list[dict[str, Any]]
 BAR = 40  # characters of the longest bar on a terminal
 
 
@@ -70,11 +68,6 @@ def token_rows(rows: Rows) -> Rows:
     ]
 
 
-def shorten(text: str, width: int = 72) -> str:
-    text = visible(text)
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
 def description_text(description: Description, pictures: list[Path]) -> str:
     """What `rnnlm describe` prints."""
     lines = [f"dataset    {description.dataset_id}, {description.mode} mode, {description.vocabulary_size:,} ids"]
@@ -106,8 +99,5 @@ def description_report(description: Description, pictures: list[Path]) -> str:
     """The same as markdown with the pictures inside, for the Prefect UI."""
     parts = [f"## Dataset {description.dataset_id}", f"*{description.mode} mode, {description.vocabulary_size:,} ids*"]
     for title, rows in description_tables(description).items():
-        heads = list(rows[0])
-        table = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-        table += ["| " + " | ".join(markdown_text(str(row[head])) for head in heads) + " |" for row in rows]
-        parts.append(f"### {title}\n\n" + "\n".join(table))
+        parts.append(f"### {title}\n\n{markdown_table(rows)}")
     return "\n\n".join([*parts, *(picture_report(path.stem.capitalize(), path) for path in pictures)])

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from rnnlm.data_reports import shorten
 from rnnlm.evaluation.surprise.measuring import Surprise
 from rnnlm.evaluation.surprise.pictures import bucket_name
 from rnnlm.evaluation.surprise.tables import MINIMUM_TOKENS
-from rnnlm.reports import columns, markdown_text, picture_report
+from rnnlm.reports.layout import Rows, columns, markdown_table, markdown_text, picture_report, shorten
 
-Rows = list[dict[str, Any]]
 DISTANCES = ("neither", "the token before", "the one before that")
 
 
@@ -74,9 +72,6 @@ def surprise_report(surprise: Surprise) -> str:
     """The same as markdown with the pictures inside, for the Prefect UI."""
     parts = ["## Where the model is surprised", f"*{surprise.split} split: {headline(surprise)}*"]
     for title, rows in surprise_tables(surprise).items():
-        heads = list(rows[0])
-        table = [f"| {' | '.join(map(markdown_text, heads))} |", "|" + "---|" * len(heads)]
-        table += ["| " + " | ".join(markdown_text(str(row[head])) for head in heads) + " |" for row in rows]
-        parts.append(f"### {markdown_text(title)}\n\n" + "\n".join(table))
+        parts.append(f"### {markdown_text(title)}\n\n{markdown_table(rows)}")
     titles = {path: path.stem.replace("_", " ").capitalize() for path in surprise.pictures}
     return "\n\n".join([*parts, *(picture_report(title, path) for path, title in titles.items())])

@@ -1,9 +1,7 @@
 """What people read about a bulk scoring: on the terminal, and as markdown with the picture for the Prefect UI."""
 
-from typing import Any
-
 from rnnlm.config import ScoringConfig
-from rnnlm.reports import columns, markdown_text, picture_report
+from rnnlm.reports.layout import Rows, columns, markdown_lines, markdown_table, markdown_text, picture_report
 from rnnlm.scoring.drift import Distributions, Drift
 from rnnlm.scoring.running import ScoringRecord, Totals
 
@@ -48,7 +46,7 @@ def drift_line(drift: Drift) -> str:
     )
 
 
-def quantile_rows(found: Distributions) -> list[dict[str, Any]]:
+def quantile_rows(found: Distributions) -> Rows:
     """Bits per byte, a row a level."""
     return [
         {
@@ -75,16 +73,12 @@ def scores_report(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -
     parts = [
         "## Scores",
         f"*{state}*",
-        "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]),
+        markdown_lines(("", ""), rows),
     ]
     if drift.distributions and drift.picture:
-        quantiles = quantile_rows(drift.distributions)
-        heads = list(quantiles[0])
-        lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-        lines += [f"| {' | '.join(row.values())} |" for row in quantiles]
         parts += [
             picture_report("Bits per byte, beside validation text", drift.picture),
-            "\n".join(lines),
+            markdown_table(quantile_rows(drift.distributions)),
             "The distance is that of Kolmogorov and Smirnov: the widest gap between the two lower curves, "
             "0 where they are the same, 1 where they do not overlap.",
         ]

@@ -11,7 +11,8 @@ from statistics import median
 import torch
 
 from rnnlm.config import ModelConfig
-from rnnlm.generation.sampling import LaidOut, Sampling, continue_batch, continue_ids
+from rnnlm.generation.sampling import Sampling, continue_batch, continue_ids
+from rnnlm.generation.stepping import LaidOut
 from rnnlm.models.building import build_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
 

@@ -4,6 +4,7 @@ import ipaddress
 from typing import Annotated, Literal, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -17,6 +18,23 @@ from pydantic import (
 
 Share = Annotated[float, Field(ge=0.0, lt=0.5)]
 DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
+LOWEST_TEMPERATURE = 0.01  # but 0: below it the quotients leave the range of a float32
+
+
+def zero_or_computable(temperature: float) -> float:
+    if 0 < temperature < LOWEST_TEMPERATURE:
+        raise ValueError(f"temperature must be 0 (greedy) or at least {LOWEST_TEMPERATURE}")
+    return temperature
+
+
+# How to sample: the same bounds in the configuration, in the service and in the registered model, whose program
+# (registry/served_model.py) repeats them, for it imports nothing of ours.
+MaximumTokens = Annotated[int, Field(ge=1, le=100_000)]
+Temperature = Annotated[float, Field(ge=0.0, le=100.0), AfterValidator(zero_or_computable)]  # 0: greedy
+TopK = Annotated[int, Field(ge=0, lt=2**31)]  # 0: off
+TopP = Annotated[float, Field(ge=1e-6, le=1.0)]  # 1: off
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 Nonlinearity = Literal["tanh", "relu"]
@@ -181,11 +199,11 @@ class EvaluationConfig(Section):
 
 class GenerationConfig(Section):
     prompts: tuple[str, ...] | None = None  # None: the empty prompt and openings of validation sequences
-    maximum_tokens: int = Field(40, ge=1, le=100_000)  # a sample at most
-    temperature: NonNegativeFloat = 0.8  # 0: greedy
-    top_k: NonNegativeInt = 0  # 0: off
-    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 0.95  # 1: off
-    seed: NonNegativeInt = 0
+    maximum_tokens: MaximumTokens = 40  # a sample at most
+    temperature: Temperature = 0.8  # 0: greedy
+    top_k: TopK = 0  # 0: off
+    top_p: TopP = 0.95  # 1: off
+    seed: Seed = 0
 
 
 class NgramConfig(Section):

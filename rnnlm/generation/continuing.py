@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rnnlm.config import GenerationConfig
 from rnnlm.generation.sampling import Sampling, continue_batch
+from rnnlm.generation.stepping import LaidOut
 from rnnlm.home import Home, digest_of
 from rnnlm.models.building import load_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
@@ -64,7 +65,7 @@ def continue_prompts(
             logger.warning("prompt %r: the model does not know %s; read as <unk>", prompt, ", ".join(unknown))
     sampling = Sampling(config.maximum_tokens, config.temperature, config.top_k, config.top_p, config.seed)
     read = [[tokenizer.bos_id, *tokenizer.encode(prompt)] for prompt in prompts]
-    written = continue_batch(model.language_model, read, [sampling] * len(prompts), tokenizer.eos_id)
+    written = continue_batch(LaidOut(model.language_model), read, [sampling] * len(prompts), tokenizer.eos_id)
     return tuple(
         Sample(prompt=prompt, text=tokenizer.decode(ids).strip(), tokens=len(ids))
         for prompt, ids in zip(prompts, written, strict=True)

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 STAGE_VERSION = 2  # raised when the registered bundle changes for the same run
 LIBRARY = Path(__file__).resolve().parent.parent
-SERVED_CODE = (  # torch alone, torch alone, tokenizers alone
+SERVED_CODE = (  # needs torch alone, or tokenizers alone
     LIBRARY / "models" / "elman.py",
     LIBRARY / "generation" / "sampling.py",
+    LIBRARY / "generation" / "stepping.py",
     LIBRARY / "tokenizers" / "face.py",
 )
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")

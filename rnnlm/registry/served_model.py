@@ -1,8 +1,8 @@
 """The registered model's own program: it loads and answers where this repository is not installed.
 
 MLflow runs this file ("models from code") beside a bundle (safetensors, configuration, tokenizer) and copies of
-elman.py, sampling.py and face.py, which need torch or tokenizers alone. So it imports nothing of ours, and no pickle
-is involved.
+elman.py, sampling.py, stepping.py and face.py, which need torch or tokenizers alone. So it imports nothing of ours,
+and no pickle is involved.
 """
 
 import hashlib
@@ -102,6 +102,7 @@ class ServedModel(PythonModel):
             weights["head.weight"] = weights["embedding.weight"]
         self.model.load_state_dict(weights)
         self.model.eval()
+        self.weights = load_module(code / "stepping.py").LaidOut(self.model)  # once, for all prompts
         settings = read_json(bundle / "rnnlm_tokenizer.json")
         self.tokenizer = load_module(code / "face.py").TextTokenizer(
             Tokenizer.from_file(str(bundle / "tokenizer.json")),
@@ -124,7 +125,7 @@ class ServedModel(PythonModel):
         prompt_ids = [self.tokenizer.bos_id, *self.tokenizer.encode(request.prompt)]
         given = request.model_dump(exclude={"prompt", "text"}, exclude_none=True)
         sampling = self.sampling.Sampling(**DEFAULTS | given)
-        ids = self.sampling.continue_ids(self.model, prompt_ids, sampling, self.tokenizer.eos_id)
+        ids = self.sampling.continue_ids(self.weights, prompt_ids, sampling, self.tokenizer.eos_id)
         return str(self.tokenizer.decode(ids)).strip()
 
     def score(self, text: str) -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""Prompts stepped together: one forward call gives each of up to GROUP prompts its next token.
+"""Prompts that come and go, continued together by generation's loop in a thread of its own.
 
-A thread of its own goes round: prompts join and leave between two steps, each with its state, its generator and the
-model it began with ("continuous batching": Yu et al. 2022, Orca).
+Between two steps prompts join and leave, each with its settings, its time limit and the model it began with
+("continuous batching": Yu et al. 2022, Orca).
 """
 
 import logging
@@ -10,20 +10,17 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from rnnlm.generation.sampling import Sampling, sample_next
+from rnnlm.generation.sampling import Continuation, Continuations, Sampling, begin
 from rnnlm.serving.loading import LoadedModel
 from rnnlm.serving.messages import Finish
 
 logger = logging.getLogger(__name__)
-
-# Every forward call has this many rows, empty ones among them. Products of another shape are added up in another order,
-# and a last bit could turn a draw: so a prompt's text would depend on who else is there.
-GROUP = 8
-PROMPT_PIECE = 256  # tokens of one prompt that are read between two steps: nobody waits for a long prompt
+ROWS_IN_PRODUCTS = 8  # or 16, 24, …: a prompt's text must not depend on who else is there. See Continuations
 
 
 @dataclass(frozen=True)
@@ -51,34 +48,21 @@ class Generation:
         deadline: float,  # of time.monotonic
         tell: Callable[[Drawn | Finish | Exception], None],
     ) -> None:
-        self.loaded, self.sampling, self.alternatives = loaded, sampling, alternatives
-        self.deadline, self.tell = deadline, tell
-        self.generator = torch.Generator().manual_seed(sampling.seed)
-        self.unread = prompt_ids
-        stack = loaded.model.stack
-        self.state = torch.zeros(1, len(stack.cells), stack.hidden_size)  # after all that was read
-        self.last_id = self.loaded.model.pad_id
-        self.count = 0  # tokens drawn
+        self.loaded, self.alternatives, self.deadline, self.tell = loaded, alternatives, deadline, tell
+        self.continuation = begin(prompt_ids, sampling, self.notice)
         self.over = False  # set by whoever no longer wants it, or by the batcher at its end
 
-    def read(self, tokens: int) -> Tensor | None:
-        """Read on in the prompt. At its end: the logits (V,) of the first token."""
-        piece, self.unread = self.unread[:tokens], self.unread[tokens:]
-        hidden, self.state = self.loaded.model.hidden(torch.tensor([piece]), self.state)
-        return None if self.unread else self.loaded.model.logits(hidden[0, -1])
-
-    def draw(self, logits: Tensor) -> None:
-        """logits: (V,) → the next token, told; and the end, if that is it."""
-        self.last_id = sample_next(logits, self.sampling, self.generator)
-        self.count += 1
+    def notice(self, continuation: Continuation, logits: Tensor) -> None:
+        """Tell the new token, and the end if that is it."""
+        token_id = continuation.ids[-1]
         log_probabilities = logits.log_softmax(dim=-1)
-        likeliest = log_probabilities.topk(self.alternatives)
-        alternatives = zip(likeliest.indices.tolist(), likeliest.values.exp().tolist(), strict=True)
-        self.tell(Drawn(self.last_id, -float(log_probabilities[self.last_id]), tuple(alternatives)))
-        if self.last_id == self.loaded.tokenizer.eos_id:
-            self.end("end")
-        elif self.count == self.sampling.maximum_tokens:
-            self.end("length")
+        alternatives: tuple[tuple[int, float], ...] = ()
+        if self.alternatives:
+            likeliest = log_probabilities.topk(self.alternatives)
+            alternatives = tuple(zip(likeliest.indices.tolist(), likeliest.values.exp().tolist(), strict=True))
+        self.tell(Drawn(token_id, -float(log_probabilities[token_id]), alternatives))
+        if continuation.done:
+            self.end("end" if token_id == self.loaded.tokenizer.eos_id else "length")
 
     def end(self, how: Finish | Exception) -> None:
         self.over = True
@@ -92,7 +76,8 @@ class Batcher:
         self.maximum_running, self.maximum_waiting = maximum_running, maximum_waiting
         self.waiting: deque[Generation] = deque()
         self.running: list[Generation] = []
-        self.steps = self.tokens = 0  # forward calls, and tokens they gave
+        self.steps = self.tokens = 0  # calls of a model, and tokens they gave
+        self._together: dict[LoadedModel, Continuations] = {}  # after a swap two models are in use for a while
         self._closed = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="rnnlm-batcher", daemon=True)
@@ -122,6 +107,7 @@ class Batcher:
         if self._thread.is_alive():
             self._thread.join()
 
+    @torch.inference_mode()
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -137,61 +123,51 @@ class Batcher:
             generation.end(BusyError("the service is ending"))
 
     def _sweep(self) -> None:
-        """Those that are over leave; those out of time end."""
+        """Those out of time end; those that are over leave, and models that nobody uses any more with them."""
         now = time.monotonic()
         for generation in (*self.waiting, *self.running):
             if not generation.over and now >= generation.deadline:
                 generation.end("time")
-        self.running = [generation for generation in self.running if not generation.over]
-        self.waiting = deque(generation for generation in self.waiting if not generation.over)
+            if generation.over:  # asked once: who leaves in this moment is seen next time
+                generation.continuation.done = True
+        for continuations in self._together.values():
+            continuations.let_go()
+        self.running = [generation for generation in self.running if not generation.continuation.done]
+        self.waiting = deque(generation for generation in self.waiting if not generation.continuation.done)
+        used = {generation.loaded for generation in self.running}
+        self._together = {loaded: those for loaded, those in self._together.items() if loaded in used}
 
-    @torch.inference_mode()
     def _step(self) -> None:
         """One more token for each prompt that has been read; a piece of one prompt that has not."""
-        groups: dict[LoadedModel, list[Generation]] = {}  # after a swap two models are in use for a while
-        for generation in self.running:
-            if not generation.unread:
-                groups.setdefault(generation.loaded, []).append(generation)
-        for group in groups.values():
-            for first in range(0, len(group), GROUP):
-                self._attempt(group[first : first + GROUP], advance)
-        reader = next((generation for generation in self.running if generation.unread), None)
+        for loaded, continuations in self._together.items():
+            if continuations.running:
+                theirs = [one for one in self.running if one.loaded is loaded and not one.continuation.unread]
+                self._attempt(theirs, partial(self._advance, continuations))
+        # One prompt and a piece of it: nobody waits for a long one.
+        reader = next((generation for generation in self.running if generation.continuation.unread), None)
         if reader is not None:
-            self._attempt([reader], read_on)
+            self._attempt([reader], partial(self._read, reader))
 
-    def _attempt(self, group: list[Generation], work: Callable[[list[Generation]], int]) -> None:
+    def _attempt(self, generations: list[Generation], work: Callable[[], None]) -> None:
         """A failure ends these, not the thread."""
         try:
-            drawn = work(group)
-            self.tokens += drawn
-            self.steps += 1 if drawn else 0
+            work()
         except Exception as error:
             logger.exception("a step failed")
-            for generation in group:
+            for generation in generations:
                 if not generation.over:
                     generation.end(error)
 
+    def _advance(self, continuations: Continuations) -> None:
+        drawn = len(continuations.running)
+        continuations.step()
+        self.steps, self.tokens = self.steps + 1, self.tokens + drawn
 
-def read_on(group: list[Generation]) -> int:
-    """A piece of the prompt of the one in the group. Returns how many tokens were drawn: 0, or 1 at its end."""
-    (generation,) = group
-    logits = generation.read(PROMPT_PIECE)
-    if logits is None:
-        return 0
-    generation.draw(logits)
-    return 1
-
-
-def advance(group: list[Generation]) -> int:
-    """One step of up to GROUP prompts of one model. Returns how many tokens were drawn."""
-    model = group[0].loaded.model
-    token_ids = torch.full((GROUP, 1), model.pad_id)
-    state = torch.zeros(GROUP, len(model.stack.cells), model.stack.hidden_size)
-    for row, generation in enumerate(group):
-        token_ids[row] = generation.last_id
-        state[row : row + 1] = generation.state
-    logits, state = model(token_ids, state)  # (GROUP, 1, V), (GROUP, L, H)
-    for row, generation in enumerate(group):
-        generation.state = state[row : row + 1]
-        generation.draw(logits[row, -1])
-    return len(group)
+    def _read(self, generation: Generation) -> None:
+        """At the prompt's end the first token is drawn."""
+        loaded = generation.loaded
+        if loaded not in self._together:
+            self._together[loaded] = Continuations(loaded.weights, loaded.tokenizer.eos_id, ROWS_IN_PRODUCTS)
+        self._together[loaded].read(generation.continuation)
+        if generation.continuation.ids:
+            self.steps, self.tokens = self.steps + 1, self.tokens + 1

@@ -1,10 +1,12 @@
 """The model a service answers with, and which one that is after the alias has moved."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rnnlm.config import SequencesConfig
 from rnnlm.errors import ModelError
+from rnnlm.generation.stepping import LaidOut
 from rnnlm.home import Home, read_json
 from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
@@ -21,6 +23,11 @@ class LoadedModel:
     model: ElmanLanguageModel
     tokenizer: TextTokenizer
     cut: SequencesConfig  # as its training text was cut; texts to score are cut the same
+
+    @cached_property
+    def weights(self) -> LaidOut:
+        """As single steps read them: made once, for all prompts."""
+        return LaidOut(self.model)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class ServiceFigures(Collector):
             yield GaugeMetricFamily(name, text, value=value)
         for name, text, value in (
             ("rnnlm_tokens_generated", "Tokens drawn", batcher.tokens),
-            ("rnnlm_steps", "Forward calls that gave tokens: tokens / steps is the mean batch", batcher.steps),
+            ("rnnlm_steps", "Calls of a model that gave tokens: tokens / steps is the mean batch", batcher.steps),
             ("rnnlm_texts_scored", "Texts scored", self.service.texts_scored),
             ("rnnlm_model_swaps", "Models exchanged while serving", keeper.swaps),
             ("rnnlm_registry_failures", "Looks at the registry that failed", keeper.failures),

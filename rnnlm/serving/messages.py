@@ -2,15 +2,13 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
-from rnnlm.config import GenerationConfig
+from rnnlm.config import LOWEST_TEMPERATURE, GenerationConfig, Seed, Temperature, TopK, TopP
 
 MAXIMUM_PROMPT = 20_000  # characters
 MAXIMUM_TEXT = 100_000  # characters to score
 MAXIMUM_TOKENS = 2_000  # generated for one prompt
-LOWEST_TEMPERATURE = 0.01  # but 0: below it the quotients leave the range of a float32
-LOWEST_TOP_P = 1e-6  # what is smaller a float32 takes for 0, and then no token would be left
 DEFAULTS = GenerationConfig()
 
 Alternatives = Annotated[int, Field(ge=0, le=10, description="likeliest tokens to name beside each one")]
@@ -26,22 +24,14 @@ class GenerateRequest(Message):
 
     prompt: str = Field("", max_length=MAXIMUM_PROMPT, description="an empty one begins a sequence from nothing")
     maximum_tokens: int = Field(DEFAULTS.maximum_tokens, ge=1, le=MAXIMUM_TOKENS)
-    temperature: float = Field(
-        DEFAULTS.temperature, ge=0, le=100, description=f"0: greedy; else at least {LOWEST_TEMPERATURE}"
-    )
-    top_k: int = Field(DEFAULTS.top_k, ge=0, lt=2**31, description="0: off")
-    top_p: float = Field(DEFAULTS.top_p, ge=LOWEST_TOP_P, le=1, description="1: off")
-    seed: int = Field(DEFAULTS.seed, ge=0, lt=2**63)
+    temperature: Temperature = Field(DEFAULTS.temperature, description=f"0: greedy; else at least {LOWEST_TEMPERATURE}")
+    top_k: TopK = Field(DEFAULTS.top_k, description="0: off")
+    top_p: TopP = Field(DEFAULTS.top_p, description="1: off")
+    seed: Seed = DEFAULTS.seed
     alternatives: Alternatives = 0
     stream: bool = Field(
         False, description="server-sent events: a Token each, then a Generated with its tokens left out"
     )
-
-    @model_validator(mode="after")
-    def temperature_can_be_computed(self) -> "GenerateRequest":
-        if 0 < self.temperature < LOWEST_TEMPERATURE:
-            raise ValueError(f"temperature must be 0 (greedy) or at least {LOWEST_TEMPERATURE}")
-        return self
 
 
 class ScoreRequest(Message):

@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from rnnlm.generation.sampling import (
+    Continuation,
     Continuations,
-    ElmanStepper,
-    LaidOut,
-    PlainStepper,
     Sampling,
+    begin,
     choose,
     continue_batch,
     continue_ids,
     stream_ids,
 )
+from rnnlm.generation.stepping import ElmanStepper, LaidOut
 from rnnlm.models.elman import ElmanLanguageModel, Nonlinearity
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.references import greedy
@@ -34,13 +34,21 @@ def network(layers: int = 1, nonlinearity: Nonlinearity = "tanh", tied: bool = F
     return model
 
 
+def started(stepper: ElmanStepper, prompt_ids: list[int]) -> torch.Tensor:
+    """A row that has read a prompt; the logits after it."""
+    logits, state = stepper.read(prompt_ids, None)
+    stepper.join(state)
+    return logits
+
+
+@pytest.mark.parametrize("rows_in_products", [1, 2, 8])
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize(("layers", "tied"), [(1, False), (3, True)])
 def test_steps_of_rows_that_come_and_go_are_one_long_forward(
-    layers: int, tied: bool, nonlinearity: Nonlinearity
+    layers: int, tied: bool, nonlinearity: Nonlinearity, rows_in_products: int
 ) -> None:
     model = network(layers, nonlinearity, tied)
-    stepper = ElmanStepper(LaidOut(model))
+    stepper = ElmanStepper(LaidOut(model), rows_in_products)
 
     def check(logits: torch.Tensor, *texts: list[int]) -> None:
         expected = torch.stack([model(torch.tensor([text]))[0][0, -1] for text in texts])
@@ -48,51 +56,37 @@ def test_steps_of_rows_that_come_and_go_are_one_long_forward(
         assert logits[:, [0, 2]].isinf().all()  # <pad> and <bos> are never predicted
 
     with torch.inference_mode():
-        check(stepper.start([2, 5]), [2, 5])
-        check(stepper.start([2, 6, 7, 8]), [2, 6, 7, 8])
+        check(started(stepper, [2, 5]), [2, 5])
+        check(started(stepper, [2, 6, 7, 8]), [2, 6, 7, 8])
         check(stepper.step([9, 10]), [2, 5, 9], [2, 6, 7, 8, 10])
-        check(stepper.start([2]), [2])
+        check(started(stepper, [2]), [2])
         check(stepper.step([11, 12, 13]), [2, 5, 9, 11], [2, 6, 7, 8, 10, 12], [2, 13])
         stepper.keep([2, 0])
         check(stepper.step([4, 5]), [2, 13, 4], [2, 5, 9, 11, 5])
         check(stepper.step([6, 7]), [2, 13, 4, 6], [2, 5, 9, 11, 5, 7])
         stepper.keep([])
-        check(stepper.start([2, 8]), [2, 8])
-
-
-def test_any_recurrent_model_can_be_stepped() -> None:
-    """By being called for each token: the same as with the steps made for a model of ours."""
-    model = network(layers=2)
-    found = []
-    with torch.inference_mode():
-        for stepper in (PlainStepper(model), ElmanStepper(LaidOut(model))):
-            stepper.start([2, 5])
-            stepper.start([2, 6, 7])
-            stepper.step([8, 9])
-            stepper.keep([1])
-            found.append(stepper.step([4]))
-    torch.testing.assert_close(found[0], found[1])
+        check(started(stepper, [2, 8]), [2, 8])
 
 
 def test_draws_are_those_of_multinomial() -> None:
     logits = torch.randn(3, 500, generator=torch.Generator().manual_seed(0))
     samplings = [Sampling(temperature=0.7, seed=seed) for seed in (5, 6, 7)]
-    generators = [torch.Generator().manual_seed(sampling.seed) for sampling in samplings]
+    texts = [begin([2], sampling) for sampling in samplings]
     for _ in range(50):
-        states = [torch.Generator() for _ in generators]
-        for mine, theirs in zip(states, generators, strict=True):
-            mine.set_state(theirs.get_state())
+        states = [torch.Generator() for _ in texts]
+        for mine, text in zip(states, texts, strict=True):
+            mine.set_state(text.generator.get_state())
         expected = [
             int(torch.multinomial((row / 0.7).softmax(dim=-1), 1, generator=state))
             for row, state in zip(logits, states, strict=True)
         ]
-        assert choose(logits, samplings, generators) == expected
+        assert choose(logits, texts) == expected
 
 
 def test_greedy_is_greedy_from_scratch(storyteller: Storyteller) -> None:
     model = storyteller.model()
     for prompt in storyteller.prompts():
-        found = continue_ids(model.language_model, prompt, Sampling(maximum_tokens=14, temperature=0), EOS)
+        found = continue_ids(LaidOut(model.language_model), prompt, Sampling(maximum_tokens=14, temperature=0), EOS)
         assert found == greedy(model, prompt, 14, EOS)
 
 
@@ -108,7 +102,7 @@ def settings_of_all_kinds(count: int) -> list[Sampling]:
 
 
 def test_a_batch_writes_what_each_prompt_gets_alone(storyteller: Storyteller) -> None:
-    model, prompts = storyteller.model().language_model, storyteller.prompts()
+    model, prompts = LaidOut(storyteller.model().language_model), storyteller.prompts()
     samplings = settings_of_all_kinds(len(prompts))
     alone = [continue_ids(model, prompt, own, EOS) for prompt, own in zip(prompts, samplings, strict=True)]
     assert continue_batch(model, prompts, samplings, EOS) == alone
@@ -119,8 +113,9 @@ def test_a_batch_writes_what_each_prompt_gets_alone(storyteller: Storyteller) ->
     assert backwards[::-1] == alone
 
 
+@torch.inference_mode()
 def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> None:
-    model, prompts = storyteller.model().language_model, storyteller.prompts()
+    model, prompts = LaidOut(storyteller.model().language_model), storyteller.prompts()
     samplings = settings_of_all_kinds(len(prompts))
     alone = continue_batch(model, prompts, samplings, EOS)
     continuations, every = Continuations(model, EOS), []
@@ -134,11 +129,84 @@ def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> 
     assert all(continuation.done for continuation in every)
 
 
+@torch.inference_mode()
+def test_a_prompt_read_in_pieces_is_read(storyteller: Storyteller, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = LaidOut(storyteller.model().language_model)
+    prompt, sampling = max(storyteller.prompts(), key=len), Sampling(maximum_tokens=12, temperature=1.0, seed=4)
+    expected = continue_ids(model, prompt, sampling, EOS)
+    monkeypatch.setattr("rnnlm.generation.sampling.PIECE", 2)
+    continuations, continuation = Continuations(model, EOS), begin(prompt, sampling)
+    pieces = 0
+    while continuation.unread:
+        assert continuations.running == []  # only at its end it joins
+        continuations.read(continuation)
+        pieces += 1
+    assert pieces == -(-len(prompt) // 2) > 1
+    while continuations.running:
+        continuations.step()
+    assert continuation.ids == expected
+
+
+@torch.inference_mode()
+def test_a_notice_sees_each_token_with_its_logits_and_may_end_the_text(storyteller: Storyteller) -> None:
+    model, prompts = LaidOut(storyteller.model().language_model), storyteller.prompts()
+    sampling = Sampling(maximum_tokens=9, temperature=1.5, top_k=3, seed=1)
+    expected = continue_batch(model, prompts, [sampling] * len(prompts), EOS)
+    seen: dict[int, list[torch.Tensor]] = {}
+
+    def notice(continuation: Continuation, logits: torch.Tensor) -> None:
+        seen.setdefault(id(continuation), []).append(logits.clone())
+        if len(continuation.ids) == 4:
+            continuation.done = True
+
+    continuations = Continuations(model, EOS)
+    every = [begin(prompt, sampling, notice) for prompt in prompts]
+    for continuation in every:
+        continuations.read(continuation)
+    while continuations.running:
+        continuations.step()
+    for prompt, continuation, ids in zip(prompts, every, expected, strict=True):
+        assert continuation.ids == ids[:4]
+        read = torch.tensor([prompt + continuation.ids[:-1]])
+        logits = model.model(read)[0][0, len(prompt) - 1 :]  # before any sampling
+        torch.testing.assert_close(torch.stack(seen[id(continuation)]), logits)
+
+
+@torch.inference_mode()
+def test_with_eight_rows_in_products_company_does_not_change_a_bit() -> None:
+    """At a size where products of one and of many rows do differ."""
+    model = ElmanLanguageModel(5_000, 128)
+    for parameter in model.parameters():
+        parameter.normal_(0, 0.2, generator=torch.Generator().manual_seed(3))
+    weights, sampling = LaidOut(model), Sampling(maximum_tokens=6, temperature=1.0)
+
+    def told(prompts: list[list[int]]) -> list[torch.Tensor]:
+        """All logits of each prompt, continued together."""
+        continuations = Continuations(weights, -1, rows_in_products=8)
+        found: dict[int, list[torch.Tensor]] = {}
+        every = []
+        for seed, prompt in enumerate(prompts):
+            notice = lambda text, logits: found.setdefault(id(text), []).append(logits.clone())  # noqa: E731
+            every.append(begin(prompt, replace(sampling, seed=prompt[-1], maximum_tokens=4 + seed % 3), notice))
+            continuations.read(every[-1])
+            if seed % 2 and continuations.running:
+                continuations.step()
+        while continuations.running:
+            continuations.step()
+        return [torch.stack(found[id(text)]) for text in every]
+
+    prompts = [[2, 40 + n, 100 + n] for n in range(19)]
+    for prompt, together in zip(prompts, told(prompts), strict=True):
+        (alone,) = told([prompt])
+        shared = min(len(alone), len(together))
+        assert torch.equal(alone[:shared], together[:shared])
+
+
 def test_a_stream_gives_each_token_as_soon_as_it_is_chosen(
     storyteller: Storyteller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one is computed when it is asked for, and none after the last."""
-    model, prompt = storyteller.model().language_model, storyteller.prompts()[0]
+    model, prompt = LaidOut(storyteller.model().language_model), storyteller.prompts()[0]
     sampling = Sampling(maximum_tokens=4, temperature=0)
     expected = continue_ids(model, prompt, sampling, EOS)
     steps: list[int] = []
@@ -161,11 +229,11 @@ def test_weights_laid_out_once_serve_many_texts(storyteller: Storyteller) -> Non
     weights, sampling = LaidOut(model), Sampling(maximum_tokens=12, temperature=0)
     next(stream_ids(weights, prompts[0], sampling, EOS))  # given up in the middle
     found = [continue_ids(weights, prompt, sampling, EOS) for prompt in prompts]
-    assert found == [continue_ids(model, prompt, sampling, EOS) for prompt in prompts]
+    assert found == [continue_ids(LaidOut(model), prompt, sampling, EOS) for prompt in prompts]
 
 
 def test_nothing_is_written_where_nothing_may_be(storyteller: Storyteller) -> None:
-    model, prompts = storyteller.model().language_model, storyteller.prompts()
+    model, prompts = LaidOut(storyteller.model().language_model), storyteller.prompts()
     samplings = [Sampling(maximum_tokens=0), Sampling(maximum_tokens=1, temperature=0)]
     first = greedy(storyteller.model(), prompts[1], 1, EOS)
     assert continue_batch(model, prompts[:2], samplings, EOS) == [[], first]

@@ -31,6 +31,17 @@ def test_top_k_and_top_p_by_hand() -> None:
     assert survivors(top_k=3, top_p=0.9) == [0, 1, 2]  # of 0.9: 0.56, 0.83, 1.0
 
 
+@pytest.mark.parametrize("top_p", [1e-6, 1e-30, 5e-324, 0.0])
+@pytest.mark.parametrize("vocabulary", [4, 5_000])
+def test_the_most_likely_token_always_stays(vocabulary: int, top_p: float) -> None:
+    """Also where a float32 takes top_p for 0, and where the likeliest has next to nothing."""
+    logits = torch.randn(vocabulary, generator=torch.Generator().manual_seed(7)) * 1e-3
+    sampling = Sampling(temperature=1.0, top_p=top_p)
+    left = kept(logits, sampling).isfinite().nonzero().flatten().tolist()
+    assert left == [int(logits.argmax())]
+    assert sample_next(logits, sampling, torch.Generator().manual_seed(0)) == int(logits.argmax())
+
+
 @pytest.mark.parametrize("spread", [0.1, 3.0])
 @pytest.mark.parametrize("top_p", [0.3, 0.95])
 def test_top_p_of_a_large_vocabulary_is_found_by_adding_up(spread: float, top_p: float) -> None:
@@ -63,30 +74,41 @@ def test_draws_follow_the_softmax_at_their_temperature() -> None:
     assert draws.count(0) / 2000 == pytest.approx(share, abs=0.05)
 
 
-class Recorder(torch.nn.Module):
-    """Predicts the id after the last one it read, counts in its state, and notes what it was fed."""
+class Counter:
+    """A Stepper of one row that predicts the id after the last one it read, counts in its state, and notes its food."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(1))
         self.fed: list[tuple[list[int], float]] = []
 
-    def forward(self, token_ids: torch.Tensor, state: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    def stepper(self, rows_in_products: int) -> "Counter":
+        return self
+
+    def read(self, token_ids: list[int], state: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         state = torch.zeros(1) if state is None else state
-        self.fed.append((token_ids[0].tolist(), float(state)))
-        logits = torch.full((1, token_ids.shape[1], 20), CUT)
-        logits[0, -1, (int(token_ids[0, -1]) + 1) % 20] = 0.0
-        return logits, state + token_ids.shape[1]
+        self.fed.append((token_ids, float(state)))
+        logits = torch.full((1, 20), CUT)
+        logits[0, (token_ids[-1] + 1) % 20] = 0.0
+        return logits, state + len(token_ids)
+
+    def join(self, state: torch.Tensor) -> None:
+        self.state = state
+
+    def step(self, token_ids: list[int]) -> torch.Tensor:
+        logits, self.state = self.read(token_ids, self.state)
+        return logits
+
+    def keep(self, rows: list[int]) -> None:
+        assert rows == []
 
 
 def test_the_prompt_is_read_once_and_the_state_carried() -> None:
-    model = Recorder()
+    model = Counter()
     assert continue_ids(model, [2, 7, 8], Sampling(maximum_tokens=3), eos_id=3) == [9, 10, 11]
-    assert model.fed[:3] == [([2, 7, 8], 0.0), ([9], 3.0), ([10], 4.0)]
+    assert model.fed == [([2, 7, 8], 0.0), ([9], 3.0), ([10], 4.0)]
 
 
 def test_generation_stops_at_eos() -> None:
-    assert continue_ids(Recorder(), [2, 17], Sampling(maximum_tokens=9), eos_id=0) == [18, 19, 0]
+    assert continue_ids(Counter(), [2, 17], Sampling(maximum_tokens=9), eos_id=0) == [18, 19, 0]
 
 
 def test_a_seed_reproduces_and_another_does_not(toy_run: RunRecord) -> None:

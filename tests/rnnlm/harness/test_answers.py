@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.generation.stepping import LaidOut
 from rnnlm.harness.answers import write_answers
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.tokenizers.face import BOS, EOS, TextTokenizer
@@ -23,7 +24,7 @@ def test_an_answer_is_the_same_in_company(
 
 
 def test_a_greedy_answer_is_that_of_our_own_loop(sentence_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
-    ids = continue_ids(sentence_model, [BOS, *tokenizer.encode("the cat")], GREEDY, EOS)
+    ids = continue_ids(LaidOut(sentence_model), [BOS, *tokenizer.encode("the cat")], GREEDY, EOS)
     (answer,) = write_answers(sentence_model, tokenizer, "sentence", ["the cat"], [], GREEDY)
     assert answer == " " + tokenizer.decode(ids)
 

@@ -5,8 +5,10 @@ import math
 import pytest
 from pydantic import ValidationError
 
+import rnnlm.config
 from rnnlm.config import GenerationConfig
-from rnnlm.registry.served_model import DEFAULTS, Request
+from rnnlm.registry.served_model import DEFAULTS, LOWEST_TEMPERATURE, Request
+from rnnlm.serving.messages import GenerateRequest
 
 
 @pytest.mark.parametrize(
@@ -49,6 +51,36 @@ def test_a_text_to_score_takes_no_sampling() -> None:
 def test_cells_missing_in_a_data_frame_are_defaults() -> None:
     request = Request.model_validate({"prompt": "a", "seed": 3.0, "top_k": math.nan, "temperature": math.nan})
     assert (request.seed, request.top_k, request.temperature) == (3, None, None)
+
+
+def test_bounds_are_those_of_the_configuration() -> None:
+    bounds = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+    served, configured = (kind.model_json_schema()["properties"] for kind in (Request, GenerationConfig))
+    for name in DEFAULTS:
+        of_a_number = served[name]["anyOf"][0]  # or null
+        assert {bound: of_a_number.get(bound) for bound in bounds} == {
+            bound: configured[name].get(bound) for bound in bounds
+        }
+    assert LOWEST_TEMPERATURE == rnnlm.config.LOWEST_TEMPERATURE
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("temperature", 0.009), ("temperature", 100.1), ("top_p", 9e-7), ("top_k", 2**31), ("seed", 2**63)]
+    + [("maximum_tokens", 100_001), ("maximum_tokens", 0), ("temperature", math.inf)],
+)
+def test_every_way_in_refuses_the_same(field: str, value: object) -> None:
+    for kind, rest in ((Request, {"prompt": "a"}), (GenerationConfig, {}), (GenerateRequest, {})):
+        with pytest.raises(ValidationError, match=field):
+            kind.model_validate(rest | {field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("temperature", 0.0), ("temperature", 0.01), ("temperature", 100.0), ("top_p", 1e-6)]
+)
+def test_every_way_in_takes_the_same(field: str, value: object) -> None:
+    for kind, rest in ((Request, {"prompt": "a"}), (GenerationConfig, {}), (GenerateRequest, {})):
+        assert getattr(kind.model_validate(rest | {field: value}), field) == value
 
 
 def test_defaults_are_those_of_the_configuration() -> None:

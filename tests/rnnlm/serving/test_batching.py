@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from rnnlm.generation.sampling import Sampling, continue_ids
-from rnnlm.serving import batching
 from rnnlm.serving.batching import Batcher, BusyError, Drawn, Generation
 from rnnlm.serving.loading import LoadedModel
 
@@ -68,7 +67,7 @@ def test_a_prompt_gets_what_the_single_loop_draws(loaded: LoadedModel, batcher: 
     for prompt, sampling in zip(PROMPTS, samplings(len(PROMPTS)), strict=True):
         one = Asked(loaded, prompt, sampling)
         batcher.submit(one.generation)
-        single = continue_ids(loaded.model, one.ids, sampling, loaded.tokenizer.eos_id)
+        single = continue_ids(loaded.weights, one.ids, sampling, loaded.tokenizer.eos_id)
         assert [event.token_id for event in one.drawn()] == single
 
 
@@ -90,11 +89,11 @@ def test_surprisals_and_alternatives_are_those_of_one_long_forward(loaded: Loade
 def test_a_prompt_read_in_pieces_is_read(
     loaded: LoadedModel, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batching, "PROMPT_PIECE", 2)
+    monkeypatch.setattr("rnnlm.generation.sampling.PIECE", 2)
     sampling = Sampling(maximum_tokens=8, temperature=1.0, seed=5)
     one = Asked(loaded, PROMPTS[-1], sampling)
     batcher.submit(one.generation)
-    single = continue_ids(loaded.model, one.ids, sampling, loaded.tokenizer.eos_id)
+    single = continue_ids(loaded.weights, one.ids, sampling, loaded.tokenizer.eos_id)
     assert [event.token_id for event in one.drawn()] == single
 
 
@@ -151,7 +150,7 @@ def test_who_leaves_makes_room(loaded: LoadedModel, endless: LoadedModel) -> Non
 
 def test_a_failure_is_told_and_the_others_go_on(loaded: LoadedModel, batcher: Batcher) -> None:
     broken = Asked(loaded, "", Sampling())
-    broken.generation.unread = [10**6]  # no such token
+    broken.generation.continuation.unread = [10**6]  # no such token
     batcher.submit(broken.generation)
     assert isinstance(broken.all()[-1], IndexError)
     one = Asked(loaded, "the cat", Sampling(maximum_tokens=3))
@@ -168,7 +167,7 @@ def test_each_prompt_keeps_its_model(loaded: LoadedModel, batcher: Batcher) -> N
     for one in asked:
         batcher.submit(one.generation)
     for one in asked:
-        single = continue_ids(one.generation.loaded.model, one.ids, sampling, loaded.tokenizer.eos_id)
+        single = continue_ids(one.generation.loaded.weights, one.ids, sampling, loaded.tokenizer.eos_id)
         assert [event.token_id for event in one.drawn()] == single
 
 

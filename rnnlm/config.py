@@ -96,7 +96,7 @@ class ModelConfig(Section):
     layers: int = Field(1, ge=1, le=64)
     nonlinearity: Nonlinearity = "tanh"
     recurrent_initialization: RecurrentInitialization = "orthogonal"  # of U
-    tie_embeddings: bool = False  # the head's matrix is the embedding's
+    tie_embeddings: bool = False  # the head's matrix is the embedding's; sizes that differ: a matrix before the head
     head_bias: Literal["zero", "unigram"] = "unigram"  # unigram: log training frequencies
     backend: Literal["fused", "loop"] = "fused"  # the same function: kernel, or readable Python
 
@@ -104,12 +104,6 @@ class ModelConfig(Section):
     def one_hot_is_fixed(self) -> "ModelConfig":
         if self.input == "one-hot" and (self.tie_embeddings or self.embedding_size is not None):
             raise ValueError("input=one-hot needs tie_embeddings=false and no embedding_size: both follow from it")
-        return self
-
-    @model_validator(mode="after")
-    def tied_sizes_agree(self) -> "ModelConfig":
-        if self.tie_embeddings and self.embedding_size not in (None, self.hidden_size):
-            raise ValueError("tie_embeddings needs embedding_size equal to hidden_size")
         return self
 
 

@@ -19,7 +19,8 @@ class LaidOut:
         self.embedding = model.embedding.weight.detach()  # (V, E)
         self.cells = [(cell.W.detach(), cell.U.detach(), cell.b.detach()) for cell in model.stack.cells]
         self.nonlinearity_ = getattr(torch, f"{model.stack.nonlinearity}_")  # in place
-        self.head = model.head.weight.detach().t().contiguous()  # (H, V)
+        self.readout = [matrix.detach().t().contiguous() for matrix in model.readout.parameters()]  # (H, E) or nothing
+        self.head = model.head.weight.detach().t().contiguous()  # (H or E, V)
         self.head_bias = model.head_bias().detach()  # -inf for what is never predicted
         self.device = self.head.device
 
@@ -63,6 +64,8 @@ class ElmanStepper:
         for (W, U, b), hidden, new in zip(weights.cells, self.state, self.next, strict=True):
             below = weights.nonlinearity_(torch.addmm(b, below, W, out=new).addmm_(hidden, U))
         self.state, self.next = self.next, self.state
+        for matrix in weights.readout:
+            below = below @ matrix
         logits = torch.addmm(weights.head_bias, below, weights.head, out=self.logits)
         return logits[: self.rows] if self.empty_ids else logits
 

@@ -78,7 +78,7 @@ def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generat
 def masked_hidden(
     model: ElmanLanguageModel, masks: Masks | None, token_ids: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """token_ids: (b, t) int64 → top layer (b, t, H), state after the last token (b, L, H); None: model.hidden."""
+    """token_ids: (b, t) int64 → what model.hidden gives, which it is without masks: (b, t, H or E), state (b, L, H)."""
     if masks is None:
         return model.hidden(token_ids, state)
     x: Tensor = model.embedding(token_ids)
@@ -96,7 +96,7 @@ def masked_hidden(
         x, last = layer_by_layer(model, weights, masks.layers, x, state)
     else:
         x, last = functional_call(model.stack, weights, (x, state))
-    return x if masks.outputs is None else x * masks.outputs, last
+    return model.readout(x if masks.outputs is None else x * masks.outputs), last
 
 
 def layer_by_layer(

@@ -170,6 +170,9 @@ class ThroughTime(torch.autograd.Function):
 class ElmanLanguageModel(nn.Module):
     """Embedding → stack → linear head. Softmax only inside the loss and at sampling.
 
+    With tied embeddings the head's matrix is the embedding's, (V, E). Where E is not H, a matrix without bias, the
+    readout, takes the top layer there: a wide state needs no wide table of words.
+
     The row of `<pad>` in the embedding is zero and stays so. `<pad>` and `<bos>` are never predicted:
     their logits are -inf, so that they have no probability and their rows in the head no gradient.
     """
@@ -193,7 +196,9 @@ class ElmanLanguageModel(nn.Module):
         self.pad_id = pad_id
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=pad_id)
         self.stack = ElmanStack(embedding_size, hidden_size, layers, nonlinearity, backend)
-        self.head = nn.Linear(hidden_size, vocabulary_size)
+        reads_out = tie_embeddings and embedding_size != hidden_size
+        self.readout = nn.Linear(hidden_size, embedding_size, bias=False) if reads_out else nn.Identity()
+        self.head = nn.Linear(embedding_size if reads_out else hidden_size, vocabulary_size)
         if tie_embeddings:
             self.head.weight = self.embedding.weight
         never = torch.zeros(vocabulary_size, dtype=torch.bool)
@@ -210,12 +215,12 @@ class ElmanLanguageModel(nn.Module):
     def hidden(
         self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """token_ids: (b, t) int64 → top layer (b, t, H), state after the last token (b, L, H)."""
+        """token_ids: (b, t) int64 → what the head reads (b, t, H or E), state after the last token (b, L, H)."""
         outputs, last = self.stack(self.embedding(token_ids), state, mask)
-        return outputs, last
+        return self.readout(outputs), last
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """hidden: (…, H) → logits (…, V)."""
+        """hidden: (…, H or E), as hidden() gives it → logits (…, V)."""
         return nn.functional.linear(hidden, self.head.weight, self.head_bias())
 
     def head_bias(self) -> Tensor:

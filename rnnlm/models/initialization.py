@@ -35,6 +35,8 @@ def initialize(
         else:
             nn.init.eye_(cell.U)
         nn.init.zeros_(cell.b)
+    for matrix in model.readout.parameters():
+        nn.init.xavier_uniform_(matrix, generator=generator)
     if model.head.weight is not embedding:
         nn.init.xavier_uniform_(model.head.weight, generator=generator)
     model.head.bias.copy_(torch.zeros_like(model.head.bias) if log_unigram is None else log_unigram)

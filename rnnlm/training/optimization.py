@@ -108,6 +108,8 @@ def clip_gradients(parameters: Iterable[Tensor], clip_norm: float) -> Tensor:
 def layer_norms(model: ElmanLanguageModel) -> dict[str, Tensor]:
     """Gradient L2 norm of the embedding, each layer and the head, as tensors: reading them waits for the device."""
     parts: dict[str, nn.Module] = {"embedding": model.embedding, "head": model.head}
+    if any(True for _ in model.readout.parameters()):
+        parts["readout"] = model.readout
     parts |= {f"layer_{index}": cell for index, cell in enumerate(model.stack.cells)}
     return {f"gradient_norm_{name}": nn.utils.get_total_norm(list(gradients(part))) for name, part in parts.items()}
 

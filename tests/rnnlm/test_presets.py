@@ -75,8 +75,3 @@ def test_many_wrong_settings_still_fit_three_lines() -> None:
 def test_small_byte_level_vocabulary_is_refused() -> None:
     with pytest.raises(ConfigError, match="260"):
         build_config(overrides=["tokenizer.kind=bpe", "tokenizer.vocabulary_size=100"])
-
-
-def test_tied_embeddings_of_another_size_are_refused() -> None:
-    with pytest.raises(ConfigError, match="embedding_size"):
-        build_config(overrides=["model.tie_embeddings=true", "model.embedding_size=3"])

@@ -39,7 +39,7 @@ def walk(
     """
     learner = DynamicModel(model, dynamic, restlessness) if dynamic is not None and dynamic.rate > 0 else None
     network = learner.network if learner else model
-    memory = NeuralCache(cache.size, cache.theta, network.stack.hidden_size) if cache else None
+    memory = NeuralCache(cache.size, cache.theta, network.head.in_features) if cache else None
     by_model: list[np.ndarray] = []
     by_cache: list[np.ndarray] = []
     state, done = None, 0

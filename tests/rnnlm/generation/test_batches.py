@@ -24,9 +24,7 @@ EOS = 3
 
 
 def network(layers: int = 1, nonlinearity: Nonlinearity = "tanh", tied: bool = False) -> ElmanLanguageModel:
-    model = ElmanLanguageModel(
-        20, 12, embedding_size=12 if tied else 8, layers=layers, nonlinearity=nonlinearity, tie_embeddings=tied
-    )
+    model = ElmanLanguageModel(20, 12, embedding_size=8, layers=layers, nonlinearity=nonlinearity, tie_embeddings=tied)
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for parameter in model.parameters():

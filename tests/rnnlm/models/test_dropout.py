@@ -209,3 +209,12 @@ def test_dropout_leaves_the_models_own_weights_in_place() -> None:
     assert all(
         cell.U is dict(model.named_parameters())[f"stack.cells.{i}.U"] for i, cell in enumerate(model.stack.cells)
     )
+
+
+def test_the_output_mask_is_of_the_state_that_the_readout_reads() -> None:
+    model = network(layers=1, tie_embeddings=True, embedding_size=4)
+    masks = dataclasses.replace(NOTHING, outputs=torch.tensor([2.0, 0.0, 2.0, 0.0, 2.0, 0.0]).view(1, 1, 6).double())
+    hidden, _ = masked_hidden(model, masks, IDS)
+    top, _ = model.stack(model.embedding(IDS))
+    (readout,) = model.readout.parameters()
+    torch.testing.assert_close(hidden, 2 * top[..., ::2] @ readout[:, ::2].t())

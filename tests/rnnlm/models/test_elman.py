@@ -124,8 +124,9 @@ def test_no_prediction_is_made_from_the_future(backend: str) -> None:
     assert not torch.equal(before[:, 3], after[:, 3])
 
 
-def test_one_step_at_a_time_is_one_long_forward() -> None:
-    model = language_model(layers=2).double()
+@pytest.mark.parametrize("embedding_size", [6, 4])
+def test_one_step_at_a_time_is_one_long_forward(embedding_size: int) -> None:
+    model = language_model(layers=2, tie_embeddings=True, embedding_size=embedding_size).double()
     ids = torch.tensor([[4, 5, 6, 7, 8], [8, 7, 9, 4, 5]])
     whole, last = model(ids)
     state, steps = None, []
@@ -150,6 +151,19 @@ def test_pad_stays_zero_and_pad_and_bos_are_never_predicted(tied: bool) -> None:
     assert torch.equal(model.embedding.weight[0], torch.zeros(6))
     assert model.embedding.weight.isfinite().all()
     assert (model.head.weight is model.embedding.weight) == tied
+
+
+def test_tied_embeddings_narrower_than_the_state_are_read_through_one_matrix() -> None:
+    model = language_model(tie_embeddings=True, embedding_size=4, layers=2)
+    table, readout = model.embedding.weight, dict(model.named_parameters())["readout.weight"]
+    assert (table.shape, readout.shape, model.head.weight) == ((11, 4), (4, 6), table)
+    ids = torch.tensor([[4, 5, 6]])
+    logits, state = model(ids)
+    top, _ = model.stack(model.embedding(ids))
+    by_hand = top[0, -1] @ readout.t() @ table.t() + model.head.bias
+    torch.testing.assert_close(logits[0, -1, 3:], by_hand[3:])
+    assert state.shape == (1, 2, 6)
+    assert sum("readout" in name for name in language_model(tie_embeddings=True).state_dict()) == 0
 
 
 def test_a_model_without_preferences_has_perplexity_equal_to_the_predictable_tokens() -> None:

@@ -55,7 +55,7 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
     [
         {"nonlinearity": "tanh"},
         {"nonlinearity": "relu", "tie_embeddings": True},
-        {"nonlinearity": "tanh", "tie_embeddings": True, "layers": 2},
+        {"nonlinearity": "tanh", "tie_embeddings": True, "layers": 2, "embedding_size": 8},
         {"nonlinearity": "relu", "layers": 2, "embedding_size": 8},
     ],
     ids=["tanh", "relu-tied", "tanh-tied-2", "relu-2"],

@@ -197,7 +197,7 @@ def test_the_served_model_says_what_the_library_says(register: Registrar, monkey
 @pytest.mark.parametrize(
     "shape",
     [
-        {"tie_embeddings": True, "layers": 2},
+        {"tie_embeddings": True, "layers": 2, "embedding_size": 5},
         {"embedding_size": 5, "nonlinearity": "relu", "backend": "loop"},
     ],
 )

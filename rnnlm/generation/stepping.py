@@ -60,14 +60,14 @@ class ElmanStepper:
 
     def step(self, token_ids: list[int]) -> Tensor:
         weights = self.weights
-        ids = torch.tensor(token_ids + self.empty_ids, device=weights.device)
+        below = torch.tensor(token_ids + self.empty_ids, device=weights.device)  # ids, then (rows, H) of each layer
         for layer, (W, U, b) in enumerate(weights.cells):
             new = self.next[layer]
             if layer == 0:
-                torch.index_select(weights.from_token, 0, ids, out=new)
+                torch.index_select(weights.from_token, 0, below, out=new)
             else:
                 torch.addmm(b, below, W, out=new)
-            below = weights.nonlinearity_(new.addmm_(self.state[layer], U))  # (rows, H)
+            below = weights.nonlinearity_(new.addmm_(self.state[layer], U))
         self.state, self.next = self.next, self.state
         logits = torch.addmm(weights.head_bias, below, weights.head, out=self.logits)
         return logits[: self.rows] if self.empty_ids else logits

@@ -1,11 +1,13 @@
-"""What generating costs: our loop, its matrix products alone and transformers' generate(), in turn in one process.
+"""What generating costs: our loop, its matrix products alone and transformers' generate(), in turn in one thread.
 
-.venv/bin/python benchmarks/generate.py --threads 1
+    .venv/bin/python benchmarks/generate.py
+
+Seconds are the thread's CPU time: what other programs do meanwhile counts only as far as it takes the caches.
 """
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 
 import torch
@@ -76,23 +78,32 @@ def our_batch(model: ElmanForCausalLM, rows: int, **settings: float) -> Callable
 
 
 def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each, `rounds` times: what else the machine does meets all of them alike."""
+    """CPU seconds of each, `rounds` times, in turn: what else the machine does meets all of them alike."""
     for run in runs.values():
         run(min(tokens, 20))  # the first call of each sets things up
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
-            begun = time.perf_counter()
+            begun = time.thread_time()
             run(tokens)
-            seconds[name].append(time.perf_counter() - begun)
+            seconds[name].append(time.thread_time() - begun)
     return seconds
 
 
-def microseconds_above_products(model: ElmanForCausalLM, tokens: int, rounds: int) -> tuple[float, float]:
-    """A token's time in our loop, and how much of it is not matrix products: medians."""
-    seconds = seconds_in_turn({"products": products_alone(model), "ours": our_loop(model)}, tokens, rounds)
-    above = [ours - products for ours, products in zip(seconds["ours"], seconds["products"], strict=True)]
-    return 1e6 * median(seconds["ours"]) / tokens, 1e6 * median(above) / tokens
+def microseconds_a_token(
+    model: ElmanForCausalLM, lengths: Sequence[int], rounds: int
+) -> dict[int, tuple[float, float]]:
+    """Tokens of a text → (our loop, how much of it is not matrix products): medians, the lengths in turn as well."""
+    found: dict[int, tuple[list[float], list[float]]] = {tokens: ([], []) for tokens in lengths}
+    for _ in range(rounds):
+        for tokens, (ours, above) in found.items():
+            runs = {"products": products_alone(model), "ours": our_loop(model)}
+            seconds = seconds_in_turn(runs, tokens, max(1, 2_000 // tokens))  # a short text is soon disturbed
+            ours += seconds["ours"]
+            above += [a - b for a, b in zip(seconds["ours"], seconds["products"], strict=True)]
+    return {
+        tokens: (1e6 * median(ours) / tokens, 1e6 * median(above) / tokens) for tokens, (ours, above) in found.items()
+    }
 
 
 def print_lengths(model: ElmanForCausalLM, rounds: int) -> None:
@@ -133,13 +144,12 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--vocabulary", type=int, default=10_000)
     parser.add_argument("--layers", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    torch.set_num_threads(1)
     model = model_of(options.hidden, options.vocabulary, options.layers)
     print(f"hidden {options.hidden}, vocabulary {options.vocabulary:,}, layers {options.layers}, ", end="")
-    print(f"threads {options.threads}, median of {options.rounds}")
+    print(f"one thread's CPU time, median of {options.rounds}")
     print_lengths(model, options.rounds)
     print_batches(model, options.rounds)
 

@@ -3,10 +3,12 @@
 
 const HIGHEST_BITS = 12; // a token of so much surprisal, or more, has the full colour
 const ALTERNATIVES = 5;
+const UNKNOWN = 1; // the id of <unk> in every tokenizer of ours
 
 const find = (selector, within = document) => within.querySelector(selector);
 const panels = { generate: find("#generate"), score: find("#score") };
 const details = find(".details");
+const nothingChosen = [...details.childNodes];
 const problem = find("#problem");
 let running = null; // AbortController of the request under way
 
@@ -50,6 +52,12 @@ async function* chunksOf(stream) {
   }
 }
 
+function tell(text, isNote = false) {
+  problem.textContent = text;
+  problem.classList.toggle("note", isNote); // something to know, nothing wrong
+  problem.hidden = false;
+}
+
 async function attempt(work) {
   running?.abort();
   const mine = (running = new AbortController());
@@ -58,8 +66,7 @@ async function attempt(work) {
     await work(mine.signal);
   } catch (error) {
     if (error.name === "AbortError") return;
-    problem.textContent = error.message;
-    problem.hidden = false;
+    tell(error.message);
   } finally {
     if (running === mine) running = null;
   }
@@ -78,6 +85,7 @@ function tokenElement(token) {
   // What has no text of its own is shown by a sign: the end of a line or of the text, a part of a character.
   const sign = token.text === "" ? (token.ends ? "∎" : "·") : token.text === "\n" ? "↵" : "";
   const span = element("span", sign || token.text, sign ? "token mark" : "token");
+  if (token.token_id === UNKNOWN) span.classList.add("unknown");
   span.style.setProperty("--surprise", Math.min(1, bits(token) / HIGHEST_BITS));
   span.tabIndex = -1;
   span.token = token;
@@ -102,9 +110,12 @@ function choose(span) {
   const line = element("p", "");
   line.append(element("b", shown(token.text || span.textContent)));
   line.append(` ${bits(token).toFixed(2)} bits: the model gave it ${percent(Math.exp(-token.surprisal_nats))}`);
+  const itself = token.token_id === UNKNOWN ? ["<unk>"] : [token.text, token.text.trim()]; // a space may be the join
+  if (token.token_id === UNKNOWN && token.text.trim() !== "<unk>") line.append(" as <unk>, for it does not know the word");
   const table = document.createElement("table");
   for (const { text, probability } of token.alternatives) {
     const row = table.insertRow();
+    row.classList.toggle("itself", itself.includes(text));
     row.insertCell().textContent = shown(text);
     row.insertCell().textContent = percent(probability);
     const bar = element("div", "", "bar");
@@ -162,8 +173,7 @@ function finish(text, generated) {
   }
   if (generated.finish === "time") text.append(element("span", " … (out of time)", "mark"));
   if (generated.unknown_words.length) {
-    problem.textContent = `The model does not know ${generated.unknown_words.join(", ")}: read as <unk>.`;
-    problem.hidden = false;
+    tell(`The model does not know ${generated.unknown_words.join(", ")}: read as <unk>.`, true);
   }
 }
 
@@ -222,6 +232,10 @@ for (const slider of document.querySelectorAll("input[type=range]")) {
 }
 
 function select(tab) {
+  // What was told and chosen belongs to the other panel's text.
+  problem.hidden = true;
+  find(".chosen")?.classList.remove("chosen");
+  details.replaceChildren(...nothingChosen);
   for (const other of document.querySelectorAll("[role=tab]")) {
     const chosen = other === tab;
     other.setAttribute("aria-selected", chosen);
@@ -248,7 +262,4 @@ find("#login").addEventListener("submit", (event) => {
 
 ask("ready").then((response) => response.json()).then((ready) => {
   find("#model").textContent = ready.model;
-}).catch((error) => {
-  problem.textContent = error.message;
-  problem.hidden = false;
-});
+}).catch((error) => tell(error.message));

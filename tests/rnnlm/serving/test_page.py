@@ -118,6 +118,26 @@ def test_what_went_wrong_is_told(browser: Browser) -> None:
 def test_an_unknown_word_is_told(browser: Browser) -> None:
     generate_by_keyboard(browser, "the zebra")
     assert "does not know zebra" in text_of(browser, "#problem")
+    assert browser.value("document.querySelector('#problem').className") == "note"  # nothing is wrong
+    browser.value("document.querySelector('#tab-score').click()")
+    browser.value("document.querySelector('#scored').focus()")
+    browser.type("the zebra")
+    browser.press("Enter", modifiers=2)
+    browser.until(f"document.querySelector('{SCORED} .token')")
+    assert browser.value(f"[...document.querySelectorAll('{SCORED} .unknown')].map(t => t.textContent)") == ["zebra"]
+    browser.point_at(f"{SCORED} .unknown")
+    browser.until("document.querySelectorAll('.details tr').length === 5")
+    assert "as <unk>, for it does not know the word" in text_of(browser, ".details p")
+
+
+def test_the_other_tab_shows_nothing_of_this_one(browser: Browser) -> None:
+    generate_by_keyboard(browser, "the zebra")
+    browser.point_at("#generate .token")
+    browser.until("document.querySelectorAll('.details tr').length === 5")
+    browser.value("document.querySelector('#tab-score').click()")
+    assert browser.value("document.querySelector('#problem').hidden")
+    assert "is shown here" in text_of(browser, ".details")
+    assert browser.value("document.querySelector('.chosen')") is None
 
 
 def test_light_and_dark_follow_the_system(browser: Browser) -> None:

@@ -13,7 +13,7 @@ from rnnlm.records import (
     TokenizerRecord,
     TrainedRecord,
 )
-from rnnlm.reports.layout import Facts, columns, facts, markdown_text
+from rnnlm.reports.layout import Facts, columns, facts, markdown_text, named
 from rnnlm.reports.registry import registered_lines
 from rnnlm.reports.scores import score_rows
 from rnnlm.tokenizers.showing import visible
@@ -79,10 +79,9 @@ def pipeline_summary(record: PipelineRecord) -> str:
         f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
         f"run        {record.run.folder}",
     ]
-    lines += [f"done       {', '.join(done)}"] if done else []
-    lines += (
-        [f"skipped    {', '.join(skipped)} (verified output exists; --force STAGE runs one again)"] if skipped else []
-    )
+    lines += [named("done", ", ".join(done))] if done else []
+    if skipped:
+        lines.append(named("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE runs one again)"))
     lines += ["", *columns(score_rows(record.evaluation)), "", "samples"]
     lines += [line for sample in record.samples.samples for line in sample_lines(sample)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])

@@ -34,13 +34,21 @@ FOREIGN_SETTINGS = (
 Chain = dict[str, StageRecord]
 
 
+@contextmanager
+def home_in(folder: Path) -> Iterator[Home]:
+    """A fresh home in the folder; nothing of the user's environment leaks in."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in FOREIGN_SETTINGS:
+            environment.delenv(name, raising=False)
+        environment.setenv("RNNLM_HOME", str(folder / "home"))
+        yield Home(folder / "home")
+
+
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """A fresh home of the test's own; nothing of the user's environment leaks in."""
-    for name in FOREIGN_SETTINGS:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("RNNLM_HOME", str(tmp_path / "home"))
-    return Home(tmp_path / "home")
+def home(tmp_path: Path) -> Iterator[Home]:
+    """The test's own."""
+    with home_in(tmp_path) as home:
+        yield home
 
 
 @pytest.fixture(scope="session")
@@ -56,10 +64,13 @@ def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def tracked_home(home: Home, mlflow_template: Path) -> Home:
     """The test's home with an empty MLflow store in it."""
-    home.root.mkdir(parents=True, exist_ok=True)
-    home.artifacts.mkdir(exist_ok=True)
-    shutil.copy(mlflow_template, home.mlflow_database)
+    give_store(home, mlflow_template)
     return home
+
+
+def give_store(home: Home, mlflow_template: Path) -> None:
+    home.artifacts.mkdir(parents=True, exist_ok=True)
+    shutil.copy(mlflow_template, home.mlflow_database)
 
 
 def write_toy_corpus(folder: Path) -> Path:

@@ -59,12 +59,10 @@ def train(options: argparse.Namespace, home: Home, say: Say) -> None:
     config, dataset = resumed(options, home) if options.resume else (training_config_of(options), None)
     from flows.operations.running import run_flow
     from flows.train_flow import train_flow
-    from rnnlm.reports.layout import columns
-    from rnnlm.reports.scores import score_rows
+    from rnnlm.reports.pipeline import trained_summary
 
     trained = run_flow(home, lambda config: train_flow(config, dataset), config)
-    text = "\n".join([f"run        {trained.run.folder}", "", *columns(score_rows(trained.evaluation))])
-    say(text, trained.model_dump(mode="json"))
+    say(trained_summary(trained), trained.model_dump(mode="json"))
 
 
 def join(options: argparse.Namespace, home: Home, say: Say) -> None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rnnlm.registry.history import Change
 
 NAME = "the registered model, such as rnnlm-python-docs"
+VERSION = "its number, or champion or challenger"
 
 
 def add_commands(commands: Commands) -> None:
@@ -20,11 +21,11 @@ def add_commands(commands: Commands) -> None:
     kinds = sub.add_subparsers(metavar="[show]")
     one = add(kinds, "show", show, "one version and all it came from, back to the bytes of the corpus")
     one.add_argument("name", metavar="NAME", help=NAME)
-    one.add_argument("version", metavar="VERSION", help="its number, or champion or challenger")
+    one.add_argument("version", metavar="VERSION", nargs="?", default="champion", help=f"{VERSION}; default: champion")
 
-    sub = add(commands, "promote", promote, "make a version champion by hand, without evidence; on record")
+    sub = add(commands, "promote", promote, "make a version champion by hand, whatever the evidence; on record")
     sub.add_argument("name", metavar="NAME", help=NAME)
-    sub.add_argument("version", metavar="VERSION", type=int, help="its number")
+    sub.add_argument("version", metavar="VERSION", help=VERSION)
     sub.add_argument("--reason", default="", help="why: kept with the version")
 
     sub = add(commands, "rollback", rollback, "make the champion before the present one champion again; on record")

@@ -7,6 +7,8 @@ from rnnlm.config import PipelineConfig
 from rnnlm.generation.pages import samples_page
 from rnnlm.home import read_json
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.reports.layout import markdown_table
+from rnnlm.reports.scores import score_rows
 
 LONGEST_DESCRIPTION = 5_000  # characters: the column of MLflow's database
 
@@ -40,8 +42,13 @@ def description_of(card: str) -> str:
         return card
     rest = "\n\n… the rest: README.md in the bundle\n"
     kept = card[: LONGEST_DESCRIPTION - len(rest) - 4].rpartition("\n")[0]
-    fence = "\n```" if sum(line.startswith("```") for line in kept.split("\n")) % 2 else ""
-    return kept + fence + rest
+    open_fence = ""
+    for line in kept.split("\n"):
+        if line == open_fence:
+            open_fence = ""
+        elif not open_fence and line.startswith("```"):
+            open_fence = "`" * (len(line) - len(line.lstrip("`")))
+    return f"{kept}\n{open_fence}{rest}" if open_fence else kept + rest
 
 
 def what_it_is(run: RunRecord, dataset: DatasetRecord) -> str:
@@ -77,20 +84,11 @@ def trained_on(dataset: DatasetRecord, run: RunRecord, tags: dict[str, str]) -> 
 
 def scores(evaluation: EvaluationRecord) -> str:
     """The model beside its two baselines, a row a split."""
-    lines = [
-        "| split | tokens | perplexity | unigram | uniform | bits/byte | unknown words |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for score in evaluation.scores.values():
-        lines.append(
-            f"| {score.split} | {score.tokens:,} | {score.perplexity:.2f} | {score.unigram_perplexity:.2f} | "
-            f"{score.uniform_perplexity:,.0f} | {score.bits_per_byte:.3f} | {score.unknown_rate:.2%} |"
-        )
     said = (
         "Unigram: every token predicted by its frequency in training; uniform: all tokens alike. Perplexities of "
         "other corpora or tokenizers are not to be set beside these; bits per byte of the same text may be."
     )
-    return "\n".join([*lines, "", said])
+    return f"{markdown_table(score_rows(evaluation))}\n\n{said}"
 
 
 def limits(config: PipelineConfig, dataset: DatasetRecord, evaluation: EvaluationRecord, tags: dict[str, str]) -> str:
@@ -132,6 +130,8 @@ def origin(run: RunRecord, tags: dict[str, str], parent: int | None) -> str:
     rows = [
         f"run `{run.run_id}`, weights sha256 `{tags['model_sha256']}`",
         f"rnnlm {tags['code_version']}{commit}; the whole configuration: evidence/configuration.json",
-        f"champion when it was registered: version {parent}" if parent else "the first of its name",
+        f"champion when it was registered: version {parent}"
+        if parent
+        else "there was no champion when it was registered",
     ]
     return "\n".join(f"- {row}" for row in rows)

@@ -19,16 +19,17 @@ LONGEST_REASON = 1_000  # characters
 NO_REASON = "no reason given"
 
 
-def promote_by_hand(home: Home, name: str, number: int, reason: str = "") -> Change:
-    """Version `number` becomes champion because somebody says so. ModelError where there is no such version."""
+def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Change:
+    """Version `wanted`, a number or an alias, becomes champion: somebody says so. ModelError where there is none."""
     why = checked_reason(reason)
-    version = None if is_empty(home) or is_lock(name) else find_version(home, name, None, str(number))
+    alias, number = (None, wanted) if wanted.isdecimal() else (wanted.removeprefix("@"), None)
+    version = None if is_empty(home) or is_lock(name) else find_version(home, name, alias, number)
     if version is None:
-        raise ModelError(f"{name} version {number}: there is no such version;\n{known_models(home)}")
+        raise ModelError(f"{name} version {wanted}: there is no such version;\n{known_models(home)}")
     with reaching_mlflow(home) as client, holding(client, name) as ticket:
         champion = champion_of(client, name)
-        if champion is not None and int(champion.version) == number:
-            raise ModelError(f"{name} version {number}: is the champion already")
+        if champion is not None and champion.version == version.version:
+            raise ModelError(f"{name} version {version.version}: is the champion already")
         ticket.confirm()
         return set_champion(client, version, "hand", why)
 

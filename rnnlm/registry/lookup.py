@@ -75,16 +75,21 @@ def all_pages(search: Callable[..., Any]) -> Iterator[Any]:
 
 
 def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:
-    perplexity = version.tags.get("validation_perplexity")
     held = sorted(alias for alias, holder in aliases.items() if int(holder) == int(version.version))
     return ModelVersion(
         name=version.name,
         version=int(version.version),
         aliases=tuple(held),
-        validation_perplexity=float(perplexity) if perplexity else None,
+        validation_perplexity=figure(version, "validation_perplexity"),
+        bits_per_byte=figure(version, "bits_per_byte"),
         dataset_id=version.tags.get("dataset_id", ""),
         created=datetime.fromtimestamp(version.creation_timestamp / 1000, UTC).isoformat(timespec="seconds"),
     )
+
+
+def figure(version: "MlflowVersion", tag: str) -> float | None:
+    """A tag that is a number; None where another program registered the version."""
+    return float(version.tags[tag]) if tag in version.tags else None
 
 
 def model_folder(home: Home, reference: str) -> Path:

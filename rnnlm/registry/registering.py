@@ -1,6 +1,7 @@
 """A run becomes a version of its corpus' model, and champion where it is shown to be better than the champion."""
 
 import json
+import logging
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ from rnnlm.tracking.store import experiment_id, reaching_mlflow
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
+
+logger = logging.getLogger(__name__)
 
 
 @stage("registration")
@@ -153,6 +156,7 @@ def promote(
         decision = first_version()
     else:
         decision = compare_with_champion(client, home, config.registry, dataset, version, run.model_folder, champion)
+    logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
     for key, value in decision_tags(decision, champion).items():
         client.set_model_version_tag(name, number, key, value)
     ticket.confirm()

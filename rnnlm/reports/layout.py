@@ -2,6 +2,7 @@
 
 import base64
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from rnnlm.tokenizers.showing import visible
 
 Facts = list[tuple[str, object]]  # name and value
 Rows = list[dict[str, Any]]  # the columns of a table by their heads
+NAME_WIDTH, LINE_WIDTH = 11, 120  # characters on the terminal
 LETTERS = re.compile(r"[^\W\d]")
 
 
@@ -18,6 +20,18 @@ def facts(title: str, record: StageRecord, rows: Facts) -> str:
     """A markdown heading with a two-column table below it, and whether the stage was skipped."""
     state = "skipped: its verified output exists" if record.skipped else f"done in {record.seconds:.1f} s"
     return f"## {title}\n\n*{state}*\n\n{markdown_lines(('', ''), rows)}"
+
+
+def named(name: str, text: str) -> str:
+    """Terminal: the name to the left, the text to the right of it, on several lines where it is long."""
+    return textwrap.fill(
+        text,
+        LINE_WIDTH,
+        initial_indent=name.ljust(NAME_WIDTH),
+        subsequent_indent=" " * NAME_WIDTH,
+        break_long_words=False,  # digests and paths stay whole
+        break_on_hyphens=False,
+    )
 
 
 def columns(rows: Rows) -> list[str]:

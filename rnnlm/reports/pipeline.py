@@ -3,9 +3,20 @@
 from typing import Any
 
 from rnnlm.config import ModelConfig, TrainingConfig
-from rnnlm.records import CorpusRecord, DatasetRecord, PipelineRecord, RunRecord, SamplesRecord, TokenizerRecord
-from rnnlm.reports.layout import Facts, columns, facts, markdown_text
+from rnnlm.records import (
+    CorpusRecord,
+    DatasetRecord,
+    PipelineRecord,
+    RunRecord,
+    Sample,
+    SamplesRecord,
+    TokenizerRecord,
+    TrainedRecord,
+)
+from rnnlm.reports.layout import Facts, columns, facts, markdown_text, named
+from rnnlm.reports.registry import registered_lines
 from rnnlm.reports.scores import score_rows
+from rnnlm.tokenizers.showing import visible
 
 
 def corpus_report(corpus: CorpusRecord) -> str:
@@ -68,19 +79,25 @@ def pipeline_summary(record: PipelineRecord) -> str:
         f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
         f"run        {record.run.folder}",
     ]
-    lines += [f"done       {', '.join(done)}"] if done else []
-    lines += (
-        [f"skipped    {', '.join(skipped)} (verified output exists; --force STAGE runs one again)"] if skipped else []
-    )
+    lines += [named("done", ", ".join(done))] if done else []
+    if skipped:
+        lines.append(named("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE runs one again)"))
     lines += ["", *columns(score_rows(record.evaluation)), "", "samples"]
-    lines += [f"  {f'[{sample.prompt}] ' if sample.prompt else ''}{sample.text}" for sample in record.samples.samples]
-    registered = record.registered
-    lines += [
-        "",
-        f"registered {registered.name} version {registered.version} as {registered.alias}: {registered.reason}",
-        f"load it    mlflow.pyfunc.load_model({registered.uri!r})",
-    ]
-    return "\n".join(lines)
+    lines += [line for sample in record.samples.samples for line in sample_lines(sample)]
+    return "\n".join([*lines, "", *registered_lines(record.registered)])
+
+
+def sample_lines(sample: Sample) -> list[str]:
+    """Indented; the prompt in brackets."""
+    prompt = f"[{sample.prompt}] " if sample.prompt else ""
+    text = sample.text if sample.text.strip() else "(ends at once)"
+    return [f"  {visible(line)}" for line in f"{prompt}{text}".split("\n")]
+
+
+def trained_summary(record: TrainedRecord) -> str:
+    """What `rnnlm train` prints at its end."""
+    rows = columns(score_rows(record.evaluation))
+    return "\n".join([f"run        {record.run.folder}", "", *rows, "", *registered_lines(record.registered)])
 
 
 def pipeline_json(record: PipelineRecord) -> dict[str, Any]:

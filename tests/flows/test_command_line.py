@@ -142,7 +142,9 @@ def test_a_named_device_that_is_absent_is_told_in_one_line(
     fails_with(capsys, ["run", "--corpus", str(toy_folder), "--set", f"training.device={absent}"], absent)
 
 
-def test_the_commands_work_together(capsys: pytest.CaptureFixture[str], toy_folder: Path, prefect_server: None) -> None:
+def test_the_commands_work_together(
+    capsys: pytest.CaptureFixture[str], tracked_home: Home, toy_folder: Path, prefect_server: None
+) -> None:
     small = [
         "--set",
         "model.hidden_size=16",

@@ -14,6 +14,7 @@ import pytest
 
 from flows.operations.deploying import CHECKOUT, deploy_all
 from rnnlm.home import Home
+from tests.conftest import give_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]
 
@@ -25,25 +26,33 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
         time.sleep(0.25)
 
 
-@pytest.fixture
-def server(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
-    """A Prefect server on a free port, its database in the test's home."""
+@pytest.fixture(scope="module")
+def server_home(tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path) -> Iterator[Home]:
+    with home_in(tmp_path_factory.mktemp("deployed")) as home:
+        give_store(home, mlflow_template)
+        yield home
+
+
+@pytest.fixture(scope="module")
+def server(server_home: Home) -> Iterator[httpx.Client]:
+    """A Prefect server on a free port, its database in a home of its own; one for all tests: it starts in seconds."""
+    home = server_home
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}/api"
     home.make(home.prefect)
-    for name, value in {
-        "PREFECT_HOME": str(home.prefect),
-        "PREFECT_API_URL": url,
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "DO_NOT_TRACK": "true",
-    }.items():
-        monkeypatch.setenv(name, value)
     log = (home.root / "server.log").open("w")
     command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=os.environ.copy())
-    with httpx.Client(base_url=url, timeout=30) as client:
+    with pytest.MonkeyPatch.context() as environment, httpx.Client(base_url=url, timeout=30) as client:
+        for name, value in {
+            "PREFECT_HOME": str(home.prefect),
+            "PREFECT_API_URL": url,
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "DO_NOT_TRACK": "true",
+        }.items():
+            environment.setenv(name, value)
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=os.environ.copy())
 
         def healthy() -> bool:
             try:
@@ -63,6 +72,12 @@ def server(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client
             log.close()
 
 
+@pytest.fixture(scope="module")
+def deployed(server: httpx.Client) -> list[str]:
+    """The names of what was deployed."""
+    return deploy_all()
+
+
 def runs(client: httpx.Client, deployment_id: str, state: str) -> list[dict[str, object]]:
     query = {
         "deployments": {"id": {"any_": [deployment_id]}},
@@ -75,9 +90,8 @@ def runs(client: httpx.Client, deployment_id: str, state: str) -> list[dict[str,
 
 
 def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
-    server: httpx.Client, home: Home, toy_folder: Path
+    server: httpx.Client, deployed: list[str], server_home: Home, toy_folder: Path
 ) -> None:
-    deployed = deploy_all()
     assert {"pipeline/nightly", "prepare/prepare", "train/train", "train/train-gpu"} <= set(deployed)
     assert {"sample/sample", "score/score"} <= set(deployed)
     queues = server.post("/work_pools/rnnlm/queues/filter", json={}).json()
@@ -107,13 +121,12 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
     finished = server.get(f"/flow_runs/{run_id}").json()
     assert finished["state"]["type"] == "COMPLETED", worker.stdout[-3000:] + worker.stderr[-3000:]
     assert finished["name"] == f"pipeline of {toy_folder}"
-    assert len(list(home.runs.glob("*/COMPLETE"))) == 1
+    assert len(list(server_home.runs.glob("*/COMPLETE"))) == 1
     logs = server.post("/logs/filter", json={"logs": {"flow_run_id": {"any_": [run_id]}}}).json()
     assert logs
 
 
-def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client) -> None:
-    deploy_all()
+def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client, deployed: list[str]) -> None:
     smoke = server.get("/deployments/name/pipeline/smoke").json()
     answer = server.post(
         f"/deployments/{smoke['id']}/create_flow_run",

@@ -1,5 +1,7 @@
 """The chain as a whole, on a real Prefect server, a real DuckDB file and a real MLflow store."""
 
+from collections.abc import Iterator
+
 import pytest
 from prefect.artifacts import Artifact
 
@@ -7,9 +9,11 @@ from flows.operations.running import run_flow
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import STAGES, PipelineConfig, ProbesConfig
 from rnnlm.home import Home
+from rnnlm.records import PipelineRecord
 from rnnlm.reports.pipeline import pipeline_json, pipeline_summary
+from tests.conftest import home_in, toy_pipeline_config, write_toy_corpus
 
-pytestmark = pytest.mark.usefixtures("prefect_server")
+Ran = tuple[Home, PipelineConfig, PipelineRecord]
 PROMISED_KEYS = {
     "run_id",
     "corpus",
@@ -30,35 +34,17 @@ PROMISED_KEYS = {
 }
 
 
-def test_the_chain_ends_in_a_registered_champion_and_skips_itself_the_second_time(
-    home: Home, toy_config: PipelineConfig
-) -> None:
-    first = run_flow(home, pipeline_flow, toy_config)
-    facts = pipeline_json(first)
-    assert set(facts) >= PROMISED_KEYS
-    assert (facts["model_name"], facts["model_version"], facts["alias"]) == ("rnnlm-toy", 1, "champion")
-    assert facts["skipped"] == []
-    assert list(facts["seconds"]) == list(STAGES)
-    assert facts["train_tokens"] == 300 * 10  # nine words and <eos> a line
-    assert facts["test_perplexity"] < facts["unigram_perplexity"] < facts["uniform_perplexity"]
-    assert facts["unknown_rate"] == 0.0
-
-    second = run_flow(home, pipeline_flow, toy_config)
-    assert pipeline_json(second)["skipped"] == list(STAGES)
-    for key in PROMISED_KEYS - {"skipped", "seconds"}:
-        assert pipeline_json(second)[key] == facts[key], key
-
-    forced = run_flow(home, pipeline_flow, toy_config.model_copy(update={"force": ("evaluation",)}))
-    assert pipeline_json(forced)["skipped"] == [name for name in STAGES if name != "evaluation"]
-
-    summary = pipeline_summary(second)
-    assert "rnnlm-toy version 1 as champion" in summary
-    assert f"{facts['test_perplexity']:.2f}" in summary
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Iterator[Ran]:
+    """The whole chain in an empty home, once for all tests."""
+    folder = tmp_path_factory.mktemp("pipeline")
+    config = toy_pipeline_config(write_toy_corpus(folder / "toy"))
+    config = config.model_copy(update={"probes": ProbesConfig(positions=True)})
+    with home_in(folder) as home:
+        yield home, config, run_flow(home, pipeline_flow, config)
 
 
-def test_every_stage_leaves_its_report_on_the_run(home: Home, toy_config: PipelineConfig) -> None:
-    probes = ProbesConfig(positions=True)
-    run_flow(home, pipeline_flow, toy_config.model_copy(update={"probes": probes}))
+def test_every_stage_leaves_its_report_on_the_run(ran: Ran) -> None:
     kinds = {
         "corpus": "markdown",
         "tokenizer": "markdown",
@@ -82,3 +68,27 @@ def test_every_stage_leaves_its_report_on_the_run(home: Home, toy_config: Pipeli
         shown = Artifact.get(key)
         assert shown is not None
         assert "data:image/png;base64,iVBOR" in str(shown.data)
+
+
+def test_the_chain_ends_in_a_registered_champion_and_skips_itself_the_second_time(ran: Ran) -> None:
+    home, config, first = ran
+    facts = pipeline_json(first)
+    assert set(facts) >= PROMISED_KEYS
+    assert (facts["model_name"], facts["model_version"], facts["alias"]) == ("rnnlm-toy", 1, "champion")
+    assert facts["skipped"] == []
+    assert list(facts["seconds"]) == list(STAGES)
+    assert facts["train_tokens"] == 300 * 10  # nine words and <eos> a line
+    assert facts["test_perplexity"] < facts["unigram_perplexity"] < facts["uniform_perplexity"]
+    assert facts["unknown_rate"] == 0.0
+
+    second = run_flow(home, pipeline_flow, config)
+    assert pipeline_json(second)["skipped"] == list(STAGES)
+    for key in PROMISED_KEYS - {"skipped", "seconds"}:
+        assert pipeline_json(second)[key] == facts[key], key
+
+    forced = run_flow(home, pipeline_flow, config.model_copy(update={"force": ("evaluation",)}))
+    assert pipeline_json(forced)["skipped"] == [name for name in STAGES if name != "evaluation"]
+
+    summary = pipeline_summary(second)
+    assert "rnnlm-toy version 1 as champion" in summary
+    assert f"{facts['test_perplexity']:.2f}" in summary

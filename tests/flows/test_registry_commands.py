@@ -75,13 +75,14 @@ def test_a_version_is_shown_with_its_lineage(capsys: pytest.CaptureFixture[str],
 def test_promoted_by_hand_and_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "promote", NAME, "2", "--reason", "sounds better")
     assert f"{NAME} version 2 is champion" in text
-    assert "by hand, without evidence, in place of version 1" in text
+    assert "by hand, in place of version 1" in text
     assert "sounds better" in text
     change = json.loads(said(capsys, "rollback", NAME, "--json"))
     assert (change["version"], change["before"], change["how"]) == (1, 2, "rollback")
-    shown = said(capsys, "models", "show", NAME, "1")
+    shown = said(capsys, "models", "show", NAME)
+    assert f"{NAME} 1 (champion)" in shown
     assert "the first" in shown
-    assert "rollback, in place of version 2" in shown
+    assert "by a rollback, in place of version 2" in shown
 
 
 def test_what_is_wrong_is_told(capsys: pytest.CaptureFixture[str]) -> None:

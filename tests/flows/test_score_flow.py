@@ -11,22 +11,24 @@ from flows.score_flow import score_flow
 from flows.train_flow import train_flow
 from rnnlm.config import PipelineConfig, ScoringConfig
 from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.registry.lookup import model_folder
+from rnnlm.registry.registering import register_model
 from tests.tasks.drift_events import awaited_drift_events
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
 def test_the_champion_scores_shows_the_distribution_and_tells_of_drift(
-    home: Home, toy_config: PipelineConfig, toy_folder: Path, tmp_path: Path
+    tracked_home: Home, toy_config: PipelineConfig, toy_folder: Path, tmp_path: Path
 ) -> None:
-    run_flow(home, train_flow, toy_config)
-    champion = model_folder(home, "models:/rnnlm-toy@champion")
+    run_flow(tracked_home, train_flow, toy_config)
+    champion = model_folder(tracked_home, "models:/rnnlm-toy@champion")
     assert (champion / "reference" / "line.parquet").is_file()  # training kept it, registration took it along
     (tmp_path / "other.txt").write_text("river the the near . fox dog\nnear . . the\n" * 20)
 
     same = ScoringConfig(input=str(toy_folder / "test.txt"), output=str(tmp_path / "same.parquet"))
-    scored = run_flow(home, score_flow, same)
+    scored = run_flow(tracked_home, score_flow, same)
     assert scored.scoring.model == "models:/rnnlm-toy@champion"
     assert not scored.drift.drifted
     assert len(pq.read_table(tmp_path / "same.parquet")) == 40
@@ -37,21 +39,29 @@ def test_the_champion_scores_shows_the_distribution_and_tells_of_drift(
     assert "| 50% |" in str(artifact.data)
 
     other = ScoringConfig(input=str(tmp_path / "other.txt"), output=str(tmp_path / "other.parquet"))
-    assert run_flow(home, score_flow, other).drift.drifted
+    assert run_flow(tracked_home, score_flow, other).drift.drifted
     # Events are stored in order: with the second run's there, the first run's would be, too.
     (event,) = awaited_drift_events(tmp_path)
     assert event["payload"]["output"] == str(tmp_path / "other.parquet")
     assert "prefect.flow-run" in str(event["related"])
 
-    skipped = run_flow(home, score_flow, same)
+    skipped = run_flow(tracked_home, score_flow, same)
     assert skipped.scoring.skipped
     assert skipped.drift.distributions == scored.drift.distributions
 
 
-def test_an_empty_inbox_is_a_run_that_completes(home: Home, toy_config: PipelineConfig, tmp_path: Path) -> None:
-    run_flow(home, train_flow, toy_config)
+def test_an_empty_inbox_is_a_run_that_completes(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+    tmp_path: Path,
+) -> None:
+    register_model(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
     config = ScoringConfig(input=str(tmp_path / "inbox"), output=str(tmp_path / "none.parquet"), may_be_missing=True)
-    scored = run_flow(home, score_flow, config)
+    scored = run_flow(tracked_home, score_flow, config)
     assert scored.scoring.output is None
     artifact = Artifact.get("scores")
     assert artifact is not None

@@ -1,14 +1,14 @@
 """A contest: a corpus with enough validation documents to tell models apart, and models to be told apart."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from tests.conftest import untracked
+from rnnlm.records import DatasetRecord, RunRecord
+from tests.conftest import give_store, home_in, untracked
 from tests.rnnlm.registry.contest import Contest, contest_config, write_contest_corpus
 
 
@@ -37,15 +37,28 @@ def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
 @pytest.fixture
 def contest(tracked_home: Home, contest_template: Contest) -> Contest:
     """The session's contest, copied into this test's home, with an empty registry."""
-    template = contest_template
-    shutil.copytree(template.home.root, tracked_home.root, dirs_exist_ok=True)
+    return contest_in(tracked_home, contest_template)
+
+
+@pytest.fixture(scope="module")
+def decided(
+    tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path, contest_template: Contest
+) -> Iterator[Contest]:
+    """For tests that only read: poor was the first champion, good took over, fair was compared with good."""
+    with home_in(tmp_path_factory.mktemp("decided")) as home:
+        give_store(home, mlflow_template)
+        contest = contest_in(home, contest_template)
+        for quality in ("poor", "good", "fair"):
+            contest.register(quality)
+        yield contest
+
+
+def contest_in(home: Home, template: Contest) -> Contest:
+    shutil.copytree(template.home.root, home.root, dirs_exist_ok=True)
 
     def moved(folder: Path) -> Path:
-        return tracked_home.root / folder.relative_to(template.home.root)
+        return home.root / folder.relative_to(template.home.root)
 
     dataset: DatasetRecord = template.dataset.model_copy(update={"folder": moved(template.dataset.folder)})
     run: RunRecord = template.run.model_copy(update={"folder": moved(template.run.folder)})
-    config: PipelineConfig = template.config
-    evaluation: EvaluationRecord = template.evaluation
-    samples: SamplesRecord = template.samples
-    return Contest(tracked_home, config, dataset, run, evaluation, samples)
+    return Contest(home, template.config, dataset, run, template.evaluation, template.samples)

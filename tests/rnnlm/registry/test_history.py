@@ -77,7 +77,7 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
     contest.register("good")
     contest.register("poor")
     before = datetime.now(UTC).isoformat(timespec="seconds")
-    change = promote_by_hand(contest.home, NAME, 2, "shorter answers")
+    change = promote_by_hand(contest.home, NAME, "2", "shorter answers")
     assert champion(contest) == 2
     assert (change.version, change.before, change.how, change.why) == (2, 1, "hand", "shorter answers")
     assert change.who == f"{getpass.getuser()}@{socket.gethostname()}"
@@ -102,24 +102,24 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
 
 def test_what_cannot_be_promoted_or_taken_back_is_told(contest: Contest) -> None:
     with pytest.raises(ModelError, match="no such version"):
-        promote_by_hand(contest.home, NAME, 1)
+        promote_by_hand(contest.home, NAME, "1")
     with pytest.raises(ModelError, match="no such model"):
         roll_back(contest.home, NAME)
     contest.register("good")
     with pytest.raises(ModelError, match="is the champion already"):
-        promote_by_hand(contest.home, NAME, 1)
+        promote_by_hand(contest.home, NAME, "1")
     with pytest.raises(ModelError, match="no champion is known before version 1"):
         roll_back(contest.home, NAME)
     with pytest.raises(ModelError, match="no such version"):
-        promote_by_hand(contest.home, f"_lock.{NAME}", 1)
+        promote_by_hand(contest.home, f"_lock.{NAME}", "1")
     with pytest.raises(ModelError, match="expected at most 1,000"):
-        promote_by_hand(contest.home, NAME, 1, "x" * 1001)
+        promote_by_hand(contest.home, NAME, "1", "x" * 1001)
 
 
 def test_a_champion_by_hand_is_what_the_next_candidate_must_beat(contest: Contest) -> None:
     contest.register("good")
     contest.register("poor")
-    promote_by_hand(contest.home, NAME, 2)
+    promote_by_hand(contest.home, NAME, "challenger")
     fair = contest.register("fair")
     assert (fair.version, fair.alias) == (3, "champion")
     assert "champion version 2" in fair.reason

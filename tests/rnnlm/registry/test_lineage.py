@@ -9,7 +9,7 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
-from rnnlm.home import file_digest
+from rnnlm.home import Home, file_digest
 from rnnlm.registry import describing
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.lookup import best_versions, list_models, of_dataset
@@ -19,66 +19,57 @@ from tests.rnnlm.registry.contest import NAME, Contest
 from tests.rnnlm.registry.test_comparing import evidence_folder
 
 
-def test_a_version_leads_back_to_the_bytes_of_the_corpus(contest: Contest) -> None:
-    contest.register("poor")
-    contest.register("good")
-    contest.register("fair")
-    details = show_version(contest.home, NAME, "3")
-    corpus = contest.home.corpora / details.corpus["digest"][:16]
+def test_a_version_leads_back_to_the_bytes_of_the_corpus(decided: Contest) -> None:
+    details = show_version(decided.home, NAME, "3")
+    corpus = decided.home.corpora / details.corpus["digest"][:16]
     splits = {split: file_digest(corpus / f"{split}.txt") for split in ("train", "valid", "test")}
     lines = "".join(f"{split} {digest}\n" for split, digest in splits.items())
     assert hashlib.sha256(lines.encode()).hexdigest() == details.corpus["digest"]
     assert int(details.corpus["bytes"]) == sum(path.stat().st_size for path in corpus.glob("*.txt"))
-    assert details.corpus["source"] == contest.config.corpus.source
+    assert details.corpus["source"] == decided.config.corpus.source
     assert details.tokenizer["kind"] == "word"
-    assert details.tokenizer["digest"][:16] in {path.name for path in contest.home.tokenizers.iterdir()}
-    assert details.dataset_id == contest.dataset.dataset_id
-    assert details.run_id == contest.run_of("fair").run_id
-    with reaching_mlflow(contest.home) as client:
+    assert details.tokenizer["digest"][:16] in {path.name for path in decided.home.tokenizers.iterdir()}
+    assert details.dataset_id == decided.dataset.dataset_id
+    assert details.run_id == decided.run_of("fair").run_id
+    with reaching_mlflow(decided.home) as client:
         assert client.get_run(details.mlflow_run_id).data.tags["rnnlm.run_id"] == details.run_id
-    # poor was the first champion, good took over from it, fair was compared with good.
     assert [parent.version for parent in details.parents] == [2, 1]
-    assert [parent.run_id for parent in details.parents] == [contest.run_of(name).run_id for name in ("good", "poor")]
-    assert details.parents[-1].corpus_digest == contest.dataset.corpus_digest
+    assert [parent.run_id for parent in details.parents] == [decided.run_of(name).run_id for name in ("good", "poor")]
+    assert details.parents[-1].corpus_digest == decided.dataset.corpus_digest
 
 
-def test_perplexities_configuration_and_code_stand_in_the_version(contest: Contest) -> None:
-    contest.register("good")
-    details = show_version(contest.home, NAME, "champion")
+def test_perplexities_configuration_and_code_stand_in_the_version(decided: Contest) -> None:
+    details = show_version(decided.home, NAME, "champion")
     for split, tag in (("valid", "validation_perplexity"), ("test", "test_perplexity")):
-        assert float(details.tags[tag]) == contest.evaluation.scores[split].perplexity
+        assert float(details.tags[tag]) == decided.evaluation.scores[split].perplexity
     assert details.code["version"]
-    kept = json.loads((evidence_folder(contest.home, 1) / "configuration.json").read_text())
-    assert PipelineConfig(**kept) == contest.config
+    kept = json.loads((evidence_folder(decided.home, 1) / "configuration.json").read_text())
+    assert PipelineConfig(**kept) == decided.config
     short = json.loads(details.tags["configuration"])
-    assert PipelineConfig(**short) == contest.config  # what is left out is the default
+    assert PipelineConfig(**short) == decided.config  # what is left out is the default
 
 
-def test_mlflows_own_search_finds_versions_by_their_tags(contest: Contest) -> None:
-    contest.register("poor")
-    contest.register("good")
-    dataset = contest.dataset.dataset_id
-    with reaching_mlflow(contest.home) as client:
+def test_mlflows_own_search_finds_versions_by_their_tags(decided: Contest) -> None:
+    dataset = decided.dataset.dataset_id
+    with reaching_mlflow(decided.home) as client:
         for filter_string, versions in {
-            f"name = '{NAME}' and tags.dataset_id = '{dataset}'": [1, 2],
-            f"tags.corpus_digest = '{contest.dataset.corpus_digest}'": [1, 2],
+            f"name = '{NAME}' and tags.dataset_id = '{dataset}'": [1, 2, 3],
+            f"tags.corpus_digest = '{decided.dataset.corpus_digest}'": [1, 2, 3],
             "tags.parent_version = '1'": [2],
-            f"tags.run_id = '{contest.run_of('poor').run_id}' and tags.alias = 'champion'": [1],
-            "tags.tokenizer = 'word'": [1, 2],
+            f"tags.run_id = '{decided.run_of('poor').run_id}' and tags.alias = 'champion'": [1],
+            "tags.tokenizer = 'word' and tags.alias = 'challenger'": [3],
             "tags.dataset_id = 'another'": [],
         }.items():
             found = client.search_model_versions(filter_string)
             assert sorted(int(version.version) for version in found) == versions, filter_string
 
 
-def test_the_best_is_the_lowest_perplexity_of_each_dataset(contest: Contest) -> None:
-    for quality in ("poor", "good", "fair"):
-        contest.register(quality)
-    with reaching_mlflow(contest.home) as client:
-        for version, perplexity, dataset in (("1", "9.5", "aa11"), ("2", "7.5", "aa11"), ("3", "9.0", "bb22")):
-            client.set_model_version_tag(NAME, version, "validation_perplexity", perplexity)
-            client.set_model_version_tag(NAME, version, "dataset_id", dataset)
-    versions = list_models(contest.home)
+def test_the_best_is_the_lowest_perplexity_of_each_dataset(decided: Contest) -> None:
+    figures = ((9.0, "bb22"), (7.5, "aa11"), (9.5, "aa11"))
+    versions = [
+        version.model_copy(update={"validation_perplexity": perplexity, "dataset_id": dataset})
+        for version, (perplexity, dataset) in zip(list_models(decided.home), figures, strict=True)
+    ]
     assert [version.version for version in best_versions(versions)] == [3, 2]
     assert [version.version for version in of_dataset(versions, "aa11")] == [2, 1]
     assert [version.version for version in of_dataset(versions, "/home/datasets/aa11")] == [2, 1]
@@ -88,36 +79,36 @@ def test_the_best_is_the_lowest_perplexity_of_each_dataset(contest: Contest) -> 
 
 
 @pytest.mark.parametrize(("name", "version"), [(NAME, "7"), (NAME, "winner"), ("nobody", "1"), (f"_lock.{NAME}", "1")])
-def test_a_version_that_is_not_there_is_told(contest: Contest, name: str, version: str) -> None:
-    contest.register("good")
+def test_a_version_that_is_not_there_is_told(decided: Contest, name: str, version: str) -> None:
     with pytest.raises(ModelError, match=f"registered: {NAME}"):
-        show_version(contest.home, name, version)
+        show_version(decided.home, name, version)
 
 
-def test_a_version_of_another_program_is_shown_as_far_as_it_goes(contest: Contest) -> None:
-    with reaching_mlflow(contest.home) as client:
+def test_a_version_of_another_program_is_shown_as_far_as_it_goes(tracked_home: Home) -> None:
+    with reaching_mlflow(tracked_home) as client:
         client.create_registered_model("theirs")
         client.create_model_version("theirs", "file:///somewhere")
-    details = show_version(contest.home, "theirs", "1")
+    details = show_version(tracked_home, "theirs", "1")
     assert (details.parents, details.evidence, details.corpus) == ((), None, {})
     assert "theirs 1 (no alias)" in lineage_report(details)
 
 
-def test_what_people_read_holds_the_facts(contest: Contest) -> None:
-    contest.register("poor")
-    registered = contest.register("good")
-    text = lineage_report(show_version(contest.home, NAME, "2"))
+def test_what_people_read_holds_the_facts(decided: Contest) -> None:
+    text = lineage_report(show_version(decided.home, NAME, "2"))
     for fact in (
         f"{NAME} 2 (champion)",
         "champion: better: ",
-        contest.dataset.corpus_digest,
-        contest.dataset.dataset_id,
-        f"parent     version 1, run {contest.run_of('poor').run_id}",
+        "model.hidden_size=16",
+        decided.dataset.corpus_digest,
+        decided.dataset.dataset_id,
+        f"parent     version 1, run {decided.run_of('poor').run_id}",
         "by evidence, in place of version 1",
         "validation ",
+        f"word, {decided.dataset.vocabulary_size:,} ids",
     ):
         assert fact in text, fact
-    page = registration_report(registered, contest.evaluation)
+    registered = decided.register("good")  # once more: it is told what became of it
+    page = registration_report(registered, decided.evaluation)
     assert registered.evidence is not None
     assert evidence_table(registered.evidence) in page
     assert f"| candidate | {registered.evidence.candidate_nats_per_byte:.4f} |" in page

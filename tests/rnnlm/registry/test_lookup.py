@@ -5,46 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.home import Home
 from rnnlm.models.building import load_model
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.records import RunRecord
 from rnnlm.registry.lookup import list_models, model_folder
-from rnnlm.registry.registering import register_model
+from tests.rnnlm.registry.contest import NAME, Contest
 
 
-@pytest.fixture
-def registered_home(
-    tracked_home: Home,
-    toy_config: PipelineConfig,
-    toy_dataset: DatasetRecord,
-    toy_run: RunRecord,
-    toy_evaluation: EvaluationRecord,
-    toy_samples: SamplesRecord,
-) -> Home:
-    """Versions 1 (champion) and 2 (challenger) of rnnlm-toy."""
-    for force in (False, True):
-        register_model(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples, force=force)
-    return tracked_home
-
-
-def test_versions_are_listed_newest_first_with_their_aliases(
-    registered_home: Home, toy_evaluation: EvaluationRecord, toy_dataset: DatasetRecord
-) -> None:
-    second, first = list_models(registered_home)
-    assert (first.name, first.version, first.aliases) == ("rnnlm-toy", 1, ("champion",))
-    assert (second.version, second.aliases) == (2, ("challenger",))
-    assert first.validation_perplexity == toy_evaluation.scores["valid"].perplexity
-    assert first.dataset_id == toy_dataset.dataset_id
+def test_versions_are_listed_newest_first_with_their_aliases(decided: Contest) -> None:
+    third, second, first = list_models(decided.home)
+    assert [(one.name, one.version) for one in (third, second, first)] == [(NAME, 3), (NAME, 2), (NAME, 1)]
+    assert (third.aliases, second.aliases, first.aliases) == (("challenger",), ("champion",), ())
+    assert first.validation_perplexity == decided.evaluation.scores["valid"].perplexity
+    assert first.bits_per_byte == decided.evaluation.scores["test"].bits_per_byte
+    assert first.dataset_id == decided.dataset.dataset_id
     assert first.created.endswith("+00:00")
 
 
-def test_a_registered_version_is_found_by_alias_and_by_number(registered_home: Home, toy_run: RunRecord) -> None:
-    champion = model_folder(registered_home, "models:/rnnlm-toy@champion")
-    assert champion == model_folder(registered_home, "models:/rnnlm-toy/1")
-    assert champion != model_folder(registered_home, "models:/rnnlm-toy/2")
-    weights = (toy_run.model_folder / "model.safetensors").read_bytes()
+def test_a_registered_version_is_found_by_alias_and_by_number(decided: Contest) -> None:
+    champion = model_folder(decided.home, f"models:/{NAME}@champion")
+    assert champion == model_folder(decided.home, f"models:/{NAME}/2")
+    assert champion != model_folder(decided.home, f"models:/{NAME}/3")
+    weights = (decided.run_of("good").model_folder / "model.safetensors").read_bytes()
     assert (champion / "model.safetensors").read_bytes() == weights
     assert (champion / "rnnlm.json").exists()
     load_model(champion)
@@ -64,13 +47,13 @@ def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Ho
 
 @pytest.mark.parametrize(
     "reference",
-    ["models:/rnnlm-tyo@champion", "models:/rnnlm-toy@winner", "models:/rnnlm-toy/7", "models:/rnnlm-toy"],
+    ["models:/rnnlm-tyo@champion", f"models:/{NAME}@winner", f"models:/{NAME}/7", f"models:/{NAME}"],
 )
-def test_a_wrong_name_gets_the_right_names(registered_home: Home, reference: str) -> None:
+def test_a_wrong_name_gets_the_right_names(decided: Contest, reference: str) -> None:
     with pytest.raises(ModelError) as caught:
-        model_folder(registered_home, reference)
+        model_folder(decided.home, reference)
     assert reference in str(caught.value)
-    assert "registered: rnnlm-toy" in str(caught.value)
+    assert f"registered: {NAME}" in str(caught.value)
     assert len(str(caught.value).splitlines()) <= 3
 
 
@@ -81,10 +64,11 @@ def test_a_folder_without_a_model_is_refused(home: Home, tmp_path: Path) -> None
         model_folder(home, str(tmp_path / "missing"))
 
 
-def test_deleted_artifacts_are_named(registered_home: Home) -> None:
-    shutil.rmtree(registered_home.artifacts)
+def test_deleted_artifacts_are_named(contest: Contest) -> None:
+    uri = contest.register("good").uri
+    shutil.rmtree(contest.home.artifacts)
     with pytest.raises(ModelError, match="moved or deleted"):
-        model_folder(registered_home, "models:/rnnlm-toy@champion")
+        model_folder(contest.home, uri)
 
 
 def test_a_fresh_home_has_no_models_and_asking_makes_no_store(home: Home) -> None:

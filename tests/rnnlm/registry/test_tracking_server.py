@@ -61,7 +61,7 @@ def test_a_run_is_tracked_registered_and_found_through_a_server(
         uri = client.get_logged_model(model).artifact_location
     kept = {Path(found.path).name for found in list_artifacts(artifact_uri=f"{uri}/evidence", tracking_uri=server)}
     assert kept == {"configuration.json", "losses.parquet", "training_documents.parquet"}
-    promote_by_hand(home, registered.name, 2)
+    promote_by_hand(home, registered.name, "2")
     assert roll_back(home, registered.name).version == 1
     assert [version.aliases for version in list_models(home)] == [(), ("champion",)]
     assert not home.mlflow_database.exists()

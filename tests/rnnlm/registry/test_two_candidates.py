@@ -1,20 +1,22 @@
-"""Two candidates in two processes on one store: the champion at the end is the best of them, whatever happens."""
+"""Two candidates at once on one store: the champion at the end is the best of them, whatever happens."""
 
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rnnlm.registry import locking
+from rnnlm.registry import locking, registering
+from rnnlm.registry.history import Change
 from rnnlm.registry.lookup import list_models
 from rnnlm.tracking.store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 
-pytestmark = pytest.mark.slow
 CANDIDATE = """
 import json, sys, time
 from pathlib import Path
@@ -75,6 +77,29 @@ def run_id(contest: Contest, version: int) -> str:
         return str(client.get_model_version(NAME, str(version)).tags["run_id"])
 
 
+def test_one_that_is_about_to_take_over_is_not_overtaken_by_a_worse_one(
+    contest: Contest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contest.register("poor")
+    contest.run_of("fair")
+    about_to, take_over = threading.Event(), registering.set_champion
+
+    def slowly(*arguments: Any) -> Change:
+        about_to.set()
+        time.sleep(1.0)
+        return take_over(*arguments)
+
+    monkeypatch.setattr(registering, "set_champion", slowly)
+    good = threading.Thread(target=contest.register, args=("good",))
+    good.start()
+    assert about_to.wait(timeout=60)
+    fair = contest.register("fair")  # better than the champion that there is at this moment
+    good.join()
+    assert fair.alias == "challenger"
+    assert run_id(contest, champion(contest)) == contest.run_of("good").run_id
+
+
+@pytest.mark.slow
 def test_two_at_once_leave_the_best_as_champion(contest: Contest, tmp_path: Path) -> None:
     contest.register("poor")
     # The better one is held up right before it takes the alias; without a lock the fair one would slip in after it
@@ -86,6 +111,7 @@ def test_two_at_once_leave_the_best_as_champion(contest: Contest, tmp_path: Path
     assert len(list_models(contest.home)) == 3
 
 
+@pytest.mark.slow
 def test_one_killed_while_it_holds_the_lock_harms_nobody(
     contest: Contest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,39 @@
+"""Every command that README and docs show can be called so."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from flows.command_line import build_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMAND = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*(?:\.venv/bin/)?rnnlm (?P<arguments>.+)$")
+
+
+def commands(page: Path) -> list[str]:
+    """Arguments of each `rnnlm …` line of a page's code blocks."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    found = (match["arguments"] for line in lines if (match := COMMAND.match(line.strip())))
+    return [arguments for arguments in found if "──" not in arguments]  # that is a drawing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_are_understood(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in commands(page):
+        try:
+            options = build_parser().parse_args(shlex.split(arguments, comments=True))
+        except SystemExit as stopped:
+            assert stopped.code == 0, f"{arguments}: {capsys.readouterr().err}"
+        else:
+            assert callable(options.command)
+
+
+def test_the_reader_of_pages_finds_commands() -> None:
+    """This guards the guard."""
+    found = commands(ROOT / "README.md")
+    assert len(found) >= 20
+    assert any(line.startswith("models show") for line in found)

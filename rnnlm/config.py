@@ -244,6 +244,7 @@ class ScoringConfig(Section):
     batch_size: int = Field(256, ge=1, le=65_536)  # rows at once. Changes results by rounding alone
     shard_documents: int = Field(4_096, ge=1, le=1_000_000)  # what a killed run does again at most
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of products with rare classes: scoring/precision.py
     drift_threshold: float = Field(0.2, gt=0.0, le=1.0)  # Kolmogorov-Smirnov distance above which an event is raised
     may_be_missing: bool = False  # an input that is not there (yet) is no error; for a schedule
     force: bool = False  # score again although the output is there

@@ -48,6 +48,7 @@ def add_commands(commands: Commands) -> None:
     for name, text in (
         ("document", "what a document of a text file is, and of the validation text compared with; default: line"),
         ("device", "default: auto"),
+        ("precision", "of products with rare classes; default: auto, bfloat16 where the processor has it"),
     ):
         sub.add_argument(f"--{name}", choices=get_args(ScoringConfig.model_fields[name].annotation), help=text)
     sub.add_argument("--no-text", dest="keep_text", action="store_const", const=False, help="leave the texts out")

@@ -8,8 +8,10 @@ each line's `<eos>` among them.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import torch
 
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.contexts import nll_of_alike_rows
@@ -34,7 +36,7 @@ class DocumentLoss:
     def tokens(self) -> int:
         return len(self.token_ids)
 
-    @property
+    @cached_property
     def summed_nll_nats(self) -> float:
         """Of the tokens alone; minus this is the document's log-probability."""
         return float(self.nll_nats.sum(dtype=np.float64))
@@ -61,8 +63,13 @@ def document_losses(
     texts: Sequence[str],
     cut: SequencesConfig,
     batch_size: int = 64,
+    tail: torch.dtype = torch.float32,
 ) -> list[DocumentLoss]:
-    """One for each text, in their order; together they must fit in memory. batch_size changes nothing but rounding."""
+    """One for each text, in their order; together they must fit in memory. batch_size changes nothing but rounding.
+
+    tail: precision of the products with rare classes (contexts.Normalizer); below float32 it is faster, and changes
+    each token's loss a little.
+    """
     documents = [text.removesuffix("\n").split("\n") for text in texts]
     line_counts = np.array([len(document) for document in documents], np.int64)
     line_texts = [line for document in documents for line in document]
@@ -71,7 +78,7 @@ def document_losses(
     first_lines = ends(line_counts)  # of each document in the lines of all; likewise in the tokens:
     bounds = ends(predicted_by_line(lines, cut.mode))[first_lines].tolist()
     token_ids = np.delete(rows.token_ids, rows.offsets[:-1])
-    nll_nats = nll_of_alike_rows(model, rows, batch_size)
+    nll_nats = nll_of_alike_rows(model, rows, batch_size, tail)
     unspelled = sums_between(unspelled_by_line(tokenizer, line_texts, lines), first_lines).tolist()
     return [
         DocumentLoss(token_ids[first:last], nll_nats[first:last], utf8_bytes(text), *words)

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import obtain_corpus
-from rnnlm.errors import ConfigError, ModelError
+from rnnlm.errors import ConfigError
 from rnnlm.evaluation.on_top.comparing import Comparison, OnTop, compare
 from rnnlm.evaluation.scoring import score_split
-from rnnlm.home import Home, file_digest, read_json
+from rnnlm.home import Home, file_digest
 from rnnlm.models.building import load_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.origin import origin_of
 from rnnlm.records import SPLITS, DatasetRecord, Split, SplitScore, TokenizerRecord
 from rnnlm.sequences.storing import store_sequences
 from rnnlm.tokenizers.face import load_tokenizer
@@ -61,12 +62,10 @@ def open_corpus(
     home: Home, folder: Path, config: CorpusConfig, split: Split | None, *, needs_all_splits: bool = False
 ) -> Opened:
     """The split to be scored is as score_corpus says."""
-    facts = read_json(folder / "rnnlm.json")
-    if not isinstance(facts, dict):
-        raise ModelError(f"{folder}: rnnlm.json is missing or damaged; train or register the model again")
+    origin = origin_of(folder)
     model, face = load_model(folder), load_tokenizer(folder)
     corpus = obtain_corpus(home, config)
-    whole = split is None and "text" in corpus.files and corpus.digest != facts["corpus_digest"]
+    whole = split is None and "text" in corpus.files and corpus.digest != origin.corpus_digest
     if whole:  # no share is held back, so all of it lies in the split called train
         config = config.model_copy(update={"valid_share": 0.0, "test_share": 0.0})
     scored: Split = "train" if whole else (split or "test")
@@ -76,7 +75,6 @@ def open_corpus(
         kind=face.kind,
         vocabulary_size=face.vocabulary_size,
     )
-    cut = SequencesConfig(**{name: facts[name] for name in ("mode", "context_length", "block_length")})
     required = SPLITS if needs_all_splits and not whole else (scored,)
-    dataset = store_sequences(home, corpus, config, tokenizer, cut, required_splits=required)
+    dataset = store_sequences(home, corpus, config, tokenizer, origin.cut, required_splits=required)
     return Opened(model, dataset, scored, "all" if whole else scored)

@@ -8,7 +8,6 @@ Importing this registers the class with the harness.
 
 import json
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -16,13 +15,12 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 from lm_eval.models.utils import normalize_gen_kwargs
 
-from rnnlm.config import SequencesConfig
-from rnnlm.errors import ModelError
 from rnnlm.generation.sampling import Sampling
 from rnnlm.harness.answers import write_answers
 from rnnlm.harness.likelihoods import continuation_of, score_continuations, text_log_likelihoods
-from rnnlm.home import find_home, read_json
+from rnnlm.home import find_home
 from rnnlm.models.building import load_model
+from rnnlm.models.origin import origin_of
 from rnnlm.registry.lookup import model_folder
 from rnnlm.tokenizers.face import load_tokenizer
 
@@ -46,7 +44,7 @@ class RecurrentLM(LM):
         folder = model_folder(find_home(), model)
         self.model = load_model(folder, device or "cpu").language_model
         self.text_tokenizer = load_tokenizer(folder)  # `tokenizer` would mean one of transformers'
-        self.cut = cut_of(folder)
+        self.cut = origin_of(folder).cut
         self.batch_size = BATCH_SIZE if batch_size is None or batch_size == "auto" else int(batch_size)
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
@@ -87,11 +85,3 @@ def asked_for(settings: dict[str, Any]) -> tuple[list[str], Sampling]:
         top_p=float(normal.get("top_p") or 1.0),
     )
     return normal["until"], sampling
-
-
-def cut_of(folder: Path) -> SequencesConfig:
-    """How the model's training text was cut."""
-    facts = read_json(folder / "rnnlm.json")
-    if not isinstance(facts, dict):
-        raise ModelError(f"{folder}: rnnlm.json is missing or damaged; train or register the model again")
-    return SequencesConfig(**{name: facts[name] for name in ("mode", "context_length", "block_length")})

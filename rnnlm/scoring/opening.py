@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from rnnlm.config import ScoringConfig, SequencesConfig
+from rnnlm.config import ScoringConfig
 from rnnlm.errors import ModelError
-from rnnlm.home import Home, digest_of, file_digest, read_json
+from rnnlm.home import Home, digest_of, file_digest
 from rnnlm.models.building import load_model
+from rnnlm.models.origin import Origin, origin_of
 from rnnlm.registry.lookup import list_models, model_folder
 from rnnlm.scoring.scores import Scorer
 from rnnlm.tokenizers.face import SETTINGS_FILE, load_tokenizer
@@ -20,14 +21,12 @@ class FoundModel:
     reference: str  # the name it was asked for by
     folder: Path
     digest: str  # sha256 over its weights, its tokenizer and how its text was cut
-    dataset_id: str
-    corpus_digest: str
-    cut: SequencesConfig
+    origin: Origin
 
     def load(self, config: ScoringConfig) -> Scorer:
         """The model on the configured device, with its tokenizer."""
         model = load_model(self.folder, str(choose_device(config.device)))
-        return Scorer(model.language_model, load_tokenizer(self.folder), self.cut, config)
+        return Scorer(model.language_model, load_tokenizer(self.folder), self.origin.cut, config)
 
 
 def find_model(home: Home, reference: str | None) -> FoundModel:
@@ -37,13 +36,10 @@ def find_model(home: Home, reference: str | None) -> FoundModel:
 
 
 def model_in(folder: Path, reference: str) -> FoundModel:
-    facts = read_json(folder / "rnnlm.json")
-    if not isinstance(facts, dict):
-        raise ModelError(f"{folder}: rnnlm.json is missing or damaged; train or register the model again")
-    cut = SequencesConfig(**{name: facts[name] for name in ("mode", "context_length", "block_length")})
+    origin = origin_of(folder)
     files = {name: file_digest(folder / name) for name in ("model.safetensors", "tokenizer.json", SETTINGS_FILE)}
-    digest = digest_of({"files": files, "cut": [cut.mode, cut.context_length]})
-    return FoundModel(reference, folder, digest, facts["dataset_id"], facts["corpus_digest"], cut)
+    digest = digest_of({"files": files, "cut": [origin.cut.mode, origin.cut.context_length]})
+    return FoundModel(reference, folder, digest, origin)
 
 
 def only_champion(home: Home) -> str:

@@ -58,11 +58,11 @@ def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
     path = folder / f"{unit}.parquet"
     with home.lock(f"reference-{model.digest[:16]}"):
         if not is_reference(path, model):
-            dataset = find_dataset(home, model.dataset_id)
+            dataset = find_dataset(home, model.origin.dataset_id)
             if dataset is None:
                 raise DatasetError(
                     f"{model.reference}: came without the scores of its validation text, and its dataset "
-                    f"{model.dataset_id} is not under {home.datasets};\n"
+                    f"{model.origin.dataset_id} is not under {home.datasets};\n"
                     "train it again, or copy that dataset and its corpus there"
                 )
             write_reference(home, dataset, model, unit, path)
@@ -97,7 +97,7 @@ def write_reference(home: Home, dataset: DatasetRecord, model: FoundModel, unit:
 
 def validation_texts(home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit) -> Iterator[str]:
     """Lines that are not blank, or whole documents; every n-th where there are more than REFERENCE_DOCUMENTS."""
-    corpus = home.corpora / model.corpus_digest[:16]
+    corpus = home.corpora / model.origin.corpus_digest[:16]
     with connect(dataset) as connection:
         rows = connection.execute(statement("scoring/read_validation_documents")).fetchall()
     count = sum(row[3] for row in rows) if unit == "line" else len(rows)

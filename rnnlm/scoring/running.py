@@ -25,12 +25,13 @@ from rnnlm.scoring.outputs import (
     write_output,
     write_shard,
 )
+from rnnlm.scoring.precision import precision_of_tail
 from rnnlm.scoring.reading import documents, in_shards
 from rnnlm.sequences.tables import table
 from rnnlm.training.devices import choose_device
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 1  # raised when the same input scores differently
+STAGE_VERSION = 2  # raised when the same input scores differently
 LOG_EVERY_SECONDS = 10.0
 CHANGES_THE_SCORES = {  # fields of ScoringConfig; the others say where from, where to, and what to do with it
     *("query", "column", "id_column", "document", "keep_text", "surprising_tokens"),
@@ -116,6 +117,7 @@ def all_it_depends_on(config: ScoringConfig, files: list[InputFile], model: Foun
         "inputs": fingerprint(files),
         "settings": config.model_dump(mode="json", include=CHANGES_THE_SCORES),
         "device": choose_device(config.device).type,
+        "tail": str(precision_of_tail(config)),
         "versions": {name: version(name) for name in ("torch", "tokenizers", "pyarrow", "duckdb")},
     }
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from rnnlm.config import ScoringConfig, SequencesConfig
 from rnnlm.evaluation.documents import DocumentLoss, document_losses
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.scoring.precision import precision_of_tail
 from rnnlm.scoring.reading import Document
 from rnnlm.tokenizers.face import TextTokenizer
 
@@ -40,11 +41,12 @@ class Scorer:
         self, model: ElmanLanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, config: ScoringConfig
     ) -> None:
         self.model, self.tokenizer, self.cut, self.config = model, tokenizer, cut, config
+        self.tail = precision_of_tail(config)
 
     def __call__(self, shard: Sequence[Document]) -> pa.Table:
         """A table of SCHEMA, a row a document."""
         texts = [with_line_end(document.text or "") for document in shard]
-        losses = document_losses(self.model, self.tokenizer, texts, self.cut, self.config.batch_size)
+        losses = document_losses(self.model, self.tokenizer, texts, self.cut, self.config.batch_size, self.tail)
         kept = [None if document.text is None else document.text.rstrip("\r\n") for document in shard]
         columns = {
             "document": [document.number for document in shard],

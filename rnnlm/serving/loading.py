@@ -7,9 +7,10 @@ from pathlib import Path
 from rnnlm.config import SequencesConfig
 from rnnlm.errors import ModelError
 from rnnlm.generation.stepping import LaidOut
-from rnnlm.home import Home, read_json
+from rnnlm.home import Home
 from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.origin import origin_of
 from rnnlm.registry.lookup import find_version, known_models, list_models, model_folder
 from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
 from rnnlm.tracking.store import is_empty
@@ -74,8 +75,4 @@ def followed(home: Home, wanted: str | None) -> Followed:
 def load(home: Home, label: str) -> LoadedModel:
     """The model of a Followed.label(). ModelError where it cannot be loaded."""
     folder = model_folder(home, label)
-    facts = read_json(folder / "rnnlm.json")
-    if not isinstance(facts, dict):
-        raise ModelError(f"{folder}: rnnlm.json is missing or damaged; train or register the model again")
-    cut = SequencesConfig(**{name: facts[name] for name in ("mode", "context_length", "block_length")})
-    return LoadedModel(label, load_model(folder).language_model, load_tokenizer(folder), cut)
+    return LoadedModel(label, load_model(folder).language_model, load_tokenizer(folder), origin_of(folder).cut)

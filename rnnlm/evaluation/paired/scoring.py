@@ -8,12 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import SequencesConfig
-from rnnlm.errors import ModelError
 from rnnlm.evaluation.documents import document_losses
 from rnnlm.evaluation.paired.ground import GroundDocument, read_texts
-from rnnlm.home import read_json
 from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.origin import origin_of
 from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
 
 SCHEMA = pa.schema(
@@ -41,14 +40,10 @@ class Contestant:
 
 def load_contestant(folder: Path) -> Contestant:
     """From a model's folder. ModelError where it is incomplete or damaged."""
-    facts = read_json(folder / "rnnlm.json")
-    names = ("mode", "context_length", "block_length")
-    if not isinstance(facts, dict) or not set(names) <= set(facts):
-        raise ModelError(f"{folder}: rnnlm.json is missing or damaged; train or register the model again")
     return Contestant(
         model=load_model(folder).language_model,
         tokenizer=load_tokenizer(folder),
-        cut=SequencesConfig(**{name: facts[name] for name in names}),
+        cut=origin_of(folder).cut,
     )
 
 

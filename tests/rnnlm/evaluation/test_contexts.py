@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rnnlm.evaluation import contexts
-from rnnlm.evaluation.contexts import first_alike, log_normalizers, nll_of_alike_rows
+from rnnlm.evaluation.contexts import Normalizer, first_alike, nll_of_alike_rows
 from rnnlm.evaluation.losses import nll_of_rows
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
@@ -57,14 +57,41 @@ def test_alike_contexts_are_found_by_comparing_every_one() -> None:
     assert len(set(expected)) < len(expected)
 
 
-def test_probabilities_sum_to_one_however_large_the_logits() -> None:
+@pytest.mark.parametrize("larger", [1.0, 100.0, -100.0])
+def test_probabilities_sum_to_one_however_large_the_logits(larger: float) -> None:
+    """Beyond what float32 can hold of exp(logit): inf, and 0."""
     model = random_model()
     with torch.no_grad():
-        model.head.weight.mul_(100.0)
+        model.head.weight.mul_(abs(larger))
+        model.head.bias.add_(min(0.0, 2 * larger))
     hidden = torch.randn(9, 12, generator=torch.Generator().manual_seed(2))
     logits = model.logits(hidden)
-    total = (logits - log_normalizers(model, hidden)[:, None]).exp().sum(dim=1)
+    total = (logits - Normalizer(model)(hidden)[:, None]).exp().sum(dim=1)
     assert total.tolist() == pytest.approx([1.0] * 9, rel=1e-4)
+
+
+def test_rare_classes_in_bfloat16_change_little_and_nothing_where_all_are_frequent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Classes as frequent as words are (Zipf 1935), in no order."""
+    draw = torch.Generator().manual_seed(3)
+    model = ElmanLanguageModel(4_000, 64).eval()
+    with torch.no_grad():
+        model.head.weight.normal_(std=0.3, generator=draw)
+        model.head.bias.copy_(-(1.0 + torch.randperm(4_000, generator=draw)).log())
+    hidden = torch.randn(500, 64, generator=draw).tanh()
+    expected = model.logits(hidden).logsumexp(dim=1).detach()
+
+    def errors(tail: torch.dtype) -> torch.Tensor:
+        return Normalizer(model, tail)(hidden) - expected
+
+    assert errors(torch.float32).abs().max() < 1e-5
+    few_exact = errors(torch.bfloat16)
+    assert few_exact.abs().max() < 0.01 and few_exact.mean().abs() < 2e-4
+    monkeypatch.setattr(contexts, "EXACT_CLASSES", 0)
+    assert errors(torch.bfloat16).square().mean() > 4 * few_exact.square().mean()
+    monkeypatch.setattr(contexts, "EXACT_CLASSES", 4_000)
+    assert errors(torch.bfloat16).abs().max() < 1e-5
 
 
 def test_nothing_to_predict_is_no_loss() -> None:

@@ -27,7 +27,7 @@ class ChunkedCrossEntropy:
         target_ids: Tensor,
         sample: Tensor | None = None,
     ) -> Tensor:
-        bias = model.head.bias.masked_fill(model.never_predicted, float("-inf"))
+        bias = model.head_bias()
         targets = target_ids.flatten()
         predicted = targets.ne(model.pad_id)
         loss: Tensor = SummedCrossEntropy.apply(

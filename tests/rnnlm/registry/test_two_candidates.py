@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 from rnnlm.registry import locking, registering
 from rnnlm.registry.history import Change
 from rnnlm.registry.lookup import list_models
+from rnnlm.registry.naming import lock_name
 from rnnlm.tracking.store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 
@@ -77,26 +78,42 @@ def run_id(contest: Contest, version: int) -> str:
         return str(client.get_model_version(NAME, str(version)).tags["run_id"])
 
 
+def in_line(contest: Contest) -> int:
+    """How many hold the lock or wait for it."""
+    with reaching_mlflow(contest.home) as client:
+        return len(client.search_model_versions(f"name = '{lock_name(NAME)}'"))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def test_one_that_is_about_to_take_over_is_not_overtaken_by_a_worse_one(
     contest: Contest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contest.register("poor")
-    contest.run_of("fair")
-    about_to, take_over = threading.Event(), registering.set_champion
+    about_to, go_on, take_over = [], threading.Event(), registering.set_champion
 
-    def slowly(*arguments: Any) -> Change:
-        about_to.set()
-        time.sleep(1.0)
+    def held_up(*arguments: Any) -> Change:
+        about_to.append(arguments)
+        assert go_on.wait(timeout=240)
         return take_over(*arguments)
 
-    monkeypatch.setattr(registering, "set_champion", slowly)
-    good = threading.Thread(target=contest.register, args=("good",))
+    monkeypatch.setattr(registering, "set_champion", held_up)
+    good, fair = (threading.Thread(target=contest.register, args=(quality,)) for quality in ("good", "fair"))
     good.start()
-    assert about_to.wait(timeout=120)
-    fair = contest.register("fair")  # better than the champion that there is at this moment
+    wait_for(lambda: len(about_to) == 1)
+    fair.start()  # better than the champion that there is at this moment
+    wait_for(lambda: in_line(contest) == 2 or len(about_to) == 2)  # without a lock it would be about to, as well
+    go_on.set()
     good.join()
-    assert fair.alias == "challenger"
-    assert run_id(contest, champion(contest)) == contest.run_of("good").run_id
+    fair.join()
+    aliases = {run_id(contest, version.version): version.aliases for version in list_models(contest.home)}
+    assert aliases[contest.run_of("good").run_id] == ("champion",)
+    assert aliases[contest.run_of("fair").run_id] == ("challenger",)
 
 
 @pytest.mark.slow

@@ -64,7 +64,10 @@ def test_only_one_holds_it_at_a_time_and_all_get_their_turn(tracked_home: Home) 
         assert entered.split()[0] == left.split()[0]
 
 
-def test_who_holds_it_longer_than_the_lease_but_beats_is_left_alone(tracked_home: Home) -> None:
+def test_who_holds_it_longer_than_the_lease_but_beats_is_left_alone(
+    tracked_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locking, "LEASE_SECONDS", 3.0)  # thirty beats: a busy machine may be late with some of them
     got = threading.Event()
 
     def wait() -> None:
@@ -74,7 +77,7 @@ def test_who_holds_it_longer_than_the_lease_but_beats_is_left_alone(tracked_home
     with lock(tracked_home) as ticket:
         other = threading.Thread(target=wait)
         other.start()
-        assert not got.wait(2.5)
+        assert not got.wait(4.0)
         ticket.confirm()
     other.join()
     assert got.is_set()

@@ -1,11 +1,14 @@
 """Two candidates at once on one store: the champion at the end is the best of them, whatever happens."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 from rnnlm.registry import locking, registering
 from rnnlm.registry.history import Change
 from rnnlm.registry.lookup import list_models
+from rnnlm.registry.naming import lock_name
 from rnnlm.tracking.store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 
@@ -23,25 +27,18 @@ from pathlib import Path
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from rnnlm.registry import locking, registering
+from rnnlm.registry import registering
 
-locking.BEAT_SECONDS, locking.LEASE_SECONDS = 0.2, 5.0
 given = json.loads(Path(sys.argv[1]).read_text())
 pause = float(sys.argv[2])
-confirm = locking.Ticket.confirm
+take_over = registering.set_champion
 
-def slowly(ticket):
-    confirm(ticket)
-    if registering.__dict__.get("decided"):
-        print("about to decide", flush=True)
-        time.sleep(pause)
+def slowly(*arguments):
+    print("about to take over", flush=True)
+    time.sleep(pause)
+    return take_over(*arguments)
 
-locking.Ticket.confirm = slowly
-tags = registering.decision_tags
-def noted(*arguments):
-    registering.decided = True
-    return tags(*arguments)
-registering.decision_tags = noted
+registering.set_champion = slowly
 registered = registering.register_model(
     Home(Path(given["home"])), PipelineConfig(**given["config"]), DatasetRecord(**given["dataset"]),
     RunRecord(**given["run"]), EvaluationRecord(**given["evaluation"]), SamplesRecord(**given["samples"]),
@@ -50,10 +47,9 @@ print(registered.alias, flush=True)
 """
 
 
-def start(contest: Contest, quality: str, folder: Path, pause: float) -> subprocess.Popen[str]:
-    """A process that registers the model; it stops for `pause` seconds between its decision and carrying it out."""
-    import json
-
+@contextmanager
+def candidate(contest: Contest, quality: str, folder: Path, pause: float) -> Iterator[subprocess.Popen[str]]:
+    """A process that registers the model; it stops for `pause` seconds before it takes over."""
     given = {
         "home": str(contest.home.root),
         "config": contest.config.model_dump(mode="json"),
@@ -65,7 +61,12 @@ def start(contest: Contest, quality: str, folder: Path, pause: float) -> subproc
     path = folder / f"{quality}.json"
     path.write_text(json.dumps(given))
     command = [sys.executable, "-c", CANDIDATE, str(path), str(pause)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def champion(contest: Contest) -> int:
@@ -77,26 +78,42 @@ def run_id(contest: Contest, version: int) -> str:
         return str(client.get_model_version(NAME, str(version)).tags["run_id"])
 
 
+def in_line(contest: Contest) -> int:
+    """How many hold the lock or wait for it."""
+    with reaching_mlflow(contest.home) as client:
+        return len(client.search_model_versions(f"name = '{lock_name(NAME)}'"))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def test_one_that_is_about_to_take_over_is_not_overtaken_by_a_worse_one(
     contest: Contest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contest.register("poor")
-    contest.run_of("fair")
-    about_to, take_over = threading.Event(), registering.set_champion
+    about_to, go_on, take_over = [], threading.Event(), registering.set_champion
 
-    def slowly(*arguments: Any) -> Change:
-        about_to.set()
-        time.sleep(1.0)
+    def held_up(*arguments: Any) -> Change:
+        about_to.append(arguments)
+        assert go_on.wait(timeout=240)
         return take_over(*arguments)
 
-    monkeypatch.setattr(registering, "set_champion", slowly)
-    good = threading.Thread(target=contest.register, args=("good",))
+    monkeypatch.setattr(registering, "set_champion", held_up)
+    good, fair = (threading.Thread(target=contest.register, args=(quality,)) for quality in ("good", "fair"))
     good.start()
-    assert about_to.wait(timeout=60)
-    fair = contest.register("fair")  # better than the champion that there is at this moment
+    wait_for(lambda: len(about_to) == 1)
+    fair.start()  # better than the champion that there is at this moment
+    wait_for(lambda: in_line(contest) == 2 or len(about_to) == 2)  # without a lock it would be about to, as well
+    go_on.set()
     good.join()
-    assert fair.alias == "challenger"
-    assert run_id(contest, champion(contest)) == contest.run_of("good").run_id
+    fair.join()
+    aliases = {run_id(contest, version.version): version.aliases for version in list_models(contest.home)}
+    assert aliases[contest.run_of("good").run_id] == ("champion",)
+    assert aliases[contest.run_of("fair").run_id] == ("challenger",)
 
 
 @pytest.mark.slow
@@ -104,9 +121,9 @@ def test_two_at_once_leave_the_best_as_champion(contest: Contest, tmp_path: Path
     contest.register("poor")
     # The better one is held up right before it takes the alias; without a lock the fair one would slip in after it
     # had compared itself with the poor one, or the other way round.
-    fair, good = start(contest, "fair", tmp_path, 1.0), start(contest, "good", tmp_path, 1.0)
-    assert fair.wait(timeout=120) == 0
-    assert good.wait(timeout=120) == 0
+    with candidate(contest, "fair", tmp_path, 1.0) as fair, candidate(contest, "good", tmp_path, 1.0) as good:
+        assert fair.wait(timeout=600) == 0
+        assert good.wait(timeout=600) == 0
     assert run_id(contest, champion(contest)) == contest.run_of("good").run_id
     assert len(list_models(contest.home)) == 3
 
@@ -118,11 +135,10 @@ def test_one_killed_while_it_holds_the_lock_harms_nobody(
     monkeypatch.setattr(locking, "LEASE_SECONDS", 2.0)
     monkeypatch.setattr(locking, "BEAT_SECONDS", 0.2)
     contest.register("poor")
-    fair = start(contest, "fair", tmp_path, 600.0)
-    assert fair.stdout is not None
-    assert fair.stdout.readline() == "about to decide\n"
-    fair.send_signal(signal.SIGKILL)
-    fair.wait()
+    with candidate(contest, "fair", tmp_path, 600.0) as fair:
+        assert fair.stdout is not None
+        assert fair.stdout.readline() == "about to take over\n"
+        fair.send_signal(signal.SIGKILL)
     assert champion(contest) == 1
     began = time.monotonic()
     good = contest.register("good")

@@ -121,7 +121,7 @@ def test_what_a_killed_process_has_done_is_not_done_again(
     whole, broken = (configure(output=str(tmp_path / f"{name}.parquet")) for name in ("whole", "broken"))
     environment = os.environ | {"PYTHONPATH": str(Path(running.__file__).parents[2])}
     command = [sys.executable, "-c", KILLED_SCRIPT, str(home.root), broken.model_dump_json()]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert len(list(home.scores.glob("*/shards/0*.parquet"))) == 2
     assert len(list(home.scores.glob("*/shards/.*half"))) == 1

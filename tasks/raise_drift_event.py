@@ -1,5 +1,7 @@
 """An event in Prefect where scored texts have drifted, for automations to act upon."""
 
+import logging
+
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.events import emit_event
@@ -35,5 +37,6 @@ def raise_drift_event(config: ScoringConfig, scoring: ScoringRecord, drift: Drif
             "quantiles": found.quantiles,
         },
     )
+    logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # it warns that there is something to wait for
     EventsWorker.instance().drain()  # a thread of its own sends events: the process could end before it has
     return event is not None

@@ -11,6 +11,7 @@ QUIET_DEFAULTS = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    "TQDM_DISABLE": "1",  # bars of other libraries; ours say themselves when they show
     "GOMP_SPINCOUNT": "2000",  # of torch's threads while they wait: more makes a busy machine 3 times slower
     "PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm",  # the library's log lines join the flow run's log
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # a busy machine needs more than 20 s

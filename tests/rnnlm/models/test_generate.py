@@ -153,7 +153,7 @@ def test_streamed_text_is_the_text(
     expected = tokenizer.decode(model.generate(ids, **settings)[0, ids.shape[1] :], skip_special_tokens=True)
     assert len(expected.split()) > 4
 
-    streamer = TextIteratorStreamer(tokenizer, skip_prompt=True, timeout=20, skip_special_tokens=True)
+    streamer = TextIteratorStreamer(tokenizer, skip_prompt=True, timeout=300, skip_special_tokens=True)
     thread = Thread(target=model.generate, args=(ids,), kwargs={"streamer": streamer, **settings})
     thread.start()
     pieces = [piece for piece in streamer if piece]

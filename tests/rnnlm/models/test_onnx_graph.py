@@ -53,12 +53,13 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"nonlinearity": "tanh"},
-        {"nonlinearity": "relu", "tie_embeddings": True},
-        {"nonlinearity": "tanh", "tie_embeddings": True, "layers": 2, "embedding_size": 8},
-        {"nonlinearity": "relu", "layers": 2, "embedding_size": 8},
+        pytest.param({"nonlinearity": "tanh"}, id="tanh", marks=pytest.mark.slow),  # each export takes seconds
+        pytest.param({"nonlinearity": "relu", "tie_embeddings": True}, id="relu-tied", marks=pytest.mark.slow),
+        pytest.param(
+            {"nonlinearity": "tanh", "tie_embeddings": True, "layers": 2, "embedding_size": 8}, id="tanh-tied-2"
+        ),
+        pytest.param({"nonlinearity": "relu", "layers": 2, "embedding_size": 8}, id="relu-2"),
     ],
-    ids=["tanh", "relu-tied", "tanh-tied-2", "relu-2"],
 )
 def test_logits_are_those_of_torch_over_a_whole_text(
     toy_dataset: DatasetRecord, tmp_path: Path, settings: dict[str, object]

@@ -73,7 +73,7 @@ def test_importing_rnnlm_models_is_all_that_auto_classes_need(storyteller: Story
         "print(type(AutoModelForCausalLM.from_pretrained(sys.argv[1])).__name__)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(storyteller.folder)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", script, str(storyteller.folder)], capture_output=True, text=True, timeout=600
     )
     assert done.stdout.split() == ["True", "ElmanForCausalLM"], done.stderr
 

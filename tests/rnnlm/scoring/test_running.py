@@ -89,7 +89,10 @@ def test_a_killed_scoring_ends_with_the_same_output(
         patched.setattr(running, function, dying(getattr(running, function), calls, after=after))
         with pytest.raises(Killed):
             running.score_texts(home, broken)
+    there = {path.name for path in home.scores.glob("*/shards/0*.parquet")}
+    written = shards_written(monkeypatch)
     running.score_texts(home, broken)
+    assert there.isdisjoint(written)  # what is done is not done again
     if ending == "parquet":
         assert Path(broken.output).read_bytes() == Path(whole.output).read_bytes()
     else:
@@ -98,28 +101,35 @@ def test_a_killed_scoring_ends_with_the_same_output(
     assert {path.name for path in tmp_path.glob(f"*.{ending}*")} == {f"whole.{ending}", f"broken.{ending}"}
 
 
+def shards_written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the shards that are written from now on, as they come."""
+    names: list[str] = []
+    write = running.write_shard
+    monkeypatch.setattr(running, "write_shard", lambda path, table: (names.append(path.name), write(path, table)))
+    return names
+
+
 def rows_of(database: Path) -> list[tuple[Any, ...]]:
     with duckdb.connect(str(database), read_only=True) as connection:
         return connection.execute("select * from scores order by document").fetchall()
 
 
+@pytest.mark.slow  # a process of its own imports everything anew
 def test_what_a_killed_process_has_done_is_not_done_again(
     home: Home, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, broken = (configure(output=str(tmp_path / f"{name}.parquet")) for name in ("whole", "broken"))
     environment = os.environ | {"PYTHONPATH": str(Path(running.__file__).parents[2])}
     command = [sys.executable, "-c", KILLED_SCRIPT, str(home.root), broken.model_dump_json()]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert len(list(home.scores.glob("*/shards/0*.parquet"))) == 2
     assert len(list(home.scores.glob("*/shards/.*half"))) == 1
     assert not Path(broken.output).exists()
 
-    scored: list[Path] = []
-    write = running.write_shard
-    monkeypatch.setattr(running, "write_shard", lambda path, table: (scored.append(path), write(path, table)))
+    scored = shards_written(monkeypatch)
     running.score_texts(home, broken)
-    assert [path.name for path in scored] == ["00000002.parquet", "00000003.parquet"]
+    assert scored == ["00000002.parquet", "00000003.parquet"]
     running.score_texts(Home(tmp_path / "other"), whole)
     assert Path(broken.output).read_bytes() == Path(whole.output).read_bytes()
 

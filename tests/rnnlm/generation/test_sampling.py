@@ -7,7 +7,7 @@ import torch
 
 from rnnlm.config import GenerationConfig
 from rnnlm.generation.continuing import choose_prompts, continue_prompt, generate_samples
-from rnnlm.generation.sampling import NUCLEUS, Sampling, continue_ids, kept, sample_next
+from rnnlm.generation.sampling import Sampling, continue_ids, kept, sample_next
 from rnnlm.home import Home
 from rnnlm.models.building import load_model
 from rnnlm.records import DatasetRecord, RunRecord, SamplesRecord
@@ -28,6 +28,7 @@ def test_top_k_and_top_p_by_hand() -> None:
     assert survivors(top_p=0.45) == [0]  # the first alone holds 0.5
     assert survivors(top_p=0.7) == [0, 1]
     assert survivors(top_p=0.76) == [0, 1, 2]
+    assert survivors(top_k=9, top_p=0.5) == [0]  # which hold it exactly
     assert survivors(top_k=3, top_p=0.9) == [0, 1, 2]  # of 0.9: 0.56, 0.83, 1.0
 
 
@@ -57,7 +58,7 @@ def test_top_p_of_a_large_vocabulary_is_found_by_adding_up(spread: float, top_p:
     found = set(left.isfinite().nonzero().flatten().tolist())
     assert len(found ^ expected) <= 1  # the last one, by rounding
     assert torch.equal(left[list(found)], logits[list(found)])
-    assert (len(found) > NUCLEUS) == (spread < 1)
+    assert (len(found) > 1_000) == (spread < 1)
 
 
 def test_temperature_zero_is_greedy_and_draws_nothing() -> None:

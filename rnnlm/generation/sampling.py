@@ -130,9 +130,9 @@ class Continuations:
         self.eos_id = eos_id
         self.running: list[Continuation] = []  # one a row of the stepper
 
-    def add(self, prompt_ids: list[int], sampling: Sampling) -> Continuation:
+    def add(self, prompt_ids: list[int], sampling: Sampling, notice: Notice | None = None) -> Continuation:
         """Read a prompt, which begins with `<bos>`, and choose the first token after it."""
-        continuation = begin(prompt_ids, sampling)
+        continuation = begin(prompt_ids, sampling, notice)
         while continuation.unread:
             self.read(continuation)
         return continuation

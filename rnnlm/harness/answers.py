@@ -1,25 +1,37 @@
 """What a model writes after a context, up to a stop: many contexts at once, each as it would be alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from rnnlm.generation.sampling import Sampling, sample_next
+from rnnlm.generation.sampling import Continuation, Continuations, Sampling
+from rnnlm.generation.stepping import LaidOut
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batching import EVALUATION_WINDOW, Mode
-from rnnlm.tokenizers.face import BOS, EOS, PAD, TextTokenizer
+from rnnlm.sequences.batching import Mode
+from rnnlm.tokenizers.face import BOS, EOS, TextTokenizer
+
+NO_END = -1  # no token's id: nothing that is written ends the text
 
 
 @dataclass
 class Answer:
-    """A text in the making."""
+    """A text in the making, which hears of each of its tokens (a sampling.Notice)."""
 
     context: str
-    ids: list[int] = field(default_factory=list)
+    tokenizer: TextTokenizer
+    stops: Sequence[str]
     text: str = ""
-    finished: bool = False
+
+    def __call__(self, continuation: Continuation, logits: Tensor) -> None:
+        """One more token is written; a stop ends the answer before itself."""
+        if continuation.done and continuation.ids[-1] == EOS:
+            return
+        text = text_of(continuation.ids, self.tokenizer, self.context)
+        found = [place for stop in self.stops if stop and (place := text.find(stop)) >= 0]
+        self.text = text[: min(found)] if found else text
+        continuation.done = continuation.done or bool(found)
 
 
 @torch.inference_mode()
@@ -36,21 +48,12 @@ def write_answers(
     In `stream` mode `<eos>` is a line feed and writing goes on after it; in `sentence` mode it ends the answer. At
     word level an answer begins with the space that a context without one lacks: context and answer are the text.
     """
-    answers = [Answer(context) for context in contexts]
-    generators = [torch.Generator().manual_seed(sampling.seed) for _ in answers]
-    hidden, state = read_contexts(model, [context_ids(tokenizer, mode, context) for context in contexts])
-    writing = list(range(len(answers)))
-    for _ in range(sampling.maximum_tokens):
-        logits = model.logits(hidden).cpu()
-        chosen = [sample_next(row, sampling, generators[i]) for row, i in zip(logits, writing, strict=True)]
-        for index, token_id in zip(writing, chosen, strict=True):
-            extend(answers[index], token_id, tokenizer, mode, stops)
-        going_on = [place for place, index in enumerate(writing) if not answers[index].finished]
-        if not going_on:
-            break
-        token_ids = torch.tensor([[chosen[place]] for place in going_on], device=state.device)
-        outputs, state = model.hidden(token_ids, state[going_on])
-        hidden, writing = outputs[:, -1], [writing[place] for place in going_on]
+    answers = [Answer(context, tokenizer, stops) for context in contexts]
+    continuations = Continuations(LaidOut(model), EOS if mode == "sentence" else NO_END)
+    for answer in answers:
+        continuations.add(context_ids(tokenizer, mode, answer.context), sampling, answer)
+    while continuations.running:
+        continuations.step()
     return [answer.text for answer in answers]
 
 
@@ -60,30 +63,6 @@ def context_ids(tokenizer: TextTokenizer, mode: Mode, context: str) -> list[int]
     if mode == "sentence":
         return [BOS, *lines[-1]]
     return [BOS, *(token_id for line in lines[:-1] for token_id in [*line, EOS]), *lines[-1]]
-
-
-def read_contexts(model: ElmanLanguageModel, contexts: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
-    """The top layer after each context (b, H), and the state (b, L, H). Read together, padded at the left."""
-    device = model.embedding.weight.device
-    longest = max(map(len, contexts))
-    token_ids = torch.tensor([[PAD] * (longest - len(ids)) + ids for ids in contexts], device=device)
-    state: Tensor | None = None
-    for window in token_ids.split(EVALUATION_WINDOW, dim=1):
-        outputs, state = model.hidden(window, state, mask=window.ne(PAD))
-    assert state is not None  # every context holds <bos>
-    return outputs[:, -1], state
-
-
-def extend(answer: Answer, token_id: int, tokenizer: TextTokenizer, mode: Mode, stops: Sequence[str]) -> None:
-    """Write one more token, and see whether that ends the answer."""
-    if token_id == EOS and mode == "sentence":
-        answer.finished = True
-        return
-    answer.ids.append(token_id)
-    text = text_of(answer.ids, tokenizer, answer.context)
-    found = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
-    answer.text = text[: min(found)] if found else text
-    answer.finished = bool(found)
 
 
 def text_of(ids: list[int], tokenizer: TextTokenizer, context: str) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from rnnlm.evaluation.losses import groups
 from rnnlm.models.elman import ElmanLanguageModel
@@ -26,6 +27,7 @@ from rnnlm.training.losses.definition import CPU_ROWS
 
 ROWS_AT_ONCE, CLASSES_AT_ONCE = 1_024, 512  # of a block of logits: 2 MiB
 EXACT_CLASSES = 2_048  # the most frequent ones, whose products are in float32 whatever the precision of the others
+ROUNDED_ROWS = 64  # in bfloat16 rows come in multiples of it: oneDNN keeps a program for each shape that it has met
 SMALLEST_SUM = 1e-30  # of a row's exp(logit): below it float32 has lost digits
 SHARED_DEPTH = 64  # tokens from a row's beginning up to which others are looked for that begin alike
 
@@ -131,13 +133,14 @@ class Normalizer:
         """hidden (n, H), ROWS_AT_ONCE at most → (n,): the sum of exp(logit); inf or nan where it is beyond float32."""
         sums = hidden.new_zeros(len(hidden))
         hidden = hidden * math.log2(math.e)  # powers of two instead of e: torch has them several times as fast
-        rounded = hidden.to(self.rounded.dtype)
+        rounded = pad(hidden, (0, 0, 0, -len(hidden) % ROUNDED_ROWS)).to(self.rounded.dtype)
         for weight, factors in self.blocks:
             shape = len(hidden), len(weight)
             logits = self.logits[: shape[0] * shape[1]].view(shape)
             if weight.dtype == hidden.dtype:
                 torch.mm(hidden, weight.t(), out=logits)
             else:
-                logits.copy_(torch.mm(rounded, weight.t(), out=self.rounded[: logits.numel()].view(shape)))
+                out = self.rounded[: len(rounded) * len(weight)].view(len(rounded), len(weight))
+                logits.copy_(torch.mm(rounded, weight.t(), out=out)[: len(hidden)])
             sums.addmv_(logits.exp2_(), factors)
         return sums

@@ -128,7 +128,9 @@ def test_tasks_and_files_that_cannot_be_read_are_told(
     pytest.importorskip("lm_eval", reason="extra lm-eval")
     assert main(["lm-eval", toy_run.run_id, "--file", str(tmp_path / "nothing.txt")]) == 2
     assert "nothing.txt" in capsys.readouterr().err
-    (tmp_path / "bad.yaml").write_text("task: bad\ndataset_path: json\n", encoding="utf-8")
+    data = tmp_path / "nothing.jsonl"
+    task = f"task: bad\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {data}}}}}\n"
+    (tmp_path / "bad.yaml").write_text(task, encoding="utf-8")
     assert main(["lm-eval", toy_run.run_id, "--tasks", str(tmp_path / "bad.yaml")]) == 2
     err = capsys.readouterr().err
     assert len(err[err.index("rnnlm: --tasks") :].strip().splitlines()) <= 3

@@ -116,7 +116,9 @@ def test_a_task_of_writing_runs(home: Home, stream_folder: Path, tmp_path: Path)
 
 
 def test_a_task_without_data_is_told(tmp_path: Path) -> None:
-    (tmp_path / "wrong.yaml").write_text("task: wrong\ndataset_path: json\n", encoding="utf-8")
+    data = tmp_path / "nothing.jsonl"
+    task = f"task: wrong\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {data}}}}}\n"
+    (tmp_path / "wrong.yaml").write_text(task, encoding="utf-8")
     with pytest.raises(CorpusError, match="wrong.yaml"):
         load_tasks([str(tmp_path / "wrong.yaml")])
 

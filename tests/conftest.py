@@ -20,6 +20,7 @@ from rnnlm.records import (
     StageRecord,
     TokenizerRecord,
 )
+from tests.registrar import Registrar
 
 # Before torch is imported. Threads that wait for each other are slow on a machine with other things to do: a toy
 # training takes 16 s instead of 0.6.
@@ -200,6 +201,19 @@ def toy_evaluation(toy_chain: Chain) -> EvaluationRecord:
 @pytest.fixture
 def toy_samples(toy_chain: Chain) -> SamplesRecord:
     return SamplesRecord.model_validate(toy_chain["samples"])
+
+
+@pytest.fixture
+def register(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+) -> Registrar:
+    """Registers the toy run. Its corpus is too small for a second version ever to become champion."""
+    return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
 
 
 @pytest.fixture(scope="session")

@@ -7,27 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from flows.command_line import main
-from rnnlm.config import PipelineConfig
-from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from rnnlm.registry.registering import register_model
+from rnnlm.records import DatasetRecord
+from tests.registrar import Registrar
 
 NAME = "rnnlm-toy"
 
 
 @pytest.fixture(autouse=True)
-def two_versions(
-    tracked_home: Home,
-    toy_config: PipelineConfig,
-    toy_dataset: DatasetRecord,
-    toy_run: RunRecord,
-    toy_evaluation: EvaluationRecord,
-    toy_samples: SamplesRecord,
-) -> Iterator[None]:
+def two_versions(register: Registrar) -> Iterator[None]:
     """Versions 1 (champion) and 2 (challenger) of rnnlm-toy. `main` fills in os.environ: it is put back."""
     before = dict(os.environ)
     for force in (False, True):
-        register_model(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples, force=force)
+        register(force=force)
     yield
     os.environ.clear()
     os.environ.update(before)

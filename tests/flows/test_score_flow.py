@@ -11,9 +11,8 @@ from flows.score_flow import score_flow
 from flows.train_flow import train_flow
 from rnnlm.config import PipelineConfig, ScoringConfig
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.registry.lookup import model_folder
-from rnnlm.registry.registering import register_model
+from tests.registrar import Registrar
 from tests.tasks.drift_events import awaited_drift_events
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -50,18 +49,10 @@ def test_the_champion_scores_shows_the_distribution_and_tells_of_drift(
     assert skipped.drift.distributions == scored.drift.distributions
 
 
-def test_an_empty_inbox_is_a_run_that_completes(
-    tracked_home: Home,
-    toy_config: PipelineConfig,
-    toy_dataset: DatasetRecord,
-    toy_run: RunRecord,
-    toy_evaluation: EvaluationRecord,
-    toy_samples: SamplesRecord,
-    tmp_path: Path,
-) -> None:
-    register_model(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
+def test_an_empty_inbox_is_a_run_that_completes(register: Registrar, tmp_path: Path) -> None:
+    register()
     config = ScoringConfig(input=str(tmp_path / "inbox"), output=str(tmp_path / "none.parquet"), may_be_missing=True)
-    scored = run_flow(tracked_home, score_flow, config)
+    scored = run_flow(register.home, score_flow, config)
     assert scored.scoring.output is None
     artifact = Artifact.get("scores")
     assert artifact is not None

@@ -8,9 +8,9 @@ from typing import Any
 from safetensors.numpy import load_file, save_file
 
 from rnnlm.config import PipelineConfig
-from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
+from rnnlm.records import RegisteredVersion, RunRecord
 from rnnlm.registry.registering import register_model
+from tests.registrar import Registrar
 
 NAME = "rnnlm-contest"
 ANIMALS, VERBS, PLACES = ["cat", "dog", "bird", "fox"], ["sees", "likes", "follows"], ["house", "tree", "river"]
@@ -50,20 +50,8 @@ def contest_config(folder: Path) -> PipelineConfig:
     )
 
 
-class Contest:
+class Contest(Registrar):
     """Registers a trained model, or the same with so much noise in its weights."""
-
-    def __init__(
-        self,
-        home: Home,
-        config: PipelineConfig,
-        dataset: DatasetRecord,
-        run: RunRecord,
-        evaluation: EvaluationRecord,
-        samples: SamplesRecord,
-    ) -> None:
-        self.home, self.config, self.dataset, self.run = home, config, dataset, run
-        self.evaluation, self.samples = evaluation, samples
 
     def register(self, quality: str, *, force: bool = False, **settings: Any) -> RegisteredVersion:
         """settings: of RegistryConfig, in place of the contest's."""

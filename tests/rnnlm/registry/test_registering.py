@@ -14,15 +14,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rnnlm.config import GenerationConfig, ModelConfig, PipelineConfig
+from rnnlm.config import GenerationConfig, ModelConfig
 from rnnlm.errors import TrackingError
 from rnnlm.generation.continuing import continue_prompt
 from rnnlm.home import Home
 from rnnlm.models.building import build_model, load_model
-from rnnlm.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
-from rnnlm.registry.registering import register_model
 from rnnlm.tokenizers.face import load_tokenizer
 from rnnlm.tracking.store import reaching_mlflow, tracking_uri
+from tests.registrar import Registrar
 
 NAME = "rnnlm-toy"
 STRANGER = """
@@ -40,39 +39,6 @@ mlflow.set_tracking_uri(sys.argv[1])
 model = mlflow.pyfunc.load_model(sys.argv[2])
 print(json.dumps(model.predict(json.loads(sys.argv[3]))))
 """
-
-
-class Registrar:
-    """Registers the toy run. Its corpus is too small for a second version ever to become champion."""
-
-    def __init__(
-        self,
-        home: Home,
-        config: PipelineConfig,
-        dataset: DatasetRecord,
-        run: RunRecord,
-        evaluation: EvaluationRecord,
-        samples: SamplesRecord,
-    ) -> None:
-        self.home, self.config, self.dataset, self.run = home, config, dataset, run
-        self.evaluation, self.samples = evaluation, samples
-
-    def __call__(self, force: bool = False) -> RegisteredVersion:
-        return register_model(
-            self.home, self.config, self.dataset, self.run, self.evaluation, self.samples, force=force
-        )
-
-
-@pytest.fixture
-def register(
-    tracked_home: Home,
-    toy_config: PipelineConfig,
-    toy_dataset: DatasetRecord,
-    toy_run: RunRecord,
-    toy_evaluation: EvaluationRecord,
-    toy_samples: SamplesRecord,
-) -> Registrar:
-    return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
 
 
 def not_needed() -> list[str]:

@@ -9,46 +9,39 @@ from typing import Any
 import httpx
 import pytest
 
-from rnnlm.config import ModelConfig, PipelineConfig, ServingConfig
+from rnnlm.config import ModelConfig, ServingConfig
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.models.building import build_model, save_model
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from rnnlm.registry.registering import register_model
+from rnnlm.records import RunRecord
 from rnnlm.serving.keeping import Keeper
 from rnnlm.serving.loading import Followed, followed
 from rnnlm.tracking.store import reaching_mlflow
+from tests.registrar import Registrar
 from tests.rnnlm.serving.live import LiveServer
 
 NAME = "rnnlm-toy"
-Register = Callable[[], int]
+Crown = Callable[[], int]
 
 
 @pytest.fixture
-def register(
-    tracked_home: Home,
-    toy_config: PipelineConfig,
-    toy_dataset: DatasetRecord,
-    toy_run: RunRecord,
-    toy_evaluation: EvaluationRecord,
-    toy_samples: SamplesRecord,
-) -> Register:
+def crown(register: Registrar) -> Crown:
     """Makes and registers a new model, and makes it champion; returns its version."""
     seeds = itertools.count()
 
     def make() -> int:
         config = ModelConfig(hidden_size=8)
-        save_model(build_model(config, toy_dataset.vocabulary_size, next(seeds)), toy_run.model_folder)
-        registered = register_model(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
-        with reaching_mlflow(tracked_home) as client:
+        save_model(build_model(config, register.dataset.vocabulary_size, next(seeds)), register.run.model_folder)
+        registered = register()
+        with reaching_mlflow(register.home) as client:
             client.set_registered_model_alias(NAME, "champion", str(registered.version))
         return registered.version
 
     return make
 
 
-def test_a_new_champion_takes_over_under_load_without_an_error(register: Register, tracked_home: Home) -> None:
-    register()
+def test_a_new_champion_takes_over_under_load_without_an_error(crown: Crown, tracked_home: Home) -> None:
+    crown()
     ended = threading.Event()
     statuses: list[int] = []
     models: list[str] = []
@@ -66,7 +59,7 @@ def test_a_new_champion_takes_over_under_load_without_an_error(register: Registe
         for thread in threads:
             thread.start()
         for version in (2, 3):
-            assert register() == version
+            assert crown() == version
             wait_for(lambda version=version: models[-1:] == [f"models:/{NAME}/{version}"])
         ended.set()
         for thread in threads:
@@ -85,8 +78,8 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
     raise AssertionError(f"not within {seconds} s")
 
 
-def test_a_request_keeps_the_model_it_began_with(register: Register, tracked_home: Home) -> None:
-    register()
+def test_a_request_keeps_the_model_it_began_with(crown: Crown, tracked_home: Home) -> None:
+    crown()
     with LiveServer(followed(tracked_home, NAME), ServingConfig(poll_seconds=1_000)) as live:
         keeper, batcher = live.service.keeper, live.service.batcher
         swap, step = threading.Event(), batcher._step
@@ -97,7 +90,7 @@ def test_a_request_keeps_the_model_it_began_with(register: Register, tracked_hom
         )
         thread.start()
         wait_for(lambda: bool(batcher.running))
-        register()
+        crown()
         assert keeper.look()
         swap.set()
         thread.join()
@@ -107,9 +100,9 @@ def test_a_request_keeps_the_model_it_began_with(register: Register, tracked_hom
 
 
 def test_while_the_registry_is_away_the_model_stays(
-    register: Register, tracked_home: Home, monkeypatch: pytest.MonkeyPatch
+    crown: Crown, tracked_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    register()
+    crown()
     keeper = Keeper(followed(tracked_home, NAME), poll_seconds=0.01)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -120,11 +113,11 @@ def test_while_the_registry_is_away_the_model_stays(
 
 
 def test_what_is_served_is_found_by_name_reference_or_folder(
-    register: Register, tracked_home: Home, toy_run: RunRecord
+    crown: Crown, tracked_home: Home, toy_run: RunRecord
 ) -> None:
     with pytest.raises(ModelError, match="no model is registered yet"):
         followed(tracked_home, None)
-    register()
+    crown()
     champion = Followed(tracked_home, name=NAME, alias="champion")
     for wanted in (None, NAME, f"models:/{NAME}@champion"):
         assert followed(tracked_home, wanted) == champion
@@ -140,8 +133,8 @@ def test_what_is_served_is_found_by_name_reference_or_folder(
         followed(tracked_home, "no-such-model")
 
 
-def test_with_several_names_one_has_to_be_given(register: Register, tracked_home: Home, tmp_path: Path) -> None:
-    register()
+def test_with_several_names_one_has_to_be_given(crown: Crown, tracked_home: Home, tmp_path: Path) -> None:
+    crown()
     with reaching_mlflow(tracked_home) as client:
         client.create_registered_model("another")
         version = client.get_model_version(NAME, "1")

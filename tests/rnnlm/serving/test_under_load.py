@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 
 from benchmarks import serve as load
-from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from rnnlm.registry.registering import register_model
 from rnnlm.tracking.store import reaching_mlflow, tracking_uri
+from tests.registrar import Registrar
 from tests.rnnlm.serving.live import serving
 
 pytestmark = pytest.mark.slow
@@ -35,16 +33,9 @@ ASKED = [{"prompt": "the cat", "temperature": 0.0, "maximum_tokens": 5}, {"text"
 
 
 @pytest.fixture
-def champion(
-    tracked_home: Home,
-    toy_config: PipelineConfig,
-    toy_dataset: DatasetRecord,
-    toy_run: RunRecord,
-    toy_evaluation: EvaluationRecord,
-    toy_samples: SamplesRecord,
-) -> str:
+def champion(register: Registrar) -> str:
     """Its registered name."""
-    return register_model(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples).name
+    return register().name
 
 
 def test_200_requests_32_at_once_do_not_fail(toy_model: Path, home: Home) -> None:

@@ -1,0 +1,28 @@
+"""Registering a run without naming, in every test, all that it takes."""
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
+
+
+class Registrar:
+    """Called, it registers its run."""
+
+    def __init__(
+        self,
+        home: Home,
+        config: PipelineConfig,
+        dataset: DatasetRecord,
+        run: RunRecord,
+        evaluation: EvaluationRecord,
+        samples: SamplesRecord,
+    ) -> None:
+        self.home, self.config, self.dataset, self.run = home, config, dataset, run
+        self.evaluation, self.samples = evaluation, samples
+
+    def __call__(self, force: bool = False) -> RegisteredVersion:
+        from rnnlm.registry.registering import register_model  # torch, which conftest.py imports this module before
+
+        return register_model(
+            self.home, self.config, self.dataset, self.run, self.evaluation, self.samples, force=force
+        )

@@ -46,8 +46,9 @@ ABLATIONS: dict[str, list[str]] = {
     "sentence mode": ["sequences.mode=sentence"],
     "window of 20": ["training.window_length=20"],
     "window of 70": ["training.window_length=70"],
-    "batch of 10": ["training.batch_size=10"],
+    "batch of 20": ["training.batch_size=20"],
     "batch of 40": ["training.batch_size=40"],
+    "batch of 80": ["training.batch_size=80"],
 }
 
 

@@ -30,6 +30,7 @@ class Setting(NamedTuple):
         return getattr(options, f"{self.section}_{self.name}")
 
 
+TUNED = ("rate", "decay", "theta", "share")
 SETTINGS = (
     Setting("dynamic", "rate", "rate", "step along the gradient of each segment"),
     Setting("dynamic", "decay", "decay", "share of the way back to the trained weights after each step"),
@@ -45,7 +46,7 @@ def add_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--dynamic", action="store_true", help="go on learning from what was scored; text in its order")
     sub.add_argument("--cache", action="store_true", help="mix in what followed similar states before")
     sub.add_argument("--interpolate", choices=("kneser-ney",), help="mix in a 5-gram model of the training split")
-    sub.add_argument("--tune", action="store_true", help="choose rate, decay, theta, share on the validation split")
+    sub.add_argument("--tune", action="store_true", help=f"choose {', '.join(TUNED)} on the validation split")
     for setting in SETTINGS:
         default = CONFIGS[setting.section].model_fields[setting.field].default
         if isinstance(default, bool):
@@ -61,6 +62,9 @@ def wanted_by(options: argparse.Namespace) -> "OnTop | None":
         raise ConfigError("--tune: give --dynamic or --cache, too; --interpolate fits its share without it")
     if not (dynamic or cache or options.interpolate):
         return None
+    for setting in SETTINGS:
+        if options.tune and setting.field in TUNED and setting.given(options) is not None:
+            raise ConfigError(f"--tune chooses {', '.join(TUNED)} by itself; leave out {setting.option}, or --tune")
     from rnnlm.evaluation.on_top.comparing import OnTop
 
     return OnTop(dynamic, cache, NgramConfig() if options.interpolate else None, options.tune)

@@ -39,6 +39,7 @@ def build_model(
             nonlinearity=config.nonlinearity,
             backend=config.backend,
             tie_word_embeddings=config.tie_embeddings,
+            one_hot=one_hot,
         )
     )
     bias = torch.from_numpy(log_unigram) if config.head_bias == "unigram" and log_unigram is not None else None
@@ -50,10 +51,9 @@ def build_model(
 
 @torch.no_grad()
 def set_one_hot(embedding: nn.Embedding) -> None:
-    """Token i becomes the i-th unit vector, `<pad>` zero, and training leaves it so."""
+    """Token i becomes the i-th unit vector, `<pad>` zero."""
     nn.init.eye_(embedding.weight)
     embedding.weight[embedding.padding_idx] = 0.0
-    embedding.weight.requires_grad_(False)
 
 
 def load_model(folder: Path, device: str = "cpu") -> ElmanForCausalLM:

@@ -30,6 +30,7 @@ class ElmanConfig(PretrainedConfig):
         nonlinearity: Nonlinearity = "tanh",
         backend: Backend = "fused",
         tie_word_embeddings: bool = False,
+        one_hot: bool = False,  # the embedding is the identity, and nothing that learns changes it
         pad_token_id: int = 0,
         bos_token_id: int = 2,
         eos_token_id: int = 3,
@@ -41,6 +42,7 @@ class ElmanConfig(PretrainedConfig):
         self.num_hidden_layers = num_hidden_layers
         self.nonlinearity = nonlinearity
         self.backend = backend
+        self.one_hot = one_hot
         super().__init__(  # type: ignore[call-arg]
             tie_word_embeddings=tie_word_embeddings,
             pad_token_id=pad_token_id,
@@ -84,12 +86,20 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
             pad_id=config.pad_token_id,
             bos_id=config.bos_token_id,
         )
+        self.hold_one_hot()
         self.post_init()
+
+    def hold_one_hot(self) -> None:
+        if self.config.one_hot:
+            self.language_model.embedding.weight.requires_grad_(False)
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, **settings: Any) -> Any:
         """As in transformers, from safetensors alone: a pickle is refused, for loading one may run any code."""
-        return super().from_pretrained(*arguments, **settings | {"use_safetensors": True})
+        loaded = super().from_pretrained(*arguments, **settings | {"use_safetensors": True})
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model.hold_one_hot()  # the weights that were read have taken the place of those held before
+        return loaded
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:

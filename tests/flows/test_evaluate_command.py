@@ -65,6 +65,7 @@ def test_evaluate_shows_what_is_on_top_apart(
     ("options", "names"),
     [
         (["--tune"], ["--tune", "--dynamic"]),
+        (["--dynamic", "--tune", "--dynamic-decay", "0.1"], ["leave out --dynamic-decay"]),
         (["--cache-size", "10"], ["--cache-size", "--cache"]),
         (["--dynamic", "--dynamic-rate", "-1"], ["dynamic.rate", "-1"]),
         (["--cache", "--cache-share", "1.5"], ["cache.share", "1.5"]),

@@ -76,7 +76,7 @@ def adapted(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wan
     if dynamic:
         # One walk for two rows: the cache changes nothing of what the network says.
         walked = walk(model, text, dataset.mode, dynamic, cache, restlessness)
-        refuse_divergence(walked.model, dynamic)
+        refuse_divergence(walked.model, dynamic, wanted.tune)
         rows.append(variant("dynamic", walked.model, settings_of(dynamic)))
     if cache:
         alone = columns(walk(model, text, dataset.mode, cache=cache))
@@ -124,9 +124,10 @@ def settings_of(config: DynamicConfig | CacheConfig) -> dict[str, float]:
     return dict(config)
 
 
-def refuse_divergence(log_probabilities: np.ndarray, config: DynamicConfig) -> None:
+def refuse_divergence(log_probabilities: np.ndarray, config: DynamicConfig, tuned: bool) -> None:
     if not np.isfinite(log_probabilities).all():
+        advice = "give a lower --dynamic-rate instead of --tune" if tuned else "give a lower rate, or --tune"
         raise ConfigError(
             f"dynamic evaluation: the model diverged at --dynamic-rate {config.rate:g} and "
-            f"--dynamic-decay {config.decay:g};\ngive a lower rate, or --tune"
+            f"--dynamic-decay {config.decay:g};\n{advice}"
         )

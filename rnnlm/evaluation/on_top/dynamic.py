@@ -1,9 +1,10 @@
 """Dynamic evaluation (Krause, Kahembwe, Murray and Renals 2018): go on learning from the text, once it was scored.
 
 After each segment one step of gradient descent on its mean loss, then a step back towards the trained weights:
-w ← w - rate * gradient, w ← w + decay * (trained - w). The paper's better variant gives each weight its own rate and
-decay, by how large its gradients were in training: a weight r times as restless as the average one takes steps about
-r times as short, and is drawn back r times as fast.
+w ← w - rate * gradient, w ← w + decay * (trained - w). Where a sentence ends within a segment, both steps are as
+much shorter as the segment is: every token counts the same. The paper's better variant gives each weight its own
+rate and decay, by how large its gradients were in training: a weight r times as restless as the average one takes
+steps about r times as short, and is drawn back r times as fast.
 """
 
 import copy
@@ -40,13 +41,14 @@ class DynamicModel:
             self.rates = [config.rate / (r + SMOOTHING) for r in restlessness]
             self.decays = [(config.decay * r).clamp(max=1.0) for r in restlessness]
 
-    def learn(self, loss: Tensor) -> None:
-        """loss: a scalar that the network, as it is now, gave."""
-        gradients = torch.autograd.grad(loss, self.weights)
+    def learn(self, nll: Tensor) -> None:
+        """nll: (t,) nats of a segment's tokens, as the network is now."""
+        share = len(nll) / self.segment_length
+        gradients = torch.autograd.grad(nll.mean(), self.weights)
         with torch.no_grad():
             for place, (weight, gradient) in enumerate(zip(self.weights, gradients, strict=True)):
-                weight.sub_(self.rates[place] * gradient)
-                weight.lerp_(self.trained[place], self.decays[place])
+                weight.sub_(share * self.rates[place] * gradient)
+                weight.lerp_(self.trained[place], share * self.decays[place])
 
 
 def measure_restlessness(model: ElmanLanguageModel, train: Source, mode: Mode, config: DynamicConfig) -> Restlessness:
@@ -56,8 +58,9 @@ def measure_restlessness(model: ElmanLanguageModel, train: Source, mode: Mode, c
     state = None
     for segment in islice(segments(train, mode, config.segment_length), STATISTICS_SEGMENTS):
         hidden, after = model.hidden(segment.input_ids, state if segment.carries_state else None)
-        loss = functional.cross_entropy(model.logits(hidden[0]), segment.target_ids[0])
-        for square, gradient in zip(squares, torch.autograd.grad(loss, weights), strict=True):
+        loss = functional.cross_entropy(model.logits(hidden[0]), segment.target_ids[0], reduction="sum")
+        gradients = torch.autograd.grad(loss / config.segment_length, weights)
+        for square, gradient in zip(squares, gradients, strict=True):
             square.addcmul_(gradient, gradient)
         state = after.detach()
     roots = [square.sqrt_() for square in squares]  # the number of segments cancels out

@@ -1,10 +1,11 @@
 """Settings chosen on the validation split, each from a small grid; the test split is never looked at.
 
 Rate first, then decay with that rate; theta with the share that is best for it. The grids are walked over the first
-TUNING_TOKENS of the split.
+TUNING_TOKENS of the split. A warning says where the best is the last of its grid: it may lie beyond.
 """
 
 import logging
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,9 +18,9 @@ from rnnlm.sequences.batching import Mode, Source
 
 logger = logging.getLogger(__name__)
 TUNING_TOKENS = 20_000
-RATES = (0.01, 0.03, 0.1, 0.3)
-DECAYS = (0.001, 0.01, 0.03)
-THETAS = (0.1, 0.3, 1.0)
+RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
+DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
+THETAS = (0.03, 0.1, 0.3, 1.0)
 
 
 def tuned_dynamic(
@@ -31,28 +32,41 @@ def tuned_dynamic(
 ) -> DynamicConfig:
     """`start` with the rate and the decay that score the validation text best; its segment length stays."""
 
-    def loss(config: DynamicConfig) -> float:
+    def loss(rate: float, decay: float) -> float:
+        config = start.model_copy(update={"rate": rate, "decay": decay})
         walked = walk(model, valid, mode, config, restlessness=restlessness, maximum_tokens=TUNING_TOKENS)
         nats = mean_nll(walked.model)
-        logger.info("dynamic evaluation: rate %g, decay %g: %.4f nats per token", config.rate, config.decay, nats)
+        logger.info("dynamic evaluation: rate %g, decay %g: %.4f nats per token", rate, decay, nats)
         return nats if np.isfinite(nats) else np.inf
 
-    rated = min((start.model_copy(update={"rate": rate}) for rate in RATES), key=loss)
-    return min((rated.model_copy(update={"decay": decay}) for decay in DECAYS), key=loss)
+    rate = best_of("rate", RATES, lambda rate: loss(rate, start.decay))
+    decay = best_of("decay", DECAYS, lambda decay: loss(rate, decay))
+    return start.model_copy(update={"rate": rate, "decay": decay})
 
 
 def tuned_cache(model: ElmanLanguageModel, valid: Source, mode: Mode, start: CacheConfig) -> CacheConfig:
     """`start` with the theta and the share that score the validation text best; its size stays."""
 
-    def fitted(theta: float) -> tuple[float, CacheConfig]:
+    shares: dict[float, float] = {}
+
+    def loss(theta: float) -> float:
         config = start.model_copy(update={"theta": theta})
         first, second = columns(walk(model, valid, mode, cache=config, maximum_tokens=TUNING_TOKENS))
-        share = best_share(first, second)
+        share = shares[theta] = best_share(first, second)
         nats = mean_nll(mixed(first, second, share))
         logger.info("cache: theta %g, share %.4f: %.4f nats per token", theta, share, nats)
-        return nats, config.model_copy(update={"share": share})
+        return nats
 
-    return min((fitted(theta) for theta in THETAS), key=lambda found: found[0])[1]
+    theta = best_of("theta", THETAS, loss)
+    return start.model_copy(update={"theta": theta, "share": shares[theta]})
+
+
+def best_of(name: str, grid: tuple[float, ...], loss: Callable[[float], float]) -> float:
+    """Of an ascending grid the value with the lowest loss."""
+    best = min(grid, key=loss)
+    if best == grid[-1] or best == grid[0] > 0:
+        logger.warning("%s: %g is the best of %g to %g; beyond may be better", name, best, grid[0], grid[-1])
+    return best
 
 
 def columns(walked: Walk) -> tuple[np.ndarray, np.ndarray]:

@@ -55,7 +55,7 @@ def walk(
             remembered = memory.log_probabilities(hidden[0].detach(), segment.target_ids[0], scored)
             by_cache.append(remembered.double().numpy())
         if learner is not None:
-            learner.learn(-log_probabilities.mean())
+            learner.learn(-log_probabilities)
         state = after.detach()
         done += len(scored)
         if maximum_tokens is not None and done >= maximum_tokens:

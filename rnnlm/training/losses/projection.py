@@ -54,6 +54,14 @@ class LearntInForward(torch.autograd.Function):
         return *(gradient.mul_(output_grads[0]) for gradient in ctx.saved_tensors), None, None, None
 
 
+def log_normalizers(logits: Tensor, probabilities: Tensor) -> Tensor:
+    """(n,) float32: log Σ exp(logit) of each row, of (n, V) logits and their softmax.
+
+    From the largest of each row: the probability of any other may have underflowed to 0, whose logarithm is infinite.
+    """
+    return logits.amax(dim=1).float() - probabilities.amax(dim=1).float().log()
+
+
 def rows_at_once(weight: Tensor) -> int:
     logits = CPU_CHUNK_LOGITS if weight.device.type == "cpu" else GPU_CHUNK_LOGITS
     return max(1, logits // len(weight))

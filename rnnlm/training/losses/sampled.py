@@ -19,7 +19,7 @@ from torch.nn import functional
 from torch.nn.functional import pad
 
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.training.losses.projection import LearntInForward, Projection
+from rnnlm.training.losses.projection import LearntInForward, Projection, log_normalizers
 
 
 class SampledCrossEntropy:
@@ -102,8 +102,9 @@ class SummedLogZ(LearntInForward):
             logits.scatter_(1, column[chunk, None], float("-inf"))  # so that a target in the sample counts once
             logits[:, -1] = target_logits[chunk]
             probabilities = logits.softmax(dim=1)
-            target_grad[chunk] = of_target = probabilities[:, -1].to(rows.dtype)
-            total += (target_logits[chunk] - of_target.log()).masked_fill(~predicted[chunk], 0.0).sum()
+            target_grad[chunk] = probabilities[:, -1].to(rows.dtype)
+            nll = log_normalizers(logits, probabilities) - logits[:, -1].float()  # of the target's logit as rounded
+            total += (target_logits[chunk] + nll).masked_fill(~predicted[chunk], 0.0).sum()
             probabilities[:, -1] = 0.0  # its gradient goes to the target's logit
             projection.learn(chunk, probabilities)
         rows_grad, weight_grad, bias_grad = projection.gradients()

@@ -10,7 +10,7 @@ from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.generation.stepping import LaidOut
-from rnnlm.models.building import build_model, load_model
+from rnnlm.models.building import build_model, load_model, save_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.training.losses.definition import exact_cross_entropy
 from rnnlm.training.optimization import make_optimizer
@@ -152,6 +152,16 @@ def test_one_hot_input_is_the_identity_and_stays_it() -> None:
     assert torch.equal(built.embedding.weight, one_hot)
     assert not torch.equal(built.stack.cells[0].W, before)
     assert built.stack.cells[0].W.shape == (30, 12)  # row i is what token i adds to the hidden state
+
+
+def test_one_hot_input_is_still_fixed_once_loaded(tmp_path: Path) -> None:
+    """Whatever goes on learning, Trainer or dynamic evaluation, learns what is not fixed."""
+    save_model(model(input="one-hot"), tmp_path)
+    for loaded in (load_model(tmp_path), AutoModelForCausalLM.from_pretrained(tmp_path)):
+        fixed = [name for name, weight in loaded.named_parameters() if not weight.requires_grad]
+        assert fixed == ["language_model.embedding.weight"]
+    save_model(model(), tmp_path / "embedding")
+    assert all(weight.requires_grad for weight in load_model(tmp_path / "embedding").parameters())
 
 
 def test_one_hot_input_of_a_large_vocabulary_is_refused() -> None:

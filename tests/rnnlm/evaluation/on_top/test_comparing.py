@@ -11,7 +11,9 @@ from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.scoring import log_probabilities, score_split
 from rnnlm.evaluation.on_top import tuning
 from rnnlm.evaluation.on_top.comparing import OnTop, compare, static_log_probabilities
+from rnnlm.evaluation.on_top.dynamic import measure_restlessness
 from rnnlm.evaluation.on_top.mixing import best_share, mean_nll, mixed
+from rnnlm.evaluation.on_top.walking import walk
 from rnnlm.home import Home
 from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
@@ -110,6 +112,40 @@ def test_tuning_takes_the_best_of_its_grid_on_validation(
     assert cache.theta in tuning.THETAS
     assert 0.0 <= cache.share <= 1.0
     assert cache.size == 40
+
+
+def test_each_row_is_walked_with_what_was_chosen_on_validation_and_measured_on_training(
+    home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "RATES", (0.02, 0.2))
+    monkeypatch.setattr(tuning, "DECAYS", (0.0, 0.5))
+    monkeypatch.setattr(tuning, "THETAS", (0.1, 0.5))
+    train, valid, test = (StoredSplit(toy_dataset, split) for split in ("train", "valid", "test"))
+    asked = OnTop(DynamicConfig(segment_length=10, scaled=True), CacheConfig(size=40), tune=True)
+    assert asked.dynamic is not None and asked.cache is not None
+    restlessness = measure_restlessness(trained, train, "sentence", asked.dynamic)
+    dynamic = tuning.tuned_dynamic(trained, valid, "sentence", asked.dynamic, restlessness)
+    cache = tuning.tuned_cache(trained, valid, "sentence", asked.cache)
+    assert (dynamic, cache) != (asked.dynamic, asked.cache)
+    both = walk(trained, test, "sentence", dynamic, cache, restlessness)
+    alone = walk(trained, test, "sentence", cache=cache)
+    expected = [
+        ("dynamic", mean_nll(both.model), dict(dynamic)),
+        ("cache", mean_nll(mixed(*tuning.columns(alone), cache.share)), dict(cache)),
+        ("dynamic + cache", mean_nll(mixed(*tuning.columns(both), cache.share)), {}),
+    ]
+    _, *rows = compare(home, trained, toy_dataset, "test", asked).variants
+    assert [(row.name, row.nll_nats_per_token, row.settings) for row in rows] == expected
+    assert len({row.nll_nats_per_token for row in rows}) == 3
+
+
+def test_a_best_value_at_the_end_of_its_grid_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    assert tuning.best_of("rate", (0.1, 0.2, 0.3), lambda rate: (rate - 0.2) ** 2) == 0.2
+    assert tuning.best_of("decay", (0.0, 0.2), lambda decay: decay) == 0.0  # there is nothing below
+    assert not caplog.records
+    assert tuning.best_of("rate", (0.1, 0.2, 0.3), lambda rate: -rate) == 0.3
+    assert tuning.best_of("rate", (0.1, 0.2, 0.3), lambda rate: rate) == 0.1
+    assert ["rate: 0.3 is the best" in caplog.text, "rate: 0.1 is the best" in caplog.text] == [True, True]
 
 
 def test_a_divergence_is_told(home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel) -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rnnlm.config import CacheConfig, DynamicConfig
+from rnnlm.evaluation.on_top import segments as segments_module
 from rnnlm.evaluation.on_top.dynamic import DynamicModel, measure_restlessness
 from rnnlm.evaluation.on_top.mixing import mean_nll, mixed
 from rnnlm.evaluation.on_top.segments import segments
@@ -26,6 +27,21 @@ def test_segments_hold_every_predicted_token_in_order(mode: Mode) -> None:
     lines = random_lines(0)
     read = [token for segment in segments(text_of(lines, mode), mode, 5) for token in segment.target_ids[0].tolist()]
     assert read == [token for line in lines for token in [*line, 3]]
+
+
+def test_a_stream_is_one_text_whatever_the_blocks_it_is_stored_in(
+    model: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = random_lines(0)
+    tokens = sum(len(line) + 1 for line in lines)
+    one_block = walk(model, text_of(lines, "stream", block_length=1_000), "stream", DYNAMIC, CACHE)
+    monkeypatch.setattr(segments_module, "CHUNK_TOKENS", 9)  # read in stretches of two segments
+    lengths = [segment.target_ids.shape[1] for segment in segments(text_of(lines, "stream"), "stream", 4)]
+    assert lengths == [4] * (tokens // 4) + [tokens % 4] * (tokens % 4 > 0)
+    blocks = walk(model, text_of(lines, "stream"), "stream", DYNAMIC, CACHE)
+    assert np.array_equal(blocks.model, one_block.model)
+    assert blocks.cache is not None and one_block.cache is not None
+    assert np.array_equal(blocks.cache, one_block.cache)
 
 
 @MODES
@@ -129,13 +145,16 @@ def test_one_step_of_learning_is_the_papers(model: ElmanLanguageModel) -> None:
 
 
 def test_a_scaled_step_is_the_papers(model: ElmanLanguageModel) -> None:
-    """Each weight's rate is divided by r + 0.1, its decay multiplied by r, at most to 1; r from the training text."""
+    """Each weight's rate is divided by r + 0.1, its decay multiplied by r, at most to 1; r from the training text.
+
+    Segments of 4 tokens; one of 3 counts for three quarters, there and here.
+    """
     train = text_of([[7, 7, 5], [4, 10]], "sentence")
     config = DynamicConfig(rate=0.1, decay=0.5, segment_length=4, scaled=True)
     squares = [torch.zeros_like(weight) for weight in model.parameters()]
     for inputs, targets in (([2, 7, 7, 5], [7, 7, 5, 3]), ([2, 4, 10], [4, 10, 3])):
         logits, _ = model(torch.tensor([inputs]))
-        loss = torch.nn.functional.cross_entropy(logits[0], torch.tensor(targets))
+        loss = torch.nn.functional.cross_entropy(logits[0], torch.tensor(targets)) * len(targets) / 4
         squares = [s + g**2 for s, g in zip(squares, torch.autograd.grad(loss, list(model.parameters())), strict=True)]
     roots = [(square / 2).sqrt() for square in squares]
     mean = torch.cat([root.flatten() for root in roots]).mean()
@@ -145,12 +164,12 @@ def test_a_scaled_step_is_the_papers(model: ElmanLanguageModel) -> None:
 
     learner = DynamicModel(model, config, restlessness)
     logits, _ = learner.network(torch.tensor([[2, 8, 9]]))
-    loss = torch.nn.functional.cross_entropy(logits[0], torch.tensor([8, 9, 3]))
-    gradients = torch.autograd.grad(loss, learner.weights, retain_graph=True)
-    learner.learn(loss)
+    nll = torch.nn.functional.cross_entropy(logits[0], torch.tensor([8, 9, 3]), reduction="none")
+    gradients = torch.autograd.grad(nll.mean(), learner.weights, retain_graph=True)
+    learner.learn(nll)
     for now, trained, gradient, r in zip(learner.weights, model.parameters(), gradients, restlessness, strict=True):
-        step = -0.1 / (r + 0.1) * gradient
-        assert torch.allclose(now, trained + step * (1 - (0.5 * r).clamp(max=1.0)), rtol=1e-5, atol=1e-7)
+        step = -0.75 * 0.1 / (r + 0.1) * gradient
+        assert torch.allclose(now, trained + step * (1 - 0.75 * (0.5 * r).clamp(max=1.0)), rtol=1e-5, atol=1e-7)
 
 
 def test_the_model_is_left_as_it_was(model: ElmanLanguageModel) -> None:

@@ -8,11 +8,11 @@ from rnnlm.sequences.cutting import StreamCutter, TokenRows, joined, rows_of
 VOCABULARY = 12
 
 
-def text_of(lines: list[list[int]], mode: Mode) -> TokenRows:
+def text_of(lines: list[list[int]], mode: Mode, block_length: int = 7) -> TokenRows:
     """The lines as stored rows: sentences, or blocks of a stream."""
     if mode == "sentence":
         return rows_of([[2, *line, 3] for line in lines])
-    cutter = StreamCutter(block_length=7)
+    cutter = StreamCutter(block_length=block_length)
     return joined([cutter.add(np.array([*line, 3], np.int32)) for line in lines] + [cutter.finish()])
 
 

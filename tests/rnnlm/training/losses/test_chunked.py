@@ -1,5 +1,7 @@
 """The exact loss in chunks says what the definition says, and keeps no logits."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,7 +11,7 @@ from rnnlm.models.initialization import initialize
 from rnnlm.training.losses import projection
 from rnnlm.training.losses.chunked import ChunkedCrossEntropy
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy
-from tests.rnnlm.training.losses.precisions import in_both_precisions, in_several_chunks_and_in_one
+from tests.rnnlm.training.losses.precisions import in_both_precisions, in_each_precision, in_several_chunks_and_in_one
 
 
 def losses_and_gradients(loss: Loss, model: ElmanLanguageModel, target_ids: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -46,6 +48,36 @@ def test_loss_and_gradient_are_those_of_the_definition(
         assert fast_gradient.dtype == torch.float32
         assert float((fast_gradient - exact_gradient).norm() / exact_gradient.norm()) < gradient_error
     assert fast_gradients[1][[0, 2]].abs().max() == 0  # <pad> and <bos> are never predicted
+
+
+@in_each_precision
+def test_a_target_as_good_as_impossible_costs_what_the_definition_says(precision: torch.dtype) -> None:
+    """Its probability, exp(-120), is no float32 any more."""
+    model = ElmanLanguageModel(40, 32)
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.bias.zero_()
+        model.head.bias[5] = -120.0
+    target_ids = torch.tensor([[5, 6, 7]])
+    exact, exact_gradients = losses_and_gradients(exact_cross_entropy, model, target_ids)
+    fast, fast_gradients = losses_and_gradients(ChunkedCrossEntropy(precision), model, target_ids)
+    assert float(exact) == pytest.approx((120 + 3 * math.log(37)) / 3)  # 40 less <pad>, <bos> and class 5
+    assert float(fast) == pytest.approx(float(exact), rel=1e-3)
+    torch.testing.assert_close(fast_gradients[2], exact_gradients[2], rtol=1e-2, atol=1e-4)
+
+
+def test_in_bfloat16_a_small_loss_is_near_the_definitions() -> None:
+    """Every target has a probability of about 0.99: what is left of 1 is rounded to a tenth."""
+    model = ElmanLanguageModel(40, 32)
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.bias.zero_()
+        model.head.bias[6] = 8.2
+    target_ids = torch.full((2, 3), 6)
+    exact, _ = losses_and_gradients(exact_cross_entropy, model, target_ids)
+    fast, _ = losses_and_gradients(ChunkedCrossEntropy(torch.bfloat16), model, target_ids)
+    assert float(exact) == pytest.approx(0.01, abs=0.001)
+    assert float(fast) == pytest.approx(float(exact), rel=0.3)
 
 
 def test_the_gradient_is_scaled_by_what_comes_back() -> None:

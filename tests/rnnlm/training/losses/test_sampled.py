@@ -11,7 +11,11 @@ from rnnlm.models.initialization import initialize
 from rnnlm.training.losses import projection
 from rnnlm.training.losses.definition import exact_cross_entropy
 from rnnlm.training.losses.sampled import SampledCrossEntropy, inclusion_probabilities
-from tests.rnnlm.training.losses.precisions import in_both_precisions, in_several_chunks_and_in_one
+from tests.rnnlm.training.losses.precisions import (
+    in_both_precisions,
+    in_each_precision,
+    in_several_chunks_and_in_one,
+)
 
 VOCABULARY = 200
 UNIGRAM = np.where(np.isin(np.arange(VOCABULARY), [0, 2]), 0.0, 1 / (np.arange(VOCABULARY) + 3.0))
@@ -152,3 +156,19 @@ def test_only_sampled_and_target_classes_have_a_gradient() -> None:
     named = set(gradient.coalesce().indices()[0].tolist())
     assert named == set(sample.tolist()) | set(targets.flatten().tolist())
     assert gradient.to_dense()[0].abs().max() == 0  # <pad>
+
+
+@in_each_precision
+def test_a_target_as_good_as_impossible_costs_what_the_definition_says(precision: torch.dtype) -> None:
+    """Its probability, exp(-150), is no float32 any more."""
+    hidden, targets = hidden_and_targets()
+    model = language_model()
+    with torch.no_grad():
+        model.head.bias[targets[0, 0]] -= 150.0
+    loss = SampledCrossEntropy(UNIGRAM, 50, precision)
+    sample = loss.draw(torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        expected = float(sampled_cross_entropy(loss, model, hidden, targets, sample.tolist()))
+        got = float(loss(model, hidden, targets, sample))
+    assert expected > 150 / int(targets.ne(0).sum())
+    assert got == pytest.approx(expected, rel=1e-3)

@@ -37,7 +37,8 @@ def positions_report(record: PositionsRecord) -> str:
         ]
         lines.append(cells)
     table = markdown_lines(("position", "rows", "next token right", "all right so far"), lines)
-    return "\n\n".join([picture_report("Right guesses by position", record.picture), table])
+    said = "Shares are of the rows that reach the position; `<eos>` is not counted."
+    return "\n\n".join([picture_report("Right guesses by position", record.picture), said, table])
 
 
 def gradients_text(found: GradientComparison) -> str:

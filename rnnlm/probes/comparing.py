@@ -25,7 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 def compare_gradients(dataset: DatasetRecord, config: GradientProbeConfig, window_length: int) -> list[GradientCurve]:
-    """Each variant at its initialisation and, where asked for, after some steps, in windows of a running text."""
+    """Each variant at its initialisation and, where asked for, after some steps.
+
+    window_length: of the steps' batches, stream mode; predicted tokens.
+    """
     token_ids, target_ids = stored_windows(dataset, "valid", config.steps + 1, config.rows)
     curves = []
     for nonlinearity, start, model in variants(dataset, config):

@@ -69,4 +69,5 @@ class EchoComparison(Comparison):
 def name_of(curve: GradientCurve) -> str:
     """Such as relu_identity-x1.2_after-100-steps: letters that MLflow takes in a metric's name."""
     after = f"_after-{curve.trained_steps}-steps" if curve.trained_steps else ""
-    return f"{curve.nonlinearity}_{curve.start.replace(' × ', '-x')}{after}"
+    start = curve.start.replace(" × ", "-x").replace("+", "")  # a factor may be 1e+06
+    return f"{curve.nonlinearity}_{start}{after}"

@@ -15,29 +15,33 @@ from rnnlm.tracking.tracker import METRICS_PER_CALL
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 KEY = "rnnlm.probe_key"  # tag: the digest of all that the figures depend on
 
 
 def log_comparison(home: Home, comparison: GradientComparison | EchoComparison, config: TrackingConfig) -> str | None:
-    """Where a browser sees its MLflow run, made where none bears its key; None: MLflow could not be reached.
+    """Where a browser sees its MLflow run; None: MLflow could not be reached.
 
-    The next call with the same comparison does what this one could not.
+    A new run for what was measured just now. What was kept from before (skipped) has its run, unless MLflow was away
+    or we were killed: then it is made, or finished, here.
     """
     with best_effort(comparison.picture.name), reaching_mlflow(home) as client:
         experiment = experiment_id(client, home, config.experiment)
-        found = client.search_runs([experiment], f"tags.`{KEY}` = '{comparison.key}'", max_results=1)
-        if found and found[0].info.status == "FINISHED":
-            return run_address(home, experiment, found[0].info.run_id)
-        run = (
-            found[0]
-            if found
-            else client.create_run(experiment, tags={KEY: comparison.key}, run_name=f"probe {comparison.picture.stem}")
-        )
-        send(client, run.info.run_id, comparison)
-        client.set_terminated(run.info.run_id)
+        run = newest_run(client, experiment, comparison.key) if comparison.skipped else None
+        if run is None:
+            name = f"probe {comparison.picture.stem}"
+            run = client.create_run(experiment, tags={KEY: comparison.key}, run_name=name)
+        if run.info.status != "FINISHED":
+            send(client, run.info.run_id, comparison)
+            client.set_terminated(run.info.run_id)
         return run_address(home, experiment, run.info.run_id)
     return None
+
+
+def newest_run(client: "MlflowClient", experiment: str, key: str) -> "Run | None":
+    found = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1, order_by=["start_time DESC"])
+    return found[0] if found else None
 
 
 def send(client: "MlflowClient", mlflow_run_id: str, comparison: GradientComparison | EchoComparison) -> None:

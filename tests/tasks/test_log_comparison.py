@@ -20,7 +20,8 @@ def test_settings_are_parameters_and_a_networks_figures_a_metric_by_distance(
 ) -> None:
     found = compare_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
     url = log_comparison.fn(found, TrackingConfig(experiment="probes"))
-    assert log_comparison.fn(found, TrackingConfig(experiment="probes")) == url  # one run, however often
+    again = compare_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
+    assert log_comparison.fn(again, TrackingConfig(experiment="probes")) == url  # one run, however often
     ((parameters, metrics),) = tracked(tracked_home, "probes")
     assert parameters["hidden_size"] == "4"
     assert parameters["dataset_id"] == toy_dataset.dataset_id
@@ -33,17 +34,32 @@ def test_settings_are_parameters_and_a_networks_figures_a_metric_by_distance(
     assert len(json.loads(logged[found.figures.name])["value"]["curves"]) == 8
 
 
+def test_every_network_has_a_name_that_mlflow_takes(tracked_home: Home, toy_dataset: DatasetRecord) -> None:
+    config = GRADIENTS.model_copy(update={"factor": 2e6, "trained_steps": 1})
+    assert log_comparison.fn(compare_gradients.fn(toy_dataset, TrainingConfig(), config), TrackingConfig()) is not None
+    ((_, metrics),) = tracked(tracked_home)
+    assert "relative_norm/tanh_identity-x2e06_after-1-steps" in metrics
+
+
 def test_a_run_that_a_kill_left_unfinished_is_gone_on_with(tracked_home: Home, tmp_path: Path) -> None:
     found = compare_echo.fn(ECHO)
     url = log_comparison.fn(found, TrackingConfig())
     assert url is not None
     with reaching_mlflow(tracked_home) as client:
         client.update_run(url.rpartition("/")[2], status="RUNNING")
-    assert log_comparison.fn(found, TrackingConfig()) == url
+    assert log_comparison.fn(compare_echo.fn(ECHO), TrackingConfig()) == url
     ((_, metrics),) = tracked(tracked_home)
     accuracies = {score.distance: score.accuracy for score in found.scores if score.initialization == "xavier"}
     assert metrics["echo_accuracy/tanh_xavier"] == sorted(accuracies.items())  # each once
     assert set(artifacts(tracked_home, url, tmp_path)) == {found.picture.name, found.figures.name}
+
+
+def test_what_is_measured_anew_is_another_run(tracked_home: Home) -> None:
+    first = log_comparison.fn(compare_echo.fn(ECHO), TrackingConfig())
+    second = log_comparison.fn(compare_echo.fn(ECHO, force=True), TrackingConfig())
+    assert first != second
+    assert log_comparison.fn(compare_echo.fn(ECHO), TrackingConfig()) == second
+    assert len(tracked(tracked_home)) == 2
 
 
 def test_with_mlflow_away_it_waits_for_the_next_time(

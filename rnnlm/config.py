@@ -135,8 +135,8 @@ class TrainingConfig(Section):
     dropout_outputs: DropoutShare = 0.0  # of the top layer's units, locked
     dropout_recurrent: DropoutShare = 0.0  # of the weights in U, one mask a batch
     averaging: Literal["none", "mean", "exponential"] = "none"  # of the weights; what is evaluated and kept
-    averaging_start: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5  # share of all steps before the first update
-    averaging_every: PositiveInt = 10  # steps between two updates
+    averaging_start: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5  # share of all steps; the next one is averaged first
+    averaging_every: PositiveInt = 10  # steps from one that is averaged to the next
     averaging_decay: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.99  # exponential: of what was, an update
     early_stopping_patience: PositiveInt | None = None  # evaluations without a better perplexity; None: never stop
     evaluations: PositiveInt = 3  # on the validation split, evenly spaced, the last one at the end

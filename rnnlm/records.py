@@ -108,7 +108,7 @@ class PositionsRecord(StageRecord):
     right: tuple[float, ...]
     exact: tuple[float | None, ...]
     given_tokens: int
-    longest_trained: int  # predicted tokens of the training split's longest row
+    longest_trained: int  # tokens of the training split's longest row; as in the positions, <eos> is not counted
     picture: Path
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from rnnlm.config import Stage
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import StageRecord
 
@@ -16,7 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R", bound=StageRecord)
 
 
-def stage(name: Stage) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def stage(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator: fill in `seconds` of the returned record and log one line, skipped or done."""
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
@@ -35,7 +34,7 @@ def stage(name: Stage) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def once_in_run(home: Home, path: Path, key: str, build: Callable[[], Any], *, force: bool = False) -> tuple[Any, bool]:
-    """A JSON result kept in a run's folder under `key`, the digest of all it depends on.
+    """A JSON result kept in a run's folder, or another one, under `key`, the digest of all it depends on.
 
     Returns the value and whether it was there already.
     """

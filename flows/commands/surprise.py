@@ -4,7 +4,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from flows.commands.adding import Commands, Say, add
+from flows.commands.adding import MODEL, Commands, Say, add
 from flows.commands.models import listen
 from rnnlm.errors import HomeError
 from rnnlm.home import Home
@@ -12,17 +12,17 @@ from rnnlm.home import Home
 
 def add_commands(commands: Commands) -> None:
     sub = add(commands, "surprise", surprise, "where a model is surprised: its loss by sentence, position, frequency")
-    sub.add_argument("model", metavar="MODEL", help="a run folder or a run id")
+    sub.add_argument("model", metavar="MODEL", help=f"{MODEL} whose run is in this home")
     sub.add_argument("--pictures", metavar="FOLDER", type=Path, help="copy the pictures there")
 
 
 def surprise(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
     from rnnlm.evaluation.surprise.measuring import surprise_of_model
-    from rnnlm.registry.lookup import model_folder
+    from rnnlm.registry.lookup import run_model_folder
     from rnnlm.reports.surprise import surprise_text
 
-    found = surprise_of_model(home, model_folder(home, options.model))
+    found = surprise_of_model(home, run_model_folder(home, options.model))
     if options.pictures is not None:
         copies = tuple(copied(picture, options.pictures) for picture in found.pictures)
         found = found.model_copy(update={"pictures": copies})

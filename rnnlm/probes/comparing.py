@@ -1,61 +1,43 @@
 """Gradients of fresh models beside each other: tanh and relu, each way for the recurrent matrix to begin."""
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from itertools import islice
 from typing import get_args
 
 import torch
 from torch import Tensor
 
-from rnnlm.config import ModelConfig, Nonlinearity, PipelineConfig, RecurrentInitialization
+from rnnlm.config import ModelConfig, Nonlinearity, RecurrentInitialization
 from rnnlm.evaluation.baselines import unigram_log_probabilities
-from rnnlm.home import Home
 from rnnlm.models.building import build_model
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.preparing import prepare_dataset
 from rnnlm.probes.config import GradientProbeConfig
 from rnnlm.probes.fitting import fit
 from rnnlm.probes.gradients import gradient_norms
+from rnnlm.probes.records import Flow, GradientCurve
 from rnnlm.probes.windows import stored_windows
-from rnnlm.records import DatasetRecord, Record
+from rnnlm.records import DatasetRecord
 from rnnlm.sequences.feeding import TrainingBatches
 from rnnlm.sequences.reading import StoredSplit
 
-Flow = tuple[tuple[float, ...], ...]  # layer → distance back → norm
+logger = logging.getLogger(__name__)
 
 
-class GradientCurve(Record):
-    """norms: see gradient_norms. start: the recurrent matrix's initialisation, "identity × 1.2" for a scaled one."""
+def compare_gradients(dataset: DatasetRecord, config: GradientProbeConfig, window_length: int) -> list[GradientCurve]:
+    """Each variant at its initialisation and, where asked for, after some steps.
 
-    nonlinearity: Nonlinearity
-    start: str
-    trained_steps: int
-    norms: Flow
-
-    @property
-    def relative(self) -> tuple[float, ...]:
-        """The top layer's norms relative to that at distance 0; zeros where that is zero."""
-        norms = self.norms[-1]
-        return tuple(norm / (norms[0] or 1.0) for norm in norms)
-
-
-def compare_gradients(
-    home: Home,
-    pipeline: PipelineConfig,
-    config: GradientProbeConfig,
-    told: Callable[[GradientCurve], None] = lambda curve: None,
-) -> list[GradientCurve]:
-    """Each variant at its initialisation and, where asked for, after some steps; told of each when it is measured."""
-    dataset = prepare_dataset(home, pipeline)
+    window_length: of the steps' batches, stream mode; predicted tokens.
+    """
     token_ids, target_ids = stored_windows(dataset, "valid", config.steps + 1, config.rows)
     curves = []
     for nonlinearity, start, model in variants(dataset, config):
         for steps in (0, config.trained_steps) if config.trained_steps else (0,):
-            fit(model, training_batches(dataset, pipeline, config, steps), config.learning_rate)
+            fit(model, training_batches(dataset, config, window_length, steps), config.learning_rate)
             norms = flow_of(gradient_norms(model, token_ids, target_ids))
             curve = GradientCurve(nonlinearity=nonlinearity, start=start, trained_steps=steps, norms=norms)
-            told(curve)
             curves.append(curve)
+            logger.info("probe gradients: %s, %s, after %d steps: done", nonlinearity, start, steps)
     return curves
 
 
@@ -84,13 +66,12 @@ def variants(
 
 
 def training_batches(
-    dataset: DatasetRecord, pipeline: PipelineConfig, config: GradientProbeConfig, steps: int
+    dataset: DatasetRecord, config: GradientProbeConfig, window_length: int, steps: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The first batches of the training split in the order of training, over as many epochs as it takes."""
     epochs = range(steps)  # each has a batch at least
-    window = pipeline.training.window_length
     batches = TrainingBatches(
-        StoredSplit(dataset, "train"), dataset.mode, config.batch_size, window, config.seed, epochs
+        StoredSplit(dataset, "train"), dataset.mode, config.batch_size, window_length, config.seed, epochs
     )
     return ((batch.input_ids, batch.target_ids) for batch in islice(batches, steps))
 

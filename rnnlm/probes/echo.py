@@ -4,7 +4,8 @@ The task in its plainest form is as old as Hochreiter and Schmidhuber (1997): th
 steps after what would have mended it, so that it is learnt as far as gradients reach back.
 """
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -14,20 +15,11 @@ from rnnlm.models.building import build_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.probes.config import EchoConfig
 from rnnlm.probes.fitting import fit
-from rnnlm.records import Record
+from rnnlm.probes.records import EchoScore
 
+logger = logging.getLogger(__name__)
 FIRST_SYMBOL = 4  # ids below are <pad>, <unk>, <bos>, <eos>
 TESTED_ROWS = 1_000
-
-
-class EchoScore(Record):
-    """accuracy: share of rows whose symbol was said at the cue; guessing gives 1 / symbols."""
-
-    nonlinearity: Nonlinearity
-    initialization: RecurrentInitialization
-    distance: int
-    accuracy: float
-    final_loss: float  # nats at the cue, mean over the last tenth of the steps
 
 
 def echo_rows(count: int, distance: int, symbols: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -42,15 +34,18 @@ def echo_rows(count: int, distance: int, symbols: int, generator: torch.Generato
     return input_ids, target_ids
 
 
-def measure_echo(config: EchoConfig, told: Callable[[EchoScore], None] = lambda score: None) -> list[EchoScore]:
-    """A small model trained anew for each nonlinearity, initialisation and distance; told of each when it is done."""
+def measure_echo(config: EchoConfig) -> list[EchoScore]:
+    """A small model trained anew for each nonlinearity, initialisation and distance."""
     scores = []
     for nonlinearity in config.nonlinearities:
         for initialization in config.initializations:
             for distance in config.distances:
                 score = echo_score(config, nonlinearity, initialization, distance)
-                told(score)
                 scores.append(score)
+                logger.info(
+                    "probe echo: %s, %s, %d back: %.0f%% right",
+                    *(nonlinearity, initialization, distance, 100 * score.accuracy),
+                )
     return scores
 
 

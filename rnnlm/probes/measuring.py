@@ -17,7 +17,7 @@ from rnnlm.sequences.feeding import evaluation_batches
 from rnnlm.sequences.reading import StoredSplit, longest_row
 from rnnlm.stages import once_in_run
 
-STAGE_VERSION = 1
+STAGE_VERSION = 2
 BATCH_ROWS = 64
 R = TypeVar("R", GradientFlowRecord, PositionsRecord)
 

@@ -3,13 +3,10 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rnnlm.probes.records import EchoScore, GradientCurve
 from rnnlm.records import GradientFlowRecord, PositionsRecord
-
-if TYPE_CHECKING:
-    from rnnlm.probes.comparing import GradientCurve
-    from rnnlm.probes.echo import EchoScore
 
 INK, BLUE, PALE, RED = "#333333", "#2c5f8a", "#9db7d5", "#c0392b"
 START_COLOURS = {"xavier": "#8a8a8a", "orthogonal": BLUE, "identity": "#d98c21"}
@@ -37,7 +34,7 @@ def draw_gradient_flow(record: GradientFlowRecord, picture: Path) -> None:
     figure.savefig(picture, format="png", dpi=130)
 
 
-def draw_gradient_comparison(curves: Sequence["GradientCurve"], picture: Path) -> None:
+def draw_gradient_comparison(curves: Sequence[GradientCurve], picture: Path) -> None:
     """Write a PNG: a row of panels for each moment, tanh and relu beside each other, a colour an initialisation.
 
     The top layer's norms, each relative to its own at distance 0.
@@ -61,7 +58,7 @@ def draw_gradient_comparison(curves: Sequence["GradientCurve"], picture: Path) -
     figure.savefig(picture, format="png", dpi=130)
 
 
-def draw_echo(scores: Sequence["EchoScore"], symbols: int, picture: Path) -> None:
+def draw_echo(scores: Sequence[EchoScore], symbols: int, picture: Path) -> None:
     """Write a PNG: tanh and relu beside each other, accuracy at the cue against the distance, guessing dotted."""
     kinds = list(dict.fromkeys(score.nonlinearity for score in scores))
     figure, panels = new_figure(len(kinds), (5 * len(kinds), 3.8), columns=len(kinds))

@@ -7,6 +7,7 @@ from torch import Tensor
 from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.batching import Mode, Source, Stream
 from rnnlm.sequences.reading import StoredSplit
+from rnnlm.tokenizers.face import BOS
 
 ROWS_READ = 8_192  # of sentences, from the beginning of the split
 LONGEST_SHARE = 4  # a quarter of the sentences may be taken
@@ -25,7 +26,8 @@ def cut_windows(source: Source, mode: Mode, steps: int, count: int) -> tuple[Ten
     """(rows, t) int64 inputs and (rows,) the token that follows; at most `count` rows, at most `steps` tokens each.
 
     stream: windows evenly spread over the text. sentence: the beginnings of the longest sentences, all cut to the
-    length of the shortest of them, because a model of sentences never looks back beyond one.
+    length of the shortest of them, because a model of sentences never looks back beyond one. Rows that go on with a
+    line longer than the context are left out: they begin in the middle of a sentence.
     """
     if mode == "stream":
         stream = Stream(source)
@@ -35,7 +37,10 @@ def cut_windows(source: Source, mode: Mode, steps: int, count: int) -> tuple[Ten
         cut = np.stack([stream.read(start, start + steps + 1) for start in starts])
     else:
         rows = source.read(0, min(len(source), ROWS_READ))
-        longest = np.argsort(-rows.predicted, kind="stable")[: min(count, -(-len(rows) // LONGEST_SHARE))]
+        beginnings = np.flatnonzero(rows.token_ids[rows.offsets[:-1]] == BOS)
+        assert len(beginnings)  # storing refuses a split without a token, and its first row begins a line
+        by_length = beginnings[np.argsort(-rows.predicted[beginnings], kind="stable")]
+        longest = by_length[: min(count, -(-len(beginnings) // LONGEST_SHARE))]
         steps = min(steps, int(rows.predicted[longest].min()))
         cut = np.stack([rows.token_ids[start : start + steps + 1] for start in rows.offsets[longest].tolist()])
     tokens = torch.from_numpy(cut.astype(np.int64))

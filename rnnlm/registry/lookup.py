@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, digest_of, write_once
 from rnnlm.records import ModelVersion
-from rnnlm.registry.bundling import BUNDLE
+from rnnlm.registry.bundling import BUNDLE, model_digest
 from rnnlm.registry.naming import is_lock
 from rnnlm.tracking.store import is_empty, reaching_mlflow, tracking_uri
 
@@ -128,12 +128,7 @@ def is_model(folder: Path) -> bool:
 
 def registered_folder(home: Home, reference: str) -> Path:
     """The local folder of a registered version: where its artifacts lie, or a copy in the home."""
-    match = REFERENCE.fullmatch(reference)
-    if match is None:
-        raise ModelError(f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}")
-    version = None if is_empty(home) else find_version(home, match["name"], match["alias"], match["version"])
-    if version is None:
-        raise ModelError(f"{reference}: there is no such version in the registry;\n{known_models(home)}")
+    version = registered_version(home, reference)
     url = urllib.parse.urlparse(version.source)
     if url.scheme in ("", "file"):
         folder = Path(urllib.request.url2pathname(url.path)) / BUNDLE
@@ -145,6 +140,40 @@ def registered_folder(home: Home, reference: str) -> Path:
             "Its artifacts were moved or deleted, or another program registered it; register a run again."
         )
     return folder
+
+
+def run_model_folder(home: Home, reference: str) -> Path:
+    """As model_folder, but of a registered version the folder inside the run it was made from: what else the run
+    keeps lies beside it. ModelError where the run is not in this home or its model is another one by now.
+    """
+    if not reference.startswith("models:"):
+        return model_folder(home, reference)
+    version = registered_version(home, reference)
+    run_id = version.tags.get("run_id")
+    if run_id is None:
+        raise ModelError(f"{reference}: another program registered it, it names no run;\ngive a run's folder or its id")
+    folder = home.runs / run_id / "model"
+    if not is_model(folder):
+        raise ModelError(
+            f"{reference}: its run {run_id} is not under {home.runs}, and what is asked for is kept with the run.\n"
+            "Use the RNNLM_HOME that it was trained in, or train it again."
+        )
+    if model_digest(folder) != version.tags.get("model_sha256"):
+        raise ModelError(
+            f"{reference}: its run {run_id} was trained anew since, and {folder} is another model.\n"
+            f"Give {run_id} itself for that model, or a version registered since."
+        )
+    return folder
+
+
+def registered_version(home: Home, reference: str) -> "MlflowVersion":
+    match = REFERENCE.fullmatch(reference)
+    if match is None:
+        raise ModelError(f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}")
+    version = None if is_empty(home) else find_version(home, match["name"], match["alias"], match["version"])
+    if version is None:
+        raise ModelError(f"{reference}: there is no such version in the registry;\n{known_models(home)}")
+    return version
 
 
 def find_version(home: Home, name: str, alias: str | None, number: str | None) -> "MlflowVersion | None":

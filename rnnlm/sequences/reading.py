@@ -12,6 +12,7 @@ from rnnlm.errors import DatasetError
 from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.cutting import TokenRows, ends
 from rnnlm.statements import statement
+from rnnlm.tokenizers.face import EOS
 
 MEMORY_LIMIT = "512MiB"  # of DuckDB, while it reads
 TOKENS_A_CONNECTION = 2_000_000  # DuckDB keeps what it has read: a new connection begins without
@@ -98,8 +99,9 @@ def training_counts(dataset: DatasetRecord) -> np.ndarray:
 
 
 def longest_row(dataset: DatasetRecord, split: Split) -> int:
-    """Predicted tokens of the split's longest row; 0 where it has none."""
+    """Predicted tokens of the split's longest row, an `<eos>` at its end not counted; 0 where it has none."""
     with connect(dataset) as connection:
-        row = connection.execute(statement("queries/measure_longest_row"), {"split": split}).fetchone()
+        parameters = {"split": split, "eos_id": EOS}
+        row = connection.execute(statement("queries/measure_longest_row"), parameters).fetchone()
     assert row is not None  # one row, whatever the split holds
     return int(row[0])

@@ -99,7 +99,12 @@ def parameters(config: PipelineConfig) -> dict[str, str]:
             flat |= {f"{section}.{name}": field for name, field in value.items()}
         else:
             flat[section] = value
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in flat.items()}
+    return {name: as_text(value) for name, value in flat.items()}
+
+
+def as_text(value: Any) -> str:
+    """A parameter's value: JSON, and strings as they are."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def dataset_input(dataset: DatasetRecord) -> "DatasetInput":
@@ -204,12 +209,15 @@ def run_url(home: Home, run: RunRecord) -> str | None:
     """Where a browser sees the run: the tracking server, or `mlflow ui` over the home's SQLite file."""
     if run.mlflow_run_id is None:
         return None
-    uri = tracking_uri(home)
     with best_effort("the run's address"), reaching_mlflow(home) as client:
-        experiment = client.get_run(run.mlflow_run_id).info.experiment_id
-        server = uri.rstrip("/") if uri.startswith(("http://", "https://")) else LOCAL_UI
-        return f"{server}/#/experiments/{experiment}/runs/{run.mlflow_run_id}"
+        return run_address(home, client.get_run(run.mlflow_run_id).info.experiment_id, run.mlflow_run_id)
     return None
+
+
+def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
+    uri = tracking_uri(home)
+    server = uri.rstrip("/") if uri.startswith(("http://", "https://")) else LOCAL_UI
+    return f"{server}/#/experiments/{experiment}/runs/{mlflow_run_id}"
 
 
 @contextmanager

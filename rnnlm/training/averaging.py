@@ -1,7 +1,9 @@
 """Averaged weights: what is evaluated and kept, while training goes on with its own.
 
-`mean` is the running mean of all weights since the start (Polyak and Juditsky 1992; for language models Merity,
-Keskar and Socher 2018, who begin it when training stalls), `exponential` the moving average that forgets.
+The weights enter it after the first step past `averaging_start` and after every `averaging_every`-th from there, the
+tenth by default: neighbouring steps differ little. `mean` is their running mean (Polyak and Juditsky 1992, of every
+step; for language models Merity, Keskar and Socher 2018, who begin it when training stalls), `exponential` the moving
+average that forgets.
 """
 
 import math
@@ -16,7 +18,9 @@ from rnnlm.config import TrainingConfig
 
 
 class WeightAveraging:
-    """A second set of weights on the model's device, updated after every `every`-th step from start_step on.
+    """A second set of weights on the model's device, updated after step start_step + 1 and every `every`-th from there.
+
+    So a run that goes on past start_step, as each does that reaches its end, has averaged something.
 
     decay: of the exponential average, an update; None: the mean.
     """
@@ -29,8 +33,12 @@ class WeightAveraging:
 
     def update(self, model: nn.Module, step: int) -> None:
         """After `step` steps in all. The first update takes the weights as they are."""
-        if step > self.start_step and (step - self.start_step) % self.every == 0:
+        if step > self.start_step and (step - self.start_step - 1) % self.every == 0:
             self.averaged.update_parameters(model)
+
+    @property
+    def updates(self) -> int:
+        return int(self.averaged.n_averaged)
 
     @contextmanager
     def applied(self, model: nn.Module) -> Iterator[None]:
@@ -38,7 +46,7 @@ class WeightAveraging:
 
         Storages change places, nothing is computed: training goes on bit by bit as without.
         """
-        if not int(self.averaged.n_averaged):
+        if not self.updates:
             yield
             return
         self.exchange(model)

@@ -117,6 +117,8 @@ class Training:
                         break
             if not state.regularizers.early_stopping.says_stop:  # else the end has been assessed
                 self.assess()
+        if state.world.leads:
+            state.regularizers.at_end()
         assert state.best_perplexity is not None and state.best_weights is not None  # assess saw to it
         return Outcome(state.tokens, state.best_perplexity, state.best_weights)
 

@@ -1,5 +1,6 @@
 """What keeps a model from learning its training text by heart; all of it off unless configured."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from rnnlm.config import TrainingConfig
 from rnnlm.models.dropout import Dropout
 from rnnlm.training.averaging import WeightAveraging, make_averaging
 from rnnlm.training.early_stopping import EarlyStopping
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,15 @@ class Regularizers:
         else:
             with self.averaging.applied(model):
                 yield
+
+    def at_end(self) -> None:
+        """Say what was asked for and has not happened: training ended too soon, by its tokens or its patience."""
+        if self.averaging is not None and not self.averaging.updates:
+            logger.warning(
+                "training: nothing was averaged, for it ended before step %d (training.averaging_start); "
+                "the weights that are kept are its own",
+                self.averaging.start_step + 1,
+            )
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors and JSON."""

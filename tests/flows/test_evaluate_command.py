@@ -10,6 +10,7 @@ import pytest
 from flows.command_line import main
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, EvaluationRecord, RunRecord
+from tests.registrar import Registrar
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +34,17 @@ def test_surprise_is_a_page_of_tables_or_one_value(
     value = json.loads(capsys.readouterr().out)
     assert value["tables"]["perplexity"] == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-9)
     assert all(Path(picture).exists() for picture in value["pictures"])
+
+
+def test_surprise_of_a_registered_version_is_that_of_its_run(
+    capsys: pytest.CaptureFixture[str], register: Registrar
+) -> None:
+    register()
+    assert main(["surprise", "models:/rnnlm-toy@champion", "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert value["run_id"] == register.run.run_id
+    assert main(["surprise", "models:/rnnlm-toy/2"]) == 2
+    assert "registered: rnnlm-toy" in capsys.readouterr().err
 
 
 def test_a_folder_that_takes_no_pictures_is_told(

@@ -20,7 +20,9 @@ def environment_of_its_own(home: Home) -> Iterator[None]:
     os.environ.update(before)
 
 
-def test_gradients_are_a_table_and_a_picture(capsys: pytest.CaptureFixture[str], home: Home, toy_folder: Path) -> None:
+def test_gradients_are_a_table_and_a_picture(
+    capsys: pytest.CaptureFixture[str], tracked_home: Home, toy_folder: Path, prefect_server: None
+) -> None:
     arguments = ["probe", "gradients", "--corpus", str(toy_folder), "--hidden", "8", "--steps", "12", "--rows", "4"]
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -31,11 +33,13 @@ def test_gradients_are_a_table_and_a_picture(capsys: pytest.CaptureFixture[str],
     assert set(found) == {"curves", "picture"}
     assert [len(curve["norms"][0]) for curve in found["curves"]] == [13] * 8
     assert f"picture  {found['picture']}" in lines  # the same settings, the same picture
-    assert Path(found["picture"]).parent == home.probes
+    assert Path(found["picture"]).parent == tracked_home.probes
     assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
 
 
-def test_echo_is_a_table_and_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
+def test_echo_is_a_table_and_a_picture(
+    capsys: pytest.CaptureFixture[str], tracked_home: Home, prefect_server: None
+) -> None:
     arguments = ["probe", "echo", "--distances", "1", "3", "--nonlinearity", "tanh", "--hidden", "8"]
     assert main([*arguments, "--training-steps", "3"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from rnnlm.home import Home
+from rnnlm.preparing import prepare_dataset
 from rnnlm.presets import build_config
-from rnnlm.probes.comparing import GradientCurve, compare_gradients
+from rnnlm.probes.comparing import compare_gradients
 from rnnlm.probes.config import GradientProbeConfig
+from rnnlm.probes.records import GradientCurve
 
 STARTS = ("xavier", "orthogonal", "identity", "identity × 1.5")
 
@@ -15,10 +17,10 @@ STARTS = ("xavier", "orthogonal", "identity", "identity × 1.5")
 @pytest.fixture
 def curves(home: Home, toy_folder: Path) -> list[GradientCurve]:
     pipeline = build_config(overrides=["sequences.mode=stream"], corpus=str(toy_folder))
+    dataset = prepare_dataset(home, pipeline)
     config = GradientProbeConfig(hidden_size=16, steps=20, rows=8, factor=1.5, trained_steps=3)
-    told: list[GradientCurve] = []
-    found = compare_gradients(home, pipeline, config, told.append)
-    assert found == told == compare_gradients(home, pipeline, config)
+    found = compare_gradients(dataset, config, window_length=35)
+    assert found == compare_gradients(dataset, config, window_length=35)
     return found
 
 

@@ -1,16 +1,20 @@
 """What is measured of a run lies in its folder, once."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from rnnlm.config import ProbesConfig
+from rnnlm.config import ProbesConfig, SequencesConfig
 from rnnlm.home import Home
 from rnnlm.models.building import load_model
+from rnnlm.preparing import prepare_dataset
+from rnnlm.presets import build_config
 from rnnlm.probes.gradients import gradient_norms
 from rnnlm.probes.measuring import measure_gradient_flow, measure_positions
 from rnnlm.probes.windows import stored_windows
 from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.sequences.reading import longest_row
 
 
 def test_the_flow_is_that_of_the_trained_model_on_validation_text(
@@ -50,6 +54,13 @@ def test_positions_are_those_of_the_test_split(home: Home, toy_dataset: DatasetR
     assert record.exact[3] == 1.0
     assert record.exact[4] is not None
     assert record.exact[4] < 0.5  # the grammar draws one of four animals
-    assert record.longest_trained == 10
+    assert record.longest_trained == 9  # nor is it here
     assert record.picture.read_bytes().startswith(b"\x89PNG")
     assert measure_positions(home, toy_dataset, toy_run, ProbesConfig(given_tokens=3)).skipped
+
+
+def test_the_longest_row_is_counted_without_the_end_it_may_have(home: Home, toy_folder: Path) -> None:
+    config = build_config(corpus=str(toy_folder))  # lines of nine words and <eos>
+    for context_length, longest in ((10, 9), (9, 9), (5, 5), (64, 9)):
+        cut = config.model_copy(update={"sequences": SequencesConfig(context_length=context_length)})
+        assert longest_row(prepare_dataset(home, cut), "train") == longest

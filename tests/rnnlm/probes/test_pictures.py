@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from rnnlm.probes.comparing import GradientCurve
-from rnnlm.probes.echo import EchoScore
 from rnnlm.probes.pictures import draw_echo, draw_gradient_comparison, draw_gradient_flow, draw_positions, shown
+from rnnlm.probes.records import EchoScore, GradientCurve
 from rnnlm.records import GradientFlowRecord, PositionsRecord
 
 

@@ -83,7 +83,7 @@ def test_counting_to_thirty_is_learnt_and_exact_beyond_the_lengths_of_training(h
     settings = ["training.epochs=20", "training.batch_size=32", "training.learning_rate=1.0e-2", "model.hidden_size=48"]
     config = build_config("counting", [*settings, "training.device=cpu"], corpus=str(tmp_path / "thirty"))
     record = measure_positions(home, *trained(home, config), config.probes)
-    assert record.longest_trained == 15  # five numbers of two digits, four spaces, <eos>
+    assert record.longest_trained == 14  # five numbers of two digits, four spaces
     assert len(record.right) > 3 * record.longest_trained
     assert exact_at(record, record.longest_trained) == 1.0
     assert exact_at(record, 2 * record.longest_trained) == 1.0

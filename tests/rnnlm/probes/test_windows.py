@@ -4,7 +4,7 @@ import torch
 
 from rnnlm.probes.windows import cut_windows, stored_windows
 from rnnlm.records import DatasetRecord
-from rnnlm.sequences.cutting import StreamCutter, joined, rows_of
+from rnnlm.sequences.cutting import StreamCutter, joined, rows_of, sentences
 
 
 def test_windows_of_a_stream_are_spread_over_it_and_end_with_its_end() -> None:
@@ -26,6 +26,15 @@ def test_of_sentences_the_longest_quarter_is_cut_to_one_length() -> None:
     inputs, targets = cut_windows(rows_of(sentences), "sentence", steps=60, count=64)
     assert inputs.tolist() == [[2, 5, 6], [2, 8, 9]]
     assert targets.tolist() == [7, 3]
+
+
+def test_of_a_line_that_was_cut_into_rows_only_the_first_is_the_beginning_of_a_sentence() -> None:
+    lines = rows_of([[10, 11, 12, 13, 14, 15, 16, 17], [20, 21], [30], [40], [50]])
+    cut = sentences(lines, context_length=4)
+    assert cut.predicted.tolist() == [4, 4, 1, 3, 2, 2, 2]
+    inputs, targets = cut_windows(cut, "sentence", steps=60, count=64)
+    assert inputs.tolist() == [[2, 10, 11], [2, 20, 21]]  # the longest two of five; 13 … 17 went on without <bos>
+    assert targets.tolist() == [12, 3]
 
 
 def test_no_more_tokens_and_rows_than_asked_for() -> None:

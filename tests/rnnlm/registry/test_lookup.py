@@ -9,7 +9,7 @@ from rnnlm.errors import ModelError, TrackingError
 from rnnlm.home import Home
 from rnnlm.models.building import load_model
 from rnnlm.records import RunRecord
-from rnnlm.registry.lookup import list_models, model_folder
+from rnnlm.registry.lookup import list_models, model_folder, run_model_folder
 from tests.rnnlm.registry.contest import NAME, Contest
 
 
@@ -31,6 +31,29 @@ def test_a_registered_version_is_found_by_alias_and_by_number(decided: Contest) 
     assert (champion / "model.safetensors").read_bytes() == weights
     assert (champion / "rnnlm.json").exists()
     load_model(champion)
+
+
+def test_a_registered_version_leads_to_its_run(decided: Contest) -> None:
+    home = decided.home
+    champion = decided.run_of("good")
+    for reference in (f"models:/{NAME}@champion", f"models:/{NAME}/2", str(champion.folder)):
+        assert run_model_folder(home, reference) == champion.model_folder
+    assert run_model_folder(home, f"models:/{NAME}@challenger") != champion.model_folder
+    with pytest.raises(ModelError, match=f"registered: {NAME}"):
+        run_model_folder(home, f"models:/{NAME}/7")
+
+
+def test_a_version_whose_run_is_gone_or_another_model_by_now_is_refused(decided: Contest) -> None:
+    run, reference = decided.run_of("good"), f"models:/{NAME}@champion"
+    other = decided.run_of("poor").model_folder / "model.safetensors"
+    shutil.copy(other, run.model_folder)
+    with pytest.raises(ModelError, match=f"{run.run_id} was trained anew"):
+        run_model_folder(decided.home, reference)
+    shutil.rmtree(run.folder)
+    with pytest.raises(ModelError, match=f"{run.run_id} is not under ") as caught:
+        run_model_folder(decided.home, reference)
+    assert len(str(caught.value).splitlines()) <= 3
+    assert model_folder(decided.home, reference).exists()  # the registered model itself is there
 
 
 def test_a_run_is_found_by_folder_model_folder_and_id(toy_run: RunRecord, home: Home) -> None:

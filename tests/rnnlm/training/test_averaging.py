@@ -37,7 +37,9 @@ def after(averaging: WeightAveraging, model: nn.Linear, weights: list[float], do
         ({}, [1, (1 + 3) / 2, (1 + 3 + 8) / 3, (1 + 3 + 8 + 0) / 4]),
         ({"decay": 0.75}, [1, 0.75 * 1 + 0.25 * 3, 0.75 * 1.5 + 0.25 * 8, 0.75 * 3.125]),
         ({"start_step": 2}, [1, 3, 8, 4]),  # before the start the weights themselves
-        ({"every": 2}, [1, 3, 3, (3 + 0) / 2]),
+        ({"every": 2}, [1, 1, (1 + 8) / 2, (1 + 8) / 2]),
+        ({"start_step": 1, "every": 2}, [1, 3, 3, (3 + 0) / 2]),
+        ({"start_step": 3, "every": 10}, [1, 3, 8, 0]),  # the last step is the first that is averaged
     ],
 )
 def test_averages_by_hand(settings: dict[str, float], expected: list[float]) -> None:
@@ -60,13 +62,14 @@ def test_training_goes_on_bit_by_bit_after_a_look_at_the_average() -> None:
     assert average(averaging, model) == pytest.approx(0.1)
 
 
-def test_an_average_goes_on_from_its_saved_state_which_is_tensors() -> None:
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_an_average_goes_on_from_its_saved_state_which_is_tensors(every: int) -> None:
     weights = [1.0, 3.0, 8.0, 0.0, 2.0]
-    whole = after(WeightAveraging(line(), 1), line(), weights)
+    whole = after(WeightAveraging(line(), 1, every), line(), weights)
     model = line()
-    first = WeightAveraging(model, 1)
+    first = WeightAveraging(model, 1, every)
     after(first, model, weights[:3])
-    again = WeightAveraging(line(), 1)
+    again = WeightAveraging(line(), 1, every)
     again.load_state_dict(load(save(first.state_dict())))
     assert after(again, model, weights[3:], done=3) == whole[3:]
 
@@ -85,6 +88,18 @@ def test_a_saved_average_of_another_model_is_refused() -> None:
     state = WeightAveraging(line(), 0).state_dict()
     with pytest.raises(ValueError, match="another model: .*bias"):
         WeightAveraging(nn.Linear(1, 1), 0).load_state_dict(state)
+
+
+@pytest.mark.parametrize("start", [0.0, 0.5, 0.99])
+def test_however_short_a_run_is_its_end_is_averaged(start: float) -> None:
+    config = TrainingConfig.model_validate({"averaging": "mean", "averaging_start": start})  # every tenth step
+    for total_steps in (1, 2, 9, 15, 100, 1001):
+        model = line()
+        averaging = make_averaging(model, config, total_steps)
+        assert averaging is not None
+        for step in range(1, total_steps + 1):
+            averaging.update(model, step)
+        assert averaging.updates == 1 + (total_steps - averaging.start_step - 1) // 10 >= 1
 
 
 def test_a_configuration_becomes_an_average() -> None:

@@ -91,6 +91,16 @@ def test_averaged_weights_are_evaluated_and_kept_and_training_does_not_notice() 
     torch.testing.assert_close(outcome.best_weights["head.weight"], (own[0] + own[1]) / 2)
 
 
+@pytest.mark.parametrize(("steps", "warned"), [(5, True), (6, False)])
+def test_a_run_that_ends_before_averaging_begins_says_so(
+    steps: int, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of 10 steps the sixth is the first that is averaged; patience ends training before it, or after."""
+    settings: dict[str, object] = {"averaging": "mean", "early_stopping_patience": 1, "evaluations": 4}
+    training(network(), [rows(2, 4, 5, 3)] * 10, settings, {2: 5.0, steps: 6.0}).run()
+    assert ("nothing was averaged, for it ended before step 6" in caplog.text) == warned
+
+
 def test_training_stops_early_at_the_evaluation_that_says_so() -> None:
     """Evaluated after steps 4, 8 and 12 of 16; the second and third are no better, and 12 is not asked twice."""
     events: list[Event] = []

@@ -1,0 +1,14 @@
+"""How long networks of each kind remember a symbol, with a picture."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.home import find_home
+from rnnlm.probes.config import EchoConfig
+from rnnlm.probes.keeping import kept_echo
+from rnnlm.probes.records import EchoComparison
+
+
+@task(task_run_name="compare-echo", cache_policy=NO_CACHE)
+def compare_echo(config: EchoConfig, force: bool = False) -> EchoComparison:
+    return kept_echo(find_home(), config, force=force)

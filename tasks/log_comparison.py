@@ -1,0 +1,15 @@
+"""A comparison of networks as an MLflow run of its own; with MLflow away it waits for the next time."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.config import TrackingConfig
+from rnnlm.home import find_home
+from rnnlm.probes.records import EchoComparison, GradientComparison
+from rnnlm.tracking import comparisons
+
+
+@task(task_run_name="log-{comparison.picture.stem}", cache_policy=NO_CACHE)
+def log_comparison(comparison: GradientComparison | EchoComparison, tracking: TrackingConfig) -> str | None:
+    """The MLflow run's address, where MLflow could be reached."""
+    return comparisons.log_comparison(find_home(), comparison, tracking)

@@ -1,0 +1,36 @@
+"""Small comparisons of `rnnlm probe`: for the tests of the tasks and of the flows."""
+
+from pathlib import Path
+
+from rnnlm.home import Home
+from rnnlm.probes.config import EchoConfig, GradientProbeConfig
+from rnnlm.tracking.store import reaching_mlflow
+
+ECHO = EchoConfig(distances=(1, 3), nonlinearities=("tanh",), hidden_size=4, training_steps=2)
+GRADIENTS = GradientProbeConfig(hidden_size=4, steps=5, rows=2)
+PNG = b"\x89PNG"
+
+
+def tracked(home: Home, experiment: str = "rnnlm") -> list[tuple[dict[str, str], dict[str, list[tuple[int, float]]]]]:
+    """Of each MLflow run of the experiment its parameters, and by step what it has of each metric."""
+    with reaching_mlflow(home) as client:
+        found = client.get_experiment_by_name(experiment)
+        runs = [] if found is None else client.search_runs([found.experiment_id])
+        return [
+            (
+                run.data.params,
+                {
+                    name: [(metric.step, metric.value) for metric in client.get_metric_history(run.info.run_id, name)]
+                    for name in run.data.metrics
+                },
+            )
+            for run in runs
+        ]
+
+
+def artifacts(home: Home, run_url: str, folder: Path) -> dict[str, bytes]:
+    """Name → bytes of the artifacts of the MLflow run with this address."""
+    run_id = run_url.rpartition("/")[2]
+    with reaching_mlflow(home) as client:
+        names = [artifact.path for artifact in client.list_artifacts(run_id)]
+        return {name: Path(client.download_artifacts(run_id, name, str(folder))).read_bytes() for name in names}

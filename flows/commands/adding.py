@@ -11,6 +11,7 @@ from rnnlm.presets import build_config
 Say = Callable[[str, Any], None]  # (text for people, value for programs)
 Command = Callable[[argparse.Namespace, Home, Say], None]
 Commands = Any  # argparse's subparsers: their class is private
+PRESETS = "default, smoke, ptb, shakespeare, counting, overfit"  # of prefect.yaml
 MODEL = "a run folder, a run id, or models:/NAME@champion"
 CORPUS = "a catalogue name (rnnlm corpora), hf:OWNER/NAME[:CONFIG], a file, folder or glob, or an http(s) URL"
 
@@ -25,7 +26,7 @@ def add(commands: Commands, name: str, command: Command, text: str) -> argparse.
 def add_configuration(sub: argparse.ArgumentParser) -> None:
     """The options that make a PipelineConfig."""
     sub.add_argument("--corpus", help=CORPUS)
-    sub.add_argument("--preset", default="default", help="settings to start from: default, smoke, counting, overfit")
+    sub.add_argument("--preset", default="default", help=f"settings to start from: {PRESETS}; prefect.yaml has them")
     sub.add_argument(
         "--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", help="change one setting; repeatable"
     )

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from flows.command_line import main
+from flows.commands.adding import PRESETS
 from rnnlm.home import Home
+from rnnlm.presets import read_presets
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +42,10 @@ def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names:
     assert "Traceback" not in err
     for name in names:
         assert name in " ".join(told), err
+
+
+def test_the_help_names_every_preset() -> None:
+    assert PRESETS.split(", ") == list(read_presets())
 
 
 def write(path: Path, data: bytes) -> str:

@@ -7,8 +7,12 @@ from rnnlm.errors import ConfigError
 from rnnlm.presets import build_config, read_presets
 
 
-def test_default_preset_is_the_defaults() -> None:
-    assert build_config() == PipelineConfig()
+def test_what_a_preset_does_not_name_keeps_its_default() -> None:
+    plain = PipelineConfig().model_dump(mode="json")
+    named = read_presets()["default"]
+    assert named
+    for section, values in build_config().model_dump(mode="json").items():
+        assert values == (plain[section] | named[section] if section in named else plain[section])
 
 
 def test_every_preset_is_a_valid_configuration() -> None:

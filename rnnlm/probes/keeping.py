@@ -1,19 +1,21 @@
 """The comparisons of `rnnlm probe`, each made once for its settings: JSON under home.probes, and a picture of it."""
 
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rnnlm.config import TrainingConfig
-from rnnlm.home import Home, digest_of, drawn_once
+from rnnlm.home import Home, digest_of
 from rnnlm.probes.comparing import compare_gradients
 from rnnlm.probes.config import EchoConfig, GradientProbeConfig
 from rnnlm.probes.echo import measure_echo
+from rnnlm.probes.measuring import measured_and_drawn
 from rnnlm.probes.pictures import draw_echo, draw_gradient_comparison
 from rnnlm.probes.records import Comparison, EchoComparison, GradientComparison
 from rnnlm.records import DatasetRecord
-from rnnlm.stages import once_in_run, stage
+from rnnlm.stages import stage
 
 STAGE_VERSION = 1
 C = TypeVar("C", bound=Comparison)
@@ -36,8 +38,8 @@ def kept_gradients(
         curves = compare_gradients(dataset, config, training.window_length)
         return {"curves": [curve.model_dump(mode="json") for curve in curves]}
 
-    def draw(found: GradientComparison, partial: Path) -> None:
-        draw_gradient_comparison(found.curves, partial)
+    def draw(found: GradientComparison, path: Path) -> None:
+        draw_gradient_comparison(found.curves, path)
 
     return kept(home, "gradients", settings, build, GradientComparison, draw, force)
 
@@ -49,8 +51,8 @@ def kept_echo(home: Home, config: EchoConfig, *, force: bool = False) -> EchoCom
     def build() -> dict[str, Any]:
         return {"scores": [score.model_dump(mode="json") for score in measure_echo(config)]}
 
-    def draw(found: EchoComparison, partial: Path) -> None:
-        draw_echo(found.scores, config.symbols, partial)
+    def draw(found: EchoComparison, path: Path) -> None:
+        draw_echo(found.scores, config.symbols, path)
 
     return kept(home, "echo", config.model_dump(mode="json"), build, EchoComparison, draw, force)
 
@@ -68,8 +70,5 @@ def kept(
     key = digest_of({"stage": STAGE_VERSION, "probe": name, "torch": version("torch"), **settings})
     home.make(home.probes)
     figures = home.probes / f"{name}-{key[:8]}.json"
-    picture = figures.with_suffix(".png")
-    value, skipped = once_in_run(home, figures, key, lambda: {"settings": settings, **build()}, force=force)
-    record = kind(**value, key=key, figures=figures, picture=picture, skipped=skipped)
-    drawn_once(picture, lambda partial: draw(record, partial), anew=not skipped)
-    return record
+    record_of = partial(kind, key=key, figures=figures)
+    return measured_and_drawn(home, figures, key, lambda: {"settings": settings, **build()}, record_of, draw, force)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rnnlm.config import ProbesConfig
 from rnnlm.home import Home, digest_of, drawn_once
@@ -12,14 +12,14 @@ from rnnlm.probes.gradients import gradient_norms
 from rnnlm.probes.pictures import draw_gradient_flow, draw_positions
 from rnnlm.probes.positions import right_by_position
 from rnnlm.probes.windows import stored_windows
-from rnnlm.records import DatasetRecord, GradientFlowRecord, PositionsRecord, RunRecord
+from rnnlm.records import DatasetRecord, GradientFlowRecord, PositionsRecord, RunRecord, StageRecord
 from rnnlm.sequences.feeding import evaluation_batches
 from rnnlm.sequences.reading import StoredSplit, longest_row
 from rnnlm.stages import once_in_run
 
 STAGE_VERSION = 2
 BATCH_ROWS = 64
-R = TypeVar("R", GradientFlowRecord, PositionsRecord)
+R = TypeVar("R", bound=StageRecord)
 
 
 def measure_gradient_flow(
@@ -66,7 +66,21 @@ def measured_once(
 ) -> R:
     """The record of what `build` measures under these settings, and its picture beside it."""
     key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, **settings})
+    return measured_and_drawn(home, path, key, build, kind, draw, force)
+
+
+def measured_and_drawn(
+    home: Home,
+    path: Path,
+    key: str,
+    build: Callable[[], dict[str, Any]],
+    record_of: Callable[..., R],
+    draw: Callable[[R, Path], None],
+    force: bool,
+) -> R:
+    """What record_of makes of the figures that `build` measures, kept at `path` under the key; a picture beside it."""
+    picture = path.with_suffix(".png")
     value, skipped = once_in_run(home, path, key, build, force=force)
-    record = kind(**value, picture=path.with_suffix(".png"), skipped=skipped)
-    drawn_once(path.with_suffix(".png"), lambda partial: draw(record, partial), anew=not skipped)
+    record = record_of(**value, picture=picture, skipped=skipped)
+    drawn_once(picture, lambda partial: draw(record, partial), anew=not skipped)
     return record

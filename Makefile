@@ -1,4 +1,4 @@
-# Everything a newcomer needs: make run, make test. `make setup` is the environment alone.
+# Everything a newcomer needs: make run, make test. `make setup` is the environment alone, compiled as it is imported.
 PYTHON ?= python3.11
 VENV := .venv
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
@@ -9,7 +9,7 @@ setup: $(STAMP)
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable ".[dev]"
 	rm -f $(VENV)/.installed-*
 	touch $@
 

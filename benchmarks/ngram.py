@@ -21,7 +21,7 @@ import duckdb  # noqa: E402
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
 
-from rnnlm.config import NgramConfig  # noqa: E402
+from rnnlm.evaluation.ngram.config import NgramConfig  # noqa: E402
 from rnnlm.evaluation.ngram.database import NgramRecord  # noqa: E402
 from rnnlm.evaluation.ngram.kneser_ney import count_ngrams  # noqa: E402
 from rnnlm.evaluation.ngram.scoring import measure, open_scores  # noqa: E402

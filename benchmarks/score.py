@@ -26,8 +26,8 @@ import numpy as np
 import torch
 from process_memory import measured
 
-from rnnlm.config import ScoringConfig
 from rnnlm.home import Home
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.inputs import find_inputs
 from rnnlm.scoring.opening import model_in
 from rnnlm.scoring.outputs import write_output, write_shard

@@ -2,8 +2,8 @@
 
 from prefect import flow
 
-from rnnlm.config import ScoringConfig
 from rnnlm.reports.scoring import scores_report
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.drift import ScoredRecord
 from tasks.compare_scores import compare_scores
 from tasks.publish_markdown import publish_markdown

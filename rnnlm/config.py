@@ -1,6 +1,9 @@
-"""Every tunable, in one frozen tree: one section a stage. The flows' only parameter."""
+"""Every tunable of the pipeline, in one frozen tree: one section a stage. Its flows' only parameter.
 
-import ipaddress
+What single commands take lies with what they do: probes, evaluation/ngram, evaluation/on_top, scoring and serving have
+a config.py of their own.
+"""
+
 from typing import Annotated, Literal, get_args
 
 from pydantic import (
@@ -12,7 +15,6 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    SecretStr,
     model_validator,
 )
 
@@ -200,62 +202,6 @@ class GenerationConfig(Section):
     seed: Seed = 0
 
 
-class NgramConfig(Section):
-    """The count-based model of `rnnlm ngram`; no stage of the pipeline."""
-
-    method: Literal["kneser-ney", "textbook"] = "kneser-ney"
-    order: int = Field(5, ge=1, le=5)  # tokens of the longest n-gram, the predicted one included
-    memory_limit: str = Field("2GB", pattern=r"^[1-9][0-9]*(MB|GB|TB|MiB|GiB|TiB)$")  # DuckDB's; the rest spills
-    threads: PositiveInt | None = None  # None: all cores
-    samples: NonNegativeInt = 0  # texts to draw
-    maximum_tokens: int = Field(40, ge=1, le=100_000)  # a sample at most
-    seed: NonNegativeInt = 0
-
-
-class DynamicConfig(Section):
-    """Learning from the text that is being scored, by `rnnlm evaluate --dynamic`; no stage of the pipeline."""
-
-    rate: NonNegativeFloat = 0.03  # of a gradient step on the mean loss of a segment; 0: learn nothing
-    decay: Annotated[float, Field(ge=0.0, le=1.0)] = 0.01  # share of the way back to the trained weights, a step
-    segment_length: PositiveInt = 20  # tokens scored together, then learnt from
-    scaled: bool = False  # each weight's rate and decay by its gradients on the training text; else the same for all
-
-
-class CacheConfig(Section):
-    """The neural cache of `rnnlm evaluate --cache`; no stage of the pipeline."""
-
-    size: PositiveInt = 500  # tokens before the one predicted that it remembers
-    theta: NonNegativeFloat = 0.3  # how much more a similar state counts; 0: all the same
-    share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.15  # of the mixture; the rest is the model's
-
-
-class ScoringConfig(Section):
-    """Texts scored in bulk, by `rnnlm score` and the deployment `score`; no stage of the pipeline."""
-
-    input: str = Field(min_length=1)  # file, folder or glob: text, csv, tsv, JSON lines, Parquet; or a DuckDB file
-    output: str = Field(pattern=r"\.(parquet|duckdb)$")  # a Parquet file, or a DuckDB file that gets a table `scores`
-    model: str | None = None  # run folder or id, models:/…; None: the champion of the only registered model
-    query: str | None = Field(None, min_length=1)  # a select whose rows are the documents; for a DuckDB file
-    column: str = Field("text", min_length=1)  # the text's, in csv, tsv, JSON lines, Parquet and a query
-    id_column: str | None = Field(None, min_length=1)  # of the same table; its values go into the output's `id`
-    document: Literal["line", "paragraph"] = "line"  # of a text file; and of the validation text compared with
-    keep_text: bool = True  # in the output; False: numbers and tokens alone
-    surprising_tokens: int = Field(5, ge=0, le=1_000)  # kept of each document, the most surprising first
-    batch_size: int = Field(256, ge=1, le=65_536)  # rows at once. Changes results by rounding alone
-    shard_documents: int = Field(4_096, ge=1, le=1_000_000)  # what a killed run does again at most
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of products with rare classes: scoring/precision.py
-    drift_threshold: float = Field(0.2, gt=0.0, le=1.0)  # Kolmogorov-Smirnov distance above which an event is raised
-    may_be_missing: bool = False  # an input that is not there (yet) is no error; for a schedule
-    force: bool = False  # score again although the output is there
-
-    @model_validator(mode="after")
-    def queries_are_of_databases(self) -> "ScoringConfig":
-        if self.input.endswith((".duckdb", ".db")) != (self.query is not None):
-            raise ValueError("a DuckDB file (.duckdb, .db) as input and a query are given together")
-        return self
-
-
 class ProbesConfig(Section):
     """Pictures of what a trained model does, drawn after its evaluation."""
 
@@ -278,35 +224,6 @@ class RegistryConfig(Section):
     resamples: int = Field(10_000, ge=100, le=1_000_000)  # of the bootstrap
     minimum_units: int = Field(200, ge=2)  # documents to compare on; with fewer nobody takes over
     seed: NonNegativeInt = 0  # of the resamples
-
-
-class ServingConfig(Section):
-    """The HTTP service of `rnnlm serve`; no stage of the pipeline. Bounds on a single request: serving/messages.py."""
-
-    host: str = Field("127.0.0.1", min_length=1)  # address to listen at
-    port: int = Field(8000, ge=0, le=65_535)  # 0: one that is free
-    # That requests carry. Needed unless the host is loopback.
-    token: Annotated[SecretStr, Field(min_length=16)] | None = None
-    maximum_running: int = Field(32, ge=1, le=1_024)  # prompts stepped together
-    maximum_waiting: int = Field(256, ge=0, le=65_536)  # prompts, and texts to score, that wait for their turn
-    maximum_seconds: PositiveFloat = 60.0  # a request may take; what is written by then is its answer
-    maximum_body_bytes: PositiveInt = 1 << 20  # of a request
-    maximum_connections: PositiveInt = 1_024
-    poll_seconds: PositiveFloat = 2.0  # between two looks at the alias
-    drain_seconds: PositiveInt = 30  # after SIGTERM, for the requests that are running
-
-    @model_validator(mode="after")
-    def strangers_need_a_token(self) -> "ServingConfig":
-        if self.token is None and not self.is_loopback:
-            raise ValueError(f"host {self.host} can be reached from elsewhere: give a token of at least 16 characters")
-        return self
-
-    @property
-    def is_loopback(self) -> bool:
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
 
 
 class PipelineConfig(Section):

@@ -3,8 +3,8 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from rnnlm.config import ScoringConfig
 from rnnlm.home import find_home
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.drift import Drift, measure_drift
 from rnnlm.scoring.running import ScoringRecord
 

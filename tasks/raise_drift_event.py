@@ -7,7 +7,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.events import emit_event
 from prefect.events.worker import EventsWorker
 
-from rnnlm.config import ScoringConfig
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.drift import Drift
 from rnnlm.scoring.running import ScoringRecord
 

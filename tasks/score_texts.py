@@ -3,9 +3,9 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from rnnlm.config import ScoringConfig
 from rnnlm.home import find_home
 from rnnlm.scoring import running
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.running import ScoringRecord
 
 

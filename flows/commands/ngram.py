@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from flows.commands.adding import CORPUS, Commands, Say, add
 from flows.commands.models import listen
-from rnnlm.config import NgramConfig
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.home import Home
 from rnnlm.presets import build_config, validate_section
 

@@ -3,8 +3,10 @@
 import argparse
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rnnlm.config import CacheConfig, DynamicConfig, NgramConfig, Section
+from rnnlm.config import Section
 from rnnlm.errors import ConfigError
+from rnnlm.evaluation.ngram.config import NgramConfig
+from rnnlm.evaluation.on_top.config import CacheConfig, DynamicConfig
 from rnnlm.presets import validate_section
 
 if TYPE_CHECKING:

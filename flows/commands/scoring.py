@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, get_args
 
 from flows.commands.adding import MODEL, Commands, Say, add
-from rnnlm.config import ScoringConfig
 from rnnlm.home import Home
 from rnnlm.presets import validate_section
+from rnnlm.scoring.config import ScoringConfig
 
 
 class Setting(NamedTuple):

@@ -5,9 +5,9 @@ import os
 
 from flows.commands.adding import Commands, Say, add
 from flows.commands.models import listen
-from rnnlm.config import ServingConfig
 from rnnlm.home import Home
 from rnnlm.presets import validate_section
+from rnnlm.serving.config import ServingConfig
 
 TOKEN = "RNNLM_SERVE_TOKEN"
 LIMITS = (  # field, type, unit

@@ -1,7 +1,7 @@
 """What people read about a bulk scoring: on the terminal, and as markdown with the picture for the Prefect UI."""
 
-from rnnlm.config import ScoringConfig
 from rnnlm.reports.layout import Rows, columns, markdown_lines, markdown_table, markdown_text, picture_report
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.drift import Distributions, Drift
 from rnnlm.scoring.running import ScoringRecord, Totals
 

@@ -3,10 +3,10 @@
 import math
 from pathlib import Path
 
-from rnnlm.config import ScoringConfig
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home, drawn_once
 from rnnlm.records import Record
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.outputs import reading_scores
 from rnnlm.scoring.pictures import draw_distributions
 from rnnlm.scoring.reference import find_reference

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from rnnlm.config import ScoringConfig
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, digest_of, file_digest
 from rnnlm.models.building import load_model
 from rnnlm.models.origin import Origin, origin_of
 from rnnlm.registry.lookup import list_models, model_folder
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.scores import Scorer
 from rnnlm.tokenizers.face import SETTINGS_FILE, load_tokenizer
 from rnnlm.training.devices import choose_device

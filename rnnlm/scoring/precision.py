@@ -2,7 +2,7 @@
 
 import torch
 
-from rnnlm.config import ScoringConfig
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.training.devices import choose_device
 
 NATIVE = ("avx512_bf16", "amx_bf16", "bf16")  # x86, x86 with matrix units, ARM: as torch names them

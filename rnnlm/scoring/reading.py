@@ -10,11 +10,12 @@ import duckdb
 import pyarrow as pa
 from duckdb import ColumnExpression
 
-from rnnlm.config import CorpusConfig, ScoringConfig
+from rnnlm.config import CorpusConfig
 from rnnlm.corpora.decoding import whole_lines
 from rnnlm.corpora.opening import Opener, SourceFile
 from rnnlm.corpora.splits import paragraphs
 from rnnlm.errors import CorpusError
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.inputs import InputFile
 
 SHARD_CHARACTERS = 2 << 20  # a shard ends with the document that reaches so many, however few documents it holds

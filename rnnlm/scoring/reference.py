@@ -15,10 +15,10 @@ from typing import Literal, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rnnlm.config import ScoringConfig
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home, atomic_file
 from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.opening import FoundModel, find_model, model_in
 from rnnlm.scoring.reading import Document, in_shards
 from rnnlm.scoring.scores import SCHEMA

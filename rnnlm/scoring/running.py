@@ -11,10 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rnnlm.config import ScoringConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home, digest_of
 from rnnlm.records import Record, StageRecord
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.inputs import InputFile, find_inputs, fingerprint
 from rnnlm.scoring.opening import FoundModel, find_model
 from rnnlm.scoring.outputs import (

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from rnnlm.config import ScoringConfig, SequencesConfig
+from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.documents import DocumentLoss, document_losses
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.precision import precision_of_tail
 from rnnlm.scoring.reading import Document
 from rnnlm.tokenizers.face import TextTokenizer

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
-from rnnlm.config import ServingConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.serving.app import build_app
+from rnnlm.serving.config import ServingConfig
 from rnnlm.serving.loading import followed
 from rnnlm.serving.service import Service
 

@@ -5,9 +5,9 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator
 
-from rnnlm.config import ServingConfig
 from rnnlm.generation.sampling import Sampling
 from rnnlm.serving.batching import Batcher, BusyError, Drawn, Generation
+from rnnlm.serving.config import ServingConfig
 from rnnlm.serving.keeping import Keeper
 from rnnlm.serving.loading import Followed, LoadedModel
 from rnnlm.serving.messages import Finish, Generated, GenerateRequest, Scored, ScoreRequest, Token

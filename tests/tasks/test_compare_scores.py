@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from rnnlm.config import ScoringConfig
 from rnnlm.home import Home
 from rnnlm.records import RunRecord
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.running import score_texts
 from tasks.compare_scores import compare_scores
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.config import ScoringConfig
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.drift import Distributions, Drift
 from rnnlm.scoring.running import NOTHING, ScoringRecord
 from tasks.raise_drift_event import raise_drift_event

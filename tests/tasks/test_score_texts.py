@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from rnnlm.config import ScoringConfig
 from rnnlm.records import RunRecord
+from rnnlm.scoring.config import ScoringConfig
 from tasks.score_texts import score_texts
 
 

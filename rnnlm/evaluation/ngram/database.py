@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import duckdb
 
-from rnnlm.config import NgramConfig
 from rnnlm.errors import ConfigError, DatasetError
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.home import Home, digest_of, read_json, write_json, write_once
 from rnnlm.records import StageRecord
 from rnnlm.sequences.token_ids import create_token_type

@@ -9,7 +9,7 @@ A context begins with its row, so a sentence that is cut into rows loses what li
 import logging
 from pathlib import Path
 
-from rnnlm.config import NgramConfig
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.database import NgramRecord, create_tables, open_database, train_once
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord

@@ -2,9 +2,10 @@
 
 import time
 
-from rnnlm.config import NgramConfig, PipelineConfig
+from rnnlm.config import PipelineConfig
 from rnnlm.corpora.sources import obtain_corpus
 from rnnlm.evaluation.baselines import split_facts
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.database import Method
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.sampling import sample_texts

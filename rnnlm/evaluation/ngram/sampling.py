@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import duckdb
 import numpy as np
 
-from rnnlm.config import NgramConfig
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.database import Method, NgramRecord, open_model
 from rnnlm.records import Sample
 from rnnlm.statements import statement

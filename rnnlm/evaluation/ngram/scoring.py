@@ -8,8 +8,8 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from rnnlm.config import NgramConfig
 from rnnlm.errors import DatasetError
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.database import NgramRecord, open_model
 from rnnlm.records import DatasetRecord, Split
 from rnnlm.statements import statement

@@ -14,8 +14,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from rnnlm.config import NgramConfig
 from rnnlm.errors import CorpusError
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.database import NgramRecord, create_tables, open_database, train_once
 from rnnlm.home import Home
 from rnnlm.records import SPLITS, CorpusRecord

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rnnlm.config import CacheConfig, DynamicConfig, NgramConfig
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.losses import joined_losses, token_losses
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.scoring import log_probabilities
+from rnnlm.evaluation.on_top.config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.on_top.dynamic import measure_restlessness
 from rnnlm.evaluation.on_top.mixing import best_share, mean_nll, mixed
 from rnnlm.evaluation.on_top.tuning import columns, tuned_cache, tuned_dynamic

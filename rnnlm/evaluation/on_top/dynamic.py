@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rnnlm.config import DynamicConfig
+from rnnlm.evaluation.on_top.config import DynamicConfig
 from rnnlm.evaluation.on_top.segments import segments
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Mode, Source

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rnnlm.config import CacheConfig, DynamicConfig
+from rnnlm.evaluation.on_top.config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.on_top.dynamic import Restlessness
 from rnnlm.evaluation.on_top.mixing import best_share, mean_nll, mixed
 from rnnlm.evaluation.on_top.walking import Walk, walk

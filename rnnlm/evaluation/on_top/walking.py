@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from rnnlm.config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.on_top.cache import NeuralCache
+from rnnlm.evaluation.on_top.config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.on_top.dynamic import DynamicModel, Restlessness
 from rnnlm.evaluation.on_top.segments import segments
 from rnnlm.models.elman import ElmanLanguageModel

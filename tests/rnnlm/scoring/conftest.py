@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rnnlm.config import ScoringConfig
 from rnnlm.home import Home
 from rnnlm.records import RunRecord
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.running import ScoringRecord, score_texts
 
 LINES = [

@@ -14,7 +14,7 @@ from tests.rnnlm.scoring.conftest import LINES, Configure
 SCRIPT = """
 import resource, sys
 from pathlib import Path
-from rnnlm.config import ScoringConfig
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.home import Home
 from rnnlm.scoring.drift import measure_drift
 from rnnlm.scoring.running import score_texts

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from rnnlm.config import ScoringConfig
 from rnnlm.corpora.splits import paragraphs
 from rnnlm.errors import CorpusError
 from rnnlm.scoring import reading
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.inputs import find_inputs
 from rnnlm.scoring.reading import Document, documents, in_shards
 

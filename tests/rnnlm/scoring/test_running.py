@@ -22,7 +22,7 @@ from tests.rnnlm.scoring.conftest import LINES, Configure, Score
 
 KILLED_SCRIPT = """
 import os, signal, sys
-from rnnlm.config import ScoringConfig
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.home import Home
 from rnnlm.scoring import running
 from pathlib import Path

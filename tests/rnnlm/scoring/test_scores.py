@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rnnlm.config import ScoringConfig, SequencesConfig
+from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.documents import DocumentLoss, document_losses
 from rnnlm.models.building import load_model
 from rnnlm.records import RunRecord
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.reading import Document
 from rnnlm.scoring.scores import SCHEMA, Scorer, surprising
 from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer

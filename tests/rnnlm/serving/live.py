@@ -8,8 +8,8 @@ from types import TracebackType
 
 import httpx
 
-from rnnlm.config import ServingConfig
 from rnnlm.home import Home
+from rnnlm.serving.config import ServingConfig
 from rnnlm.serving.loading import Followed
 from rnnlm.serving.running import server
 from rnnlm.serving.service import Service

@@ -9,11 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from rnnlm.config import ModelConfig, ServingConfig
+from rnnlm.config import ModelConfig
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.models.building import build_model, save_model
 from rnnlm.records import RunRecord
+from rnnlm.serving.config import ServingConfig
 from rnnlm.serving.keeping import Keeper
 from rnnlm.serving.loading import Followed, followed
 from rnnlm.tracking.store import reaching_mlflow

@@ -13,9 +13,9 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from rnnlm.config import ServingConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
+from rnnlm.serving.config import ServingConfig
 from rnnlm.serving.running import listening, serve
 
 ROOT = Path(__file__).resolve().parents[3]

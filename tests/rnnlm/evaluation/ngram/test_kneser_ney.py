@@ -10,8 +10,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from rnnlm.config import NgramConfig
 from rnnlm.errors import ConfigError, DatasetError
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.sampling import next_distribution

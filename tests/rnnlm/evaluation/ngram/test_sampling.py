@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from rnnlm.config import CorpusConfig, NgramConfig
+from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.sampling import sample_texts
 from rnnlm.evaluation.ngram.textbook import train_textbook

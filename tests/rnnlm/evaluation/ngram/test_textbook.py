@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.config import CorpusConfig, NgramConfig
+from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import obtain_corpus
 from rnnlm.errors import CorpusError
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.sampling import next_distribution
 from rnnlm.evaluation.ngram.scoring import log_probabilities, score_split, unknown_rate

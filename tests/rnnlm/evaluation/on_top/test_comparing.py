@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from rnnlm.config import CacheConfig, CorpusConfig, DynamicConfig, NgramConfig
+from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.foreign import compare_on_corpus
 from rnnlm.evaluation.losses import joined_losses, token_losses
+from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.scoring import log_probabilities, score_split
 from rnnlm.evaluation.on_top import tuning
 from rnnlm.evaluation.on_top.comparing import OnTop, compare, static_log_probabilities
+from rnnlm.evaluation.on_top.config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.on_top.dynamic import measure_restlessness
 from rnnlm.evaluation.on_top.mixing import best_share, mean_nll, mixed
 from rnnlm.evaluation.on_top.walking import walk

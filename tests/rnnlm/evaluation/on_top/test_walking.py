@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.on_top import segments as segments_module
+from rnnlm.evaluation.on_top.config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.on_top.dynamic import DynamicModel, measure_restlessness
 from rnnlm.evaluation.on_top.mixing import mean_nll, mixed
 from rnnlm.evaluation.on_top.segments import segments

@@ -36,6 +36,13 @@ ABLATIONS: dict[str, list[str]] = {
     "xavier initialisation": ["model.recurrent_initialization=xavier"],
     "identity initialisation": ["model.recurrent_initialization=identity"],
     "orthogonal initialisation": ["model.recurrent_initialization=orthogonal"],
+    "spread initialisation": ["model.recurrent_initialization=spread"],
+    "diagonal recurrence": ["model.recurrence=diagonal", "model.recurrent_initialization=spread"],
+    "diagonal recurrence, 800 units": [
+        "model.recurrence=diagonal",
+        "model.recurrent_initialization=spread",
+        "model.hidden_size=800",
+    ],
     "constant rate": ["training.schedule=constant"],
     "linear schedule": ["training.schedule=linear"],
     "cosine schedule": ["training.schedule=cosine"],

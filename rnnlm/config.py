@@ -40,7 +40,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 Nonlinearity = Literal["tanh", "relu"]
-RecurrentInitialization = Literal["xavier", "orthogonal", "identity"]
+RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "spread"]
 
 
 class Section(BaseModel):
@@ -97,10 +97,17 @@ class ModelConfig(Section):
     embedding_size: int | None = Field(None, ge=1, le=16_384)  # None: hidden_size; one-hot: the vocabulary
     layers: int = Field(1, ge=1, le=64)
     nonlinearity: Nonlinearity = "tanh"
-    recurrent_initialization: RecurrentInitialization = "orthogonal"  # of U
+    recurrence: Literal["full", "diagonal"] = "full"  # U; diagonal: a unit sees its own past alone
+    recurrent_initialization: RecurrentInitialization = "orthogonal"  # of U; spread: a diagonal from 0 to 1
     tie_embeddings: bool = False  # the head's matrix is the embedding's; sizes that differ: a matrix before the head
     head_bias: Literal["zero", "unigram"] = "unigram"  # unigram: log training frequencies
     backend: Literal["fused", "loop"] = "fused"  # the same function: kernel, or readable Python
+
+    @model_validator(mode="after")
+    def diagonals_begin_as_diagonals(self) -> "ModelConfig":
+        if self.recurrence == "diagonal" and self.recurrent_initialization not in ("identity", "spread"):
+            raise ValueError("recurrence=diagonal needs recurrent_initialization=identity or spread")
+        return self
 
     @model_validator(mode="after")
     def one_hot_is_fixed(self) -> "ModelConfig":

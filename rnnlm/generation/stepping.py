@@ -17,7 +17,7 @@ class LaidOut:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.cells = [(cell.W.detach(), cell.U.detach(), cell.b.detach()) for cell in model.stack.cells]
+        self.cells = [(cell.W.detach(), cell.recurrent().detach(), cell.b.detach()) for cell in model.stack.cells]
         W, _, b = self.cells[0]
         self.from_token = torch.addmm(b, model.embedding.weight.detach(), W)  # (V, H): x W + b of every token
         self.nonlinearity_ = getattr(torch, f"{model.stack.nonlinearity}_")  # in place

@@ -38,6 +38,7 @@ def build_model(
             num_hidden_layers=config.layers,
             nonlinearity=config.nonlinearity,
             backend=config.backend,
+            diagonal=config.recurrence == "diagonal",
             tie_word_embeddings=config.tie_embeddings,
             one_hot=one_hot,
         )

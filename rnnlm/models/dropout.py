@@ -38,7 +38,7 @@ class Masks:
     inputs: Tensor | None  # (b, 1, E)
     layers: tuple[Tensor, ...]  # L - 1 of (b, 1, H)
     outputs: Tensor | None  # (b, 1, H)
-    recurrent: tuple[Tensor, ...]  # L of (H, H)
+    recurrent: tuple[Tensor, ...]  # L of U's shape
 
 
 def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks | None:
@@ -60,7 +60,7 @@ def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generat
         return mask(torch.rand(shape, generator=generator), share)
 
     words = drawn(dropout.words, vocabulary) if dropout.words else None
-    recurrent = tuple(drawn(dropout.recurrent, size, size) for _ in range(layers) if dropout.recurrent)
+    recurrent = tuple(drawn(dropout.recurrent, *cell.U.shape) for cell in model.stack.cells if dropout.recurrent)
     # Row after row, from a generator of their own: neither a row's draws nor whatever is drawn after the masks
     # depends on how many rows there are.
     of_rows = torch.Generator().manual_seed(int(torch.randint(2**63 - 1, (), generator=generator)))

@@ -14,18 +14,28 @@ Backend = Literal["fused", "loop"]
 
 
 class ElmanCell(nn.Module):
-    """Elman (1990) cell: h' = tanh(x W + h U + b)."""
+    """Elman (1990) cell: h' = tanh(x W + h U + b).
 
-    def __init__(self, input_size: int, hidden_size: int, nonlinearity: Nonlinearity = "tanh") -> None:
+    diagonal: of U only the diagonal is there, as a vector (H,): a unit sees its own past alone (Li et al. 2018).
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, nonlinearity: Nonlinearity = "tanh", diagonal: bool = False
+    ) -> None:
         super().__init__()
         self.W = nn.Parameter(torch.empty(input_size, hidden_size))
-        self.U = nn.Parameter(torch.empty(hidden_size, hidden_size))
+        self.U = nn.Parameter(torch.empty(hidden_size) if diagonal else torch.empty(hidden_size, hidden_size))
         self.b = nn.Parameter(torch.zeros(hidden_size))
         self.nonlinearity = nonlinearity
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
         """x: (b, input), h: (b, H) → h': (b, H)"""
-        return getattr(torch, self.nonlinearity)(x @ self.W + h @ self.U + self.b)
+        from_before = h @ self.U if self.U.ndim == 2 else h * self.U
+        return getattr(torch, self.nonlinearity)(x @ self.W + from_before + self.b)
+
+    def recurrent(self) -> Tensor:
+        """U as a matrix (H, H), however it is kept."""
+        return self.U if self.U.ndim == 2 else self.U.diag()
 
 
 class ElmanStack(nn.Module):
@@ -45,10 +55,11 @@ class ElmanStack(nn.Module):
         layers: int,
         nonlinearity: Nonlinearity = "tanh",
         backend: Backend = "fused",
+        diagonal: bool = False,
     ) -> None:
         super().__init__()
         sizes = [input_size] + [hidden_size] * (layers - 1)
-        cells = [ElmanCell(size, hidden_size, nonlinearity) for size in sizes]
+        cells = [ElmanCell(size, hidden_size, nonlinearity, diagonal) for size in sizes]
         self.cells = nn.ModuleList(cells)  # type: ignore[assignment]
         self.hidden_size = hidden_size
         self.nonlinearity = nonlinearity
@@ -104,7 +115,7 @@ class ElmanStack(nn.Module):
         """torch's kernel. It multiplies by transposed weights and has two biases; the second is held at zero."""
         weights: list[Tensor] = []
         for cell in cells:
-            weights += [cell.W.t(), cell.U.t(), cell.b, torch.zeros_like(cell.b)]
+            weights += [cell.W.t(), cell.recurrent().t(), cell.b, torch.zeros_like(cell.b)]
         kernel = getattr(torch, f"rnn_{self.nonlinearity}")
         # arguments: biases, layers, dropout, training, bidirectional, batch first; state is (L, b, H) there
         outputs, last = kernel(
@@ -116,8 +127,9 @@ class ElmanStack(nn.Module):
 class ThroughTime(torch.autograd.Function):
     """One layer over all time steps, and backpropagation through them by hand.
 
-    x (b, t, input), state (b, H), W, U, b → outputs (b, t, H), last state (b, H). A step back in time cannot do without
-    the one after it; all else is one product over all b·t steps instead of t small ones, taken in `precision`.
+    x (b, t, input), state (b, H), W, U as a cell has it, b → outputs (b, t, H), last state (b, H). A step back in time
+    cannot do without the one after it; all else is one product over all b·t steps instead of t small ones, taken in
+    `precision`.
     """
 
     @staticmethod
@@ -137,8 +149,9 @@ class ThroughTime(torch.autograd.Function):
         states = from_below.new_empty(steps + 1, rows, size)  # h before each step, and after the last
         states[0] = state
         activate = getattr(Tensor, f"{nonlinearity}_")
+        add_product = torch.addmm if U.ndim == 2 else torch.addcmul
         for t in range(steps):
-            activate(torch.addmm(from_below[t], states[t], U, out=states[t + 1]))
+            activate(add_product(from_below[t], states[t], U, out=states[t + 1]))
         ctx.save_for_backward(inputs, states, W, U)
         ctx.nonlinearity = nonlinearity
         return states[1:].transpose(0, 1), states[-1].clone()
@@ -149,18 +162,24 @@ class ThroughTime(torch.autograd.Function):
         of_outputs, of_last = output_grads[0].transpose(0, 1), output_grads[1]
         # With a = x W + h U + b: ∂h'/∂a, from h' itself.
         slopes = 1 - states[1:].square() if ctx.nonlinearity == "tanh" else states[1:].gt(0).to(states.dtype)
+        add_product = torch.addmm if U.ndim == 2 else torch.addcmul
         deltas = torch.empty_like(slopes)  # ∂loss/∂a at each step, the last one first
         torch.add(of_outputs[-1], of_last, out=deltas[-1]).mul_(slopes[-1])
         for t in reversed(range(len(deltas) - 1)):
-            torch.addmm(of_outputs[t], deltas[t + 1], U.t(), out=deltas[t]).mul_(slopes[t])
+            add_product(of_outputs[t], deltas[t + 1], U.t(), out=deltas[t]).mul_(slopes[t])
         together = deltas.flatten(0, 1).to(inputs.dtype)  # (t·b, H)
-        before = states[:-1].flatten(0, 1).to(inputs.dtype)
+        if U.ndim == 2:
+            of_state = deltas[0] @ U.t()
+            of_U = (states[:-1].flatten(0, 1).to(inputs.dtype).t() @ together).to(U.dtype)
+        else:
+            of_state = deltas[0] * U
+            of_U = (states[:-1] * deltas).sum(dim=(0, 1))
         x_grad = (together @ W.t().to(inputs.dtype)).to(W.dtype)
         return (
             x_grad.view(*deltas.shape[:2], -1).transpose(0, 1),
-            deltas[0] @ U.t(),
+            of_state,
             (inputs.t() @ together).to(W.dtype),
-            (before.t() @ together).to(U.dtype),
+            of_U,
             deltas.sum(dim=(0, 1)),
             None,
             None,
@@ -188,6 +207,7 @@ class ElmanLanguageModel(nn.Module):
         nonlinearity: Nonlinearity = "tanh",
         tie_embeddings: bool = False,
         backend: Backend = "fused",
+        diagonal: bool = False,
         pad_id: int = 0,
         bos_id: int = 2,
     ) -> None:
@@ -195,7 +215,7 @@ class ElmanLanguageModel(nn.Module):
         embedding_size = embedding_size or hidden_size
         self.pad_id = pad_id
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=pad_id)
-        self.stack = ElmanStack(embedding_size, hidden_size, layers, nonlinearity, backend)
+        self.stack = ElmanStack(embedding_size, hidden_size, layers, nonlinearity, backend, diagonal)
         reads_out = tie_embeddings and embedding_size != hidden_size
         self.readout = nn.Linear(hidden_size, embedding_size, bias=False) if reads_out else nn.Identity()
         self.head = nn.Linear(embedding_size if reads_out else hidden_size, vocabulary_size)

@@ -29,6 +29,7 @@ class ElmanConfig(PretrainedConfig):
         num_hidden_layers: int = 1,
         nonlinearity: Nonlinearity = "tanh",
         backend: Backend = "fused",
+        diagonal: bool = False,  # U is a vector, its diagonal
         tie_word_embeddings: bool = False,
         one_hot: bool = False,  # the embedding is the identity, and nothing that learns changes it
         pad_token_id: int = 0,
@@ -42,6 +43,7 @@ class ElmanConfig(PretrainedConfig):
         self.num_hidden_layers = num_hidden_layers
         self.nonlinearity = nonlinearity
         self.backend = backend
+        self.diagonal = diagonal
         self.one_hot = one_hot
         super().__init__(  # type: ignore[call-arg]
             tie_word_embeddings=tie_word_embeddings,
@@ -83,6 +85,7 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
             nonlinearity=config.nonlinearity,
             tie_embeddings=config.tie_word_embeddings,
             backend=config.backend,
+            diagonal=config.diagonal,
             pad_id=config.pad_token_id,
             bos_id=config.bos_token_id,
         )

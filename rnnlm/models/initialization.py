@@ -1,4 +1,4 @@
-"""How weights begin: Xavier-uniform matrices, and three ways for the recurrent one."""
+"""How weights begin: Xavier-uniform matrices, and four ways for the recurrent one."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from rnnlm.models.elman import ElmanLanguageModel
 
-Recurrent = Literal["xavier", "orthogonal", "identity"]
+Recurrent = Literal["xavier", "orthogonal", "identity", "spread"]
 EMBEDDING_STD = 0.1  # small beside the recurrent input, so that tanh starts in its linear part
 
 
@@ -20,7 +20,8 @@ def initialize(
 ) -> None:
     """Fill all parameters in place; the same generator seed gives the same weights.
 
-    recurrent: of U; identity after Le, Jaitly, Hinton (2015), orthogonal after Saxe et al. (2014).
+    recurrent: of U; identity after Le, Jaitly, Hinton (2015), orthogonal after Saxe et al. (2014); spread: a diagonal
+    from 0 to 1, units that forget at once to units that do not. A U that is a diagonal begins as one of the last two.
     log_unigram: (V,) what the head's bias starts at, so that the first prediction is the unigram's.
     """
     embedding = model.embedding.weight
@@ -33,7 +34,9 @@ def initialize(
         elif recurrent == "orthogonal":
             nn.init.orthogonal_(cell.U, generator=generator)
         else:
-            nn.init.eye_(cell.U)
+            size = len(cell.U)
+            diagonal = torch.ones(size) if recurrent == "identity" else torch.linspace(0.0, 1.0, size)
+            cell.U.copy_(diagonal.diag() if cell.U.ndim == 2 else diagonal)
         nn.init.zeros_(cell.b)
     for matrix in model.readout.parameters():
         nn.init.xavier_uniform_(matrix, generator=generator)

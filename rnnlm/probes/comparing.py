@@ -23,6 +23,8 @@ from rnnlm.sequences.reading import StoredSplit
 
 logger = logging.getLogger(__name__)
 
+INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")
+
 
 def compare_gradients(dataset: DatasetRecord, config: GradientProbeConfig, window_length: int) -> list[GradientCurve]:
     """Each variant at its initialisation and, where asked for, after some steps.
@@ -46,9 +48,7 @@ def variants(
 ) -> Iterator[tuple[Nonlinearity, str, ElmanLanguageModel]]:
     """Every nonlinearity with every initialisation; and with the identity times a factor, to see them explode."""
     unigram = unigram_log_probabilities(dataset)
-    starts: list[tuple[str, RecurrentInitialization, float]] = [
-        (name, name, 1.0) for name in get_args(RecurrentInitialization)
-    ]
+    starts: list[tuple[str, RecurrentInitialization, float]] = [(name, name, 1.0) for name in INITIALIZATIONS]
     starts.append((f"identity × {config.factor:g}", "identity", config.factor))
     for nonlinearity in get_args(Nonlinearity):
         for start, initialization, factor in starts:

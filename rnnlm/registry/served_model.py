@@ -91,6 +91,7 @@ class ServedModel(PythonModel):
             nonlinearity=config["nonlinearity"],
             tie_embeddings=config["tie_word_embeddings"],
             backend=config["backend"],
+            diagonal=config["diagonal"],
             pad_id=config["pad_token_id"],
             bos_id=config["bos_token_id"],
         )

@@ -53,6 +53,7 @@ def test_values_take_the_type_of_their_field(override: str, section: str, field:
         ("default", "model.hidden_size", ["section.field=value"]),
         ("default", "model.hidden_size=many", ["model.hidden_size", "many"]),
         ("default", "model.hidden_size=0", ["model.hidden_size", "0"]),
+        ("smoke", "model.recurrence=diagonal", ["recurrent_initialization=identity or spread"]),
         ("default", "training.learning_rate=.nan", ["training.learning_rate"]),
         ("default", "tokenizer.kind=chars", ["tokenizer.kind", "word", "bpe"]),
         ("default", "corpus.valid_share=0.9", ["corpus.valid_share", "0.5"]),

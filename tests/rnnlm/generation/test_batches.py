@@ -23,8 +23,10 @@ from tests.rnnlm.models.references import greedy
 EOS = 3
 
 
-def network(layers: int = 1, nonlinearity: Nonlinearity = "tanh", tied: bool = False) -> ElmanLanguageModel:
-    model = ElmanLanguageModel(20, 12, embedding_size=8, layers=layers, nonlinearity=nonlinearity, tie_embeddings=tied)
+def network(
+    layers: int = 1, nonlinearity: Nonlinearity = "tanh", tied: bool = False, diagonal: bool = False
+) -> ElmanLanguageModel:
+    model = ElmanLanguageModel(20, 12, 8, layers, nonlinearity, tied, diagonal=diagonal)
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -41,11 +43,11 @@ def started(stepper: ElmanStepper, prompt_ids: list[int]) -> torch.Tensor:
 
 @pytest.mark.parametrize("rows_in_products", [1, 2, 8])
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
-@pytest.mark.parametrize(("layers", "tied"), [(1, False), (3, True)])
+@pytest.mark.parametrize(("layers", "tied", "diagonal"), [(1, False, False), (3, True, False), (2, True, True)])
 def test_steps_of_rows_that_come_and_go_are_one_long_forward(
-    layers: int, tied: bool, nonlinearity: Nonlinearity, rows_in_products: int
+    layers: int, tied: bool, diagonal: bool, nonlinearity: Nonlinearity, rows_in_products: int
 ) -> None:
-    model = network(layers, nonlinearity, tied)
+    model = network(layers, nonlinearity, tied, diagonal)
     stepper = ElmanStepper(LaidOut(model), rows_in_products)
 
     def check(logits: torch.Tensor, *texts: list[int]) -> None:

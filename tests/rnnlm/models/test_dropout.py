@@ -17,7 +17,7 @@ IDS = torch.tensor([[2, 4, 5, 4, 6], [4, 7, 8, 9, 4], [5, 5, 6, 0, 0]])
 
 def network(**settings: object) -> ElmanLanguageModel:
     model = ElmanLanguageModel(**({"vocabulary_size": 11, "hidden_size": 6, "layers": 3} | settings))  # type: ignore[arg-type]
-    initialize(model, "orthogonal", torch.Generator().manual_seed(0))
+    initialize(model, "spread" if settings.get("diagonal") else "orthogonal", torch.Generator().manual_seed(0))
     return model.double().train()
 
 
@@ -101,9 +101,10 @@ def test_word_dropout_leaves_a_tied_head_whole_and_a_sparse_gradient_sparse() ->
     assert model.logits(torch.ones_like(hidden))[..., 4].abs().min() > 0
 
 
-def test_weights_are_dropped_from_u_once_for_all_time_steps() -> None:
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_weights_are_dropped_from_u_once_for_all_time_steps(diagonal: bool) -> None:
     """As if U itself had these zeros; the gradient reaches the weights that stayed, and no others."""
-    model = network()
+    model = network(diagonal=diagonal)
     masks = draw_masks(model, Dropout(recurrent=0.5), range(3), generator())
     hidden, _ = masked_hidden(model, masks, IDS)
     hidden.sum().backward()

@@ -12,7 +12,8 @@ from rnnlm.models.initialization import initialize
 
 def language_model(**settings: object) -> ElmanLanguageModel:
     model = ElmanLanguageModel(**({"vocabulary_size": 11, "hidden_size": 6} | settings))  # type: ignore[arg-type]
-    initialize(model, "orthogonal", torch.Generator().manual_seed(0))
+    recurrent = "spread" if settings.get("diagonal") else "orthogonal"
+    initialize(model, recurrent, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
     return model
 
 
@@ -20,8 +21,8 @@ def drawn(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
-def random_stack(layers: int, nonlinearity: str, backend: str) -> ElmanStack:
-    stack = ElmanStack(3, 5, layers, nonlinearity, backend).double()  # type: ignore[arg-type]
+def random_stack(layers: int, nonlinearity: str, backend: str, diagonal: bool = False) -> ElmanStack:
+    stack = ElmanStack(3, 5, layers, nonlinearity, backend, diagonal).double()  # type: ignore[arg-type]
     generator = torch.Generator().manual_seed(2)
     for parameter in stack.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * 0.4
@@ -64,12 +65,39 @@ def test_the_stack_is_torch_rnn_in_values_and_gradients(nonlinearity: str, layer
 
 
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("backend", ["loop", "fused"])
+def test_a_diagonal_is_a_matrix_without_its_other_elements(nonlinearity: str, backend: str) -> None:
+    """In values and gradients, learning and not."""
+    diagonal = random_stack(2, nonlinearity, backend, diagonal=True)
+    full = random_stack(2, nonlinearity, backend)
+    for cell, of_matrix in zip(diagonal.cells, full.cells, strict=True):
+        of_matrix.W.data, of_matrix.b.data = cell.W.data, cell.b.data
+        of_matrix.U.data = cell.U.data.diag()
+    x, state = drawn(4, 7, 3), drawn(4, 2, 5)
+    results = []
+    for stack in (diagonal, full):
+        with torch.no_grad():
+            torch.testing.assert_close(stack(x, state), stack.loop(stack.cells, x, state, None))
+        before = state.clone().requires_grad_()
+        outputs, last = stack(x, before)
+        (outputs.square().sum() + last.sum()).backward()
+        results.append((outputs, last, before.grad))
+    torch.testing.assert_close(*results)
+    for cell, of_matrix in zip(diagonal.cells, full.cells, strict=True):
+        assert cell.U.shape == (5,)
+        torch.testing.assert_close(cell.U.grad, of_matrix.U.grad.diagonal())
+        torch.testing.assert_close(cell.W.grad, of_matrix.W.grad)
+        torch.testing.assert_close(cell.b.grad, of_matrix.b.grad)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("steps", [1, 7])
-def test_the_gradient_by_hand_is_the_loops(nonlinearity: str, steps: int) -> None:
+def test_the_gradient_by_hand_is_the_loops(nonlinearity: str, steps: int, diagonal: bool) -> None:
     """Of inputs and state, too, and where only the outputs or only the last state count."""
     gradients = {}
     for backend in ("loop", "fused"):
-        stack = random_stack(2, nonlinearity, backend)
+        stack = random_stack(2, nonlinearity, backend, diagonal)
         x, state = drawn(4, steps, 3).requires_grad_(), drawn(4, 2, 5).requires_grad_()
         outputs, last = stack(x, state)
         leaves = [x, state, *stack.parameters()]
@@ -82,10 +110,11 @@ def test_the_gradient_by_hand_is_the_loops(nonlinearity: str, steps: int) -> Non
             torch.testing.assert_close(one, other)
 
 
-def test_in_bfloat16_the_gradient_is_within_a_hundredth() -> None:
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_in_bfloat16_the_gradient_is_within_a_hundredth(diagonal: bool) -> None:
     results = []
     for precision in (None, torch.bfloat16):
-        stack = random_stack(2, "tanh", "fused").float()
+        stack = random_stack(2, "tanh", "fused", diagonal).float()
         stack.precision = precision
         x = drawn(4, 7, 3).float().requires_grad_()
         outputs, _ = stack(x)
@@ -178,11 +207,20 @@ def test_recurrent_matrices_begin_as_asked_for() -> None:
     model = language_model(layers=2)
     for name, test in {
         "identity": lambda U: torch.equal(U, torch.eye(6)),
+        "spread": lambda U: torch.equal(U, torch.tensor([0.0, 0.2, 0.4, 0.6, 0.8, 1.0]).diag()),
         "orthogonal": lambda U: torch.allclose(U @ U.t(), torch.eye(6), atol=1e-5),
         "xavier": lambda U: 0.3 < U.abs().max() <= math.sqrt(6 / 12),
     }.items():
         initialize(model, name, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
         assert all(test(cell.U) for cell in model.stack.cells), name
+
+
+def test_a_diagonal_begins_as_the_matrix_would() -> None:
+    diagonal, full = language_model(layers=2, diagonal=True), language_model(layers=2)
+    for name in ("identity", "spread"):
+        for model in (diagonal, full):
+            initialize(model, name, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+        assert all(torch.equal(a.recurrent(), b.U) for a, b in zip(diagonal.stack.cells, full.stack.cells, strict=True))
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:

@@ -59,6 +59,9 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
             {"nonlinearity": "tanh", "tie_embeddings": True, "layers": 2, "embedding_size": 8}, id="tanh-tied-2"
         ),
         pytest.param({"nonlinearity": "relu", "layers": 2, "embedding_size": 8}, id="relu-2"),
+        pytest.param(
+            {"recurrence": "diagonal", "recurrent_initialization": "spread"}, id="diagonal", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_logits_are_those_of_torch_over_a_whole_text(

@@ -97,8 +97,9 @@ def wait_for_turn(ticket: Ticket) -> None:
     start, told = time.monotonic(), False
     while ahead := [other for other in tickets(ticket) if int(other.version) < int(ticket.number)]:
         for other in ahead:
+            # A ticket that is just being drawn or given back may be read without its tags.
             number, beat, now = str(other.version), other.tags.get("beat", ""), time.monotonic()
-            if changed.get(number, ("", 0.0))[0] != beat:
+            if number not in changed or changed[number][0] != beat:
                 changed[number] = (beat, now)
             elif now - changed[number][1] > LEASE_SECONDS:
                 logger.warning(

@@ -16,6 +16,7 @@ from rnnlm.home import Home
 from rnnlm.registry import locking
 from rnnlm.registry.locking import Ticket, holding
 from rnnlm.registry.lookup import known_models, list_models
+from rnnlm.registry.naming import lock_name
 from rnnlm.tracking.store import reaching_mlflow, tracking_uri
 
 HOLDER = """
@@ -103,6 +104,17 @@ def test_who_was_killed_loses_it_after_the_lease(tracked_home: Home) -> None:
     finally:
         holder.kill()
         holder.wait()
+
+
+def test_a_ticket_without_tags_is_waited_for_like_any_other(tracked_home: Home) -> None:
+    """Who draws one or gives it back is no single moment: another may read the ticket before its tags, or after."""
+    with reaching_mlflow(tracked_home) as client:
+        queue = lock_name("contest")
+        locking.ensure_registered_model(client, queue)
+        bare = client.create_model_version(queue, locking.SOURCE, await_creation_for=0)
+    with lock(tracked_home) as ticket:
+        assert int(bare.version) < int(ticket.number)
+        assert len(locking.tickets(ticket)) == 1
 
 
 def test_a_process_that_slept_too_long_learns_that_it_lost(tracked_home: Home) -> None:

@@ -1,20 +1,18 @@
 """How weights begin: Xavier-uniform matrices, and four ways for the recurrent one."""
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
+from rnnlm.config import RecurrentInitialization
 from rnnlm.models.elman import ElmanLanguageModel
 
-Recurrent = Literal["xavier", "orthogonal", "identity", "spread"]
 EMBEDDING_STD = 0.1  # small beside the recurrent input, so that tanh starts in its linear part
 
 
 @torch.no_grad()
 def initialize(
     model: ElmanLanguageModel,
-    recurrent: Recurrent,
+    recurrent: RecurrentInitialization,
     generator: torch.Generator,
     log_unigram: Tensor | None = None,
 ) -> None:

@@ -12,7 +12,7 @@ from rnnlm.config import ModelConfig, Nonlinearity, RecurrentInitialization
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.models.building import build_model
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.probes.config import GradientProbeConfig
+from rnnlm.probes.config import INITIALIZATIONS, GradientProbeConfig
 from rnnlm.probes.fitting import fit
 from rnnlm.probes.gradients import gradient_norms
 from rnnlm.probes.records import Flow, GradientCurve
@@ -22,8 +22,6 @@ from rnnlm.sequences.feeding import TrainingBatches
 from rnnlm.sequences.reading import StoredSplit
 
 logger = logging.getLogger(__name__)
-
-INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")
 
 
 def compare_gradients(dataset: DatasetRecord, config: GradientProbeConfig, window_length: int) -> list[GradientCurve]:

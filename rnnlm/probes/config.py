@@ -6,6 +6,8 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from rnnlm.config import Nonlinearity, RecurrentInitialization, Section
 
+INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")  # set side by side
+
 
 class GradientProbeConfig(Section):
     hidden_size: int = Field(128, ge=1, le=4_096)
@@ -22,7 +24,7 @@ class GradientProbeConfig(Section):
 class EchoConfig(Section):
     distances: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] = (1, 2, 5, 10, 20, 40)  # steps back from the cue
     nonlinearities: tuple[Nonlinearity, ...] = ("tanh", "relu")
-    initializations: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")
+    initializations: tuple[RecurrentInitialization, ...] = INITIALIZATIONS
     symbols: int = Field(8, ge=2, le=1_000)
     hidden_size: int = Field(64, ge=1, le=4_096)
     training_steps: PositiveInt = 500

@@ -43,6 +43,7 @@ ABLATIONS: dict[str, list[str]] = {
         "model.recurrent_initialization=spread",
         "model.hidden_size=800",
     ],
+    "no temperature scaling": ["training.temperature_scaling=false"],
     "constant rate": ["training.schedule=constant"],
     "linear schedule": ["training.schedule=linear"],
     "cosine schedule": ["training.schedule=cosine"],

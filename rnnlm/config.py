@@ -147,6 +147,7 @@ class TrainingConfig(Section):
     averaging_start: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5  # share of all steps; the next one is averaged first
     averaging_every: PositiveInt = 10  # steps from one that is averaged to the next
     averaging_decay: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.99  # exponential: of what was, an update
+    temperature_scaling: bool = False  # at the end: logits over the number that suits the validation split best
     early_stopping_patience: PositiveInt | None = None  # evaluations without a better perplexity; None: never stop
     evaluations: PositiveInt = 3  # on the validation split, evenly spaced, the last one at the end
     checkpoint_every_seconds: PositiveFloat = 120.0  # and before each evaluation. Changes no result

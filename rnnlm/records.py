@@ -69,7 +69,8 @@ class RunRecord(StageRecord):
     dataset_id: str
     mlflow_run_id: str | None  # None: MLflow could not be reached when training began
     trained_tokens: int
-    best_validation_perplexity: float
+    best_validation_perplexity: float  # with its temperature
+    temperature: float = 1.0  # that the logits were divided by, in the weights of the model
 
     @property
     def model_folder(self) -> Path:

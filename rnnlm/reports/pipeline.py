@@ -54,6 +54,7 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
         ("epochs", training.epochs),
         ("trained tokens", f"{run.trained_tokens:,}"),
         ("best validation perplexity", f"{run.best_validation_perplexity:.2f}"),
+        ("temperature", f"{run.temperature:.3f}"),
         ("folder", f"`{run.folder}`"),
     ]
     return facts("Training", run, rows)

@@ -35,6 +35,7 @@ from rnnlm.training.resuming.state import TrainingState
 from rnnlm.training.schedules import make_schedule
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.stepping import update
+from rnnlm.training.temperature import scale_temperature
 
 logger = logging.getLogger(__name__)
 
@@ -54,10 +55,29 @@ def train_here(
     model = build_model(config.model, dataset.vocabulary_size, config.training.seed, unigram_log_probabilities(dataset))
     with float32_products(config.training.precision):
         outcome = train_model(model, folder, config, dataset, device, heard, interruption, world)
+    result = Result(trained_tokens=outcome.trained_tokens, best_validation_perplexity=outcome.best_perplexity)
     if world.leads:
         model.language_model.load_state_dict(outcome.best_weights)
+        if config.training.temperature_scaling:
+            result = with_temperature(result, model.language_model, config, dataset)
         write_model(model, folder / "model", dataset)
-    return Result(trained_tokens=outcome.trained_tokens, best_validation_perplexity=outcome.best_perplexity)
+    return result
+
+
+def with_temperature(
+    result: Result, network: ElmanLanguageModel, config: PipelineConfig, dataset: DatasetRecord
+) -> Result:
+    """The best weights are scaled, and what that makes of their validation perplexity."""
+    held_out = StoredSplit(dataset, "valid")
+
+    def batches() -> Iterable[Batch]:
+        return evaluation_batches(held_out, dataset.mode, config.evaluation.batch_size)
+
+    temperature = scale_temperature(network, batches)
+    nats, tokens = nll_of_batches(network, batches())
+    perplexity = math.exp(nats / tokens)
+    logger.info("training: temperature %.3f, validation perplexity %.2f", temperature, perplexity)
+    return result.model_copy(update={"temperature": temperature, "best_validation_perplexity": perplexity})
 
 
 def train_model(

@@ -1,5 +1,6 @@
 """What training makes small. A loss is an argument of the loop; evaluation always uses the full softmax."""
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import torch
@@ -40,8 +41,13 @@ def token_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> 
     Zero at `<pad>`. For measuring, not for training: no gradient.
     """
     losses = []
-    at_once = CPU_ROWS if hidden.device.type == "cpu" else GPU_ROWS
-    for rows, ids in zip(hidden.flatten(0, 1).split(at_once), target_ids.flatten().split(at_once), strict=True):
+    for rows, ids in in_rows(hidden, target_ids):
         logits = model.logits(rows).float()
         losses.append(functional.cross_entropy(logits, ids, ignore_index=model.pad_id, reduction="none").detach())
     return torch.cat(losses).view(target_ids.shape)
+
+
+def in_rows(hidden: Tensor, target_ids: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """hidden (b, t, H), target_ids (b, t) → (n, H) and (n,), token after token, as many as are scored at once."""
+    at_once = CPU_ROWS if hidden.device.type == "cpu" else GPU_ROWS
+    return zip(hidden.flatten(0, 1).split(at_once), target_ids.flatten().split(at_once), strict=True)

@@ -38,7 +38,8 @@ class Job(Record):
 
 class Result(Record):
     trained_tokens: int
-    best_validation_perplexity: float
+    best_validation_perplexity: float  # with its temperature
+    temperature: float = 1.0  # that the logits were divided by
 
 
 def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> Result:

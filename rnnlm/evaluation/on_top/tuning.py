@@ -1,7 +1,8 @@
 """Settings chosen on the validation split, each from a small grid; the test split is never looked at.
 
 Rate first, then decay with that rate; theta with the share that is best for it. The grids are walked over the first
-TUNING_TOKENS of the split. A warning says where the best is the last of its grid: it may lie beyond.
+TUNING_TOKENS of the split, that of the decay over DECAY_TOKENS: where too little draws them back the weights drift, and
+that shows in a long text only. A warning says where the best is the last of its grid: it may lie beyond.
 """
 
 import logging
@@ -18,6 +19,7 @@ from rnnlm.sequences.batching import Mode, Source
 
 logger = logging.getLogger(__name__)
 TUNING_TOKENS = 20_000
+DECAY_TOKENS = 100_000
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
 DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
 THETAS = (0.03, 0.1, 0.3, 1.0)
@@ -32,15 +34,15 @@ def tuned_dynamic(
 ) -> DynamicConfig:
     """`start` with the rate and the decay that score the validation text best; its segment length stays."""
 
-    def loss(rate: float, decay: float) -> float:
+    def loss(rate: float, decay: float, tokens: int) -> float:
         config = start.model_copy(update={"rate": rate, "decay": decay})
-        walked = walk(model, valid, mode, config, restlessness=restlessness, maximum_tokens=TUNING_TOKENS)
+        walked = walk(model, valid, mode, config, restlessness=restlessness, maximum_tokens=tokens)
         nats = mean_nll(walked.model)
         logger.info("dynamic evaluation: rate %g, decay %g: %.4f nats per token", rate, decay, nats)
         return nats if np.isfinite(nats) else np.inf
 
-    rate = best_of("rate", RATES, lambda rate: loss(rate, start.decay))
-    decay = best_of("decay", DECAYS, lambda decay: loss(rate, decay))
+    rate = best_of("rate", RATES, lambda rate: loss(rate, start.decay, TUNING_TOKENS))
+    decay = best_of("decay", DECAYS, lambda decay: loss(rate, decay, DECAY_TOKENS))
     return start.model_copy(update={"rate": rate, "decay": decay})
 
 

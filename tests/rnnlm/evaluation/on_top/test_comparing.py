@@ -116,6 +116,19 @@ def test_tuning_takes_the_best_of_its_grid_on_validation(
     assert cache.size == 40
 
 
+def test_the_decay_is_chosen_on_more_text_than_the_rate(
+    toy_dataset: DatasetRecord, trained: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the first segment nothing has been learnt yet, and no decay is as good as any; a long text shows the drift."""
+    monkeypatch.setattr(tuning, "RATES", (50.0,))
+    monkeypatch.setattr(tuning, "DECAYS", (0.0, 1.0))
+    monkeypatch.setattr(tuning, "TUNING_TOKENS", 10)
+    valid, start = StoredSplit(toy_dataset, "valid"), DynamicConfig(segment_length=10)
+    assert tuning.tuned_dynamic(trained, valid, "sentence", start).decay == 1.0
+    monkeypatch.setattr(tuning, "DECAY_TOKENS", 10)
+    assert tuning.tuned_dynamic(trained, valid, "sentence", start).decay == 0.0
+
+
 def test_each_row_is_walked_with_what_was_chosen_on_validation_and_measured_on_training(
     home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,6 @@ temperature above 1 its logits say the same words in the same order, less surely
 the validation split is most probable; it goes into the weights, so that whoever loads the model need not know of it.
 """
 
-import logging
 from collections.abc import Callable, Iterable
 
 import torch
@@ -14,9 +13,9 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch
 from rnnlm.training.losses.definition import in_rows
 
-logger = logging.getLogger(__name__)
-SHARPEST, FLATTEST = 10.0, 0.1  # bounds of 1 / temperature
+FLATTEST, SHARPEST = 0.1, 10.0  # bounds of 1 / temperature
 ENOUGH = 1e-3  # a relative change below which it is found: the loss is flat there
+MOST_PASSES = 20
 
 
 def fit_temperature(model: ElmanLanguageModel, batches: Callable[[], Iterable[Batch]]) -> float:
@@ -25,13 +24,14 @@ def fit_temperature(model: ElmanLanguageModel, batches: Callable[[], Iterable[Ba
     In sharpness, 1 / temperature, the loss is convex: Newton's method, at most halving or doubling it in a step.
     """
     sharpness = 1.0
-    for _ in range(20):
+    for _ in range(MOST_PASSES):
         slope, curvature = derivatives(model, batches(), sharpness)
         if curvature == 0.0:  # the same logit for every class: no temperature changes anything
             break
-        step = min(max(1 - slope / curvature / sharpness, 0.5), 2.0)
-        sharpness = min(max(sharpness * step, FLATTEST), SHARPEST)
-        if abs(step - 1) < ENOUGH:
+        before = sharpness
+        lowest, highest = max(before / 2, FLATTEST), min(before * 2, SHARPEST)
+        sharpness = min(max(before - slope / curvature, lowest), highest)
+        if abs(sharpness / before - 1) < ENOUGH:
             break
     return 1 / sharpness
 

@@ -1,9 +1,10 @@
 """How well a model predicts a whole split: exact, with the full softmax, whatever trained it."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
+from torch import Tensor
 
 from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError
@@ -73,11 +74,20 @@ def nll_per_token(model: ElmanLanguageModel, source: Source, mode: Mode, batch_s
 @torch.inference_mode()
 def nll_of_batches(model: ElmanLanguageModel, batches: Iterable[Batch]) -> tuple[float, int]:
     """Summed negative log-likelihood in nats, and over how many predicted tokens."""
-    device = model.embedding.weight.device
-    total, count, state = 0.0, 0, None
-    for batch in batches:
-        before = state if batch.carries_state else None
-        hidden, state = model.hidden(batch.input_ids.to(device), before)
-        total += summed_nll(model, hidden, batch.target_ids.to(device))
+    total, count = 0.0, 0
+    for batch, hidden, target_ids in read_batches(model, batches):
+        total += summed_nll(model, hidden, target_ids)
         count += batch.predicted_tokens
     return total, count
+
+
+def read_batches(model: ElmanLanguageModel, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Tensor, Tensor]]:
+    """Each batch, what the head reads of it (b, t, H or E) and its targets (b, t), on the model's device.
+
+    A stream's state is carried from batch to batch.
+    """
+    device = model.embedding.weight.device
+    state = None
+    for batch in batches:
+        hidden, state = model.hidden(batch.input_ids.to(device), state if batch.carries_state else None)
+        yield batch, hidden, batch.target_ids.to(device)

@@ -35,7 +35,7 @@ from rnnlm.training.resuming.state import TrainingState
 from rnnlm.training.schedules import make_schedule
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.stepping import update
-from rnnlm.training.temperature import scale_temperature
+from rnnlm.training.temperature import divide_logits, fit_temperature
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,8 @@ def with_temperature(
     def batches() -> Iterable[Batch]:
         return evaluation_batches(held_out, dataset.mode, config.evaluation.batch_size)
 
-    temperature = scale_temperature(network, batches)
+    temperature = fit_temperature(network, batches)
+    divide_logits(network, temperature)
     nats, tokens = nll_of_batches(network, batches())
     perplexity = math.exp(nats / tokens)
     logger.info("training: temperature %.3f, validation perplexity %.2f", temperature, perplexity)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 
+from rnnlm.evaluation.scoring import read_batches
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import Batch
 from rnnlm.training.losses.definition import in_rows
@@ -43,11 +44,9 @@ def derivatives(model: ElmanLanguageModel, batches: Iterable[Batch], sharpness: 
     With logits z and p = softmax(s z) the loss of a token y is logsumexp(s z) - s z_y: its derivatives are
     E_p[z] - z_y and Var_p[z].
     """
-    device = model.embedding.weight.device
-    first, second, state = 0.0, 0.0, None
-    for batch in batches:
-        hidden, state = model.hidden(batch.input_ids.to(device), state if batch.carries_state else None)
-        for rows, target_ids in in_rows(hidden, batch.target_ids.to(device)):
+    first, second = 0.0, 0.0
+    for _, hidden, all_targets in read_batches(model, batches):
+        for rows, target_ids in in_rows(hidden, all_targets):
             predicted = target_ids != model.pad_id
             logits, target_ids = model.logits(rows[predicted]).float(), target_ids[predicted]
             p = torch.softmax(logits * sharpness, dim=1)
@@ -70,10 +69,3 @@ def divide_logits(model: ElmanLanguageModel, temperature: float) -> None:
     model.head.bias.div_(temperature)
     if model.head.weight is model.embedding.weight:
         model.stack.cells[0].W.mul_(temperature)
-
-
-def scale_temperature(model: ElmanLanguageModel, batches: Callable[[], Iterable[Batch]]) -> float:
-    """Fit it and put it into the weights; the temperature."""
-    temperature = fit_temperature(model, batches)
-    divide_logits(model, temperature)
-    return temperature

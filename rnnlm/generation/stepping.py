@@ -60,15 +60,15 @@ class ElmanStepper:
         self.hold(torch.cat([self.current(), state]))
 
     def step(self, token_ids: list[int]) -> Tensor:
-        weights = self.weights
+        weights, stack = self.weights, self.weights.model.stack
         below = torch.tensor(token_ids + self.empty_ids, device=weights.device)  # ids, then (rows, H) of each layer
         for layer, (W, U, b) in enumerate(weights.cells):
             new = self.next[layer]
             if layer == 0:
                 torch.index_select(weights.from_token, 0, below, out=new)
             else:
-                torch.addmm(b, below, W, out=new)
-            below = weights.nonlinearity_(new.addmm_(self.state[layer], U))
+                torch.addmm(b, stack.read_by(layer, below), W, out=new)
+            below = stack.handed_on(layer, below, weights.nonlinearity_(new.addmm_(self.state[layer], U)))
         self.state, self.next = self.next, self.state
         for matrix in weights.readout:
             below = below @ matrix

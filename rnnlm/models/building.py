@@ -39,6 +39,7 @@ def build_model(
             nonlinearity=config.nonlinearity,
             backend=config.backend,
             diagonal=config.recurrence == "diagonal",
+            residual=config.residual,
             tie_word_embeddings=config.tie_embeddings,
             one_hot=one_hot,
         )

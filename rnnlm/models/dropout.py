@@ -21,8 +21,8 @@ class Dropout:
 
     words: float = 0.0  # of the vocabulary
     inputs: float = 0.0  # of the embedding's units
-    layers: float = 0.0  # of the units that one layer hands to the next
-    outputs: float = 0.0  # of the top layer's units, as the head sees them; the state keeps them
+    layers: float = 0.0  # of the units that a layer reads of the one below
+    outputs: float = 0.0  # of what the top layer hands on, as the head sees it; the state keeps it
     recurrent: float = 0.0  # of the weights in every U
 
     @property
@@ -92,27 +92,5 @@ def masked_hidden(
         f"cells.{layer}.U": cell.U * mask
         for layer, (cell, mask) in enumerate(zip(model.stack.cells, masks.recurrent, strict=False))
     }
-    if masks.layers:
-        x, last = layer_by_layer(model, weights, masks.layers, x, state)
-    else:
-        x, last = functional_call(model.stack, weights, (x, state))
+    x, last = functional_call(model.stack, weights, (x, state, None, masks.layers))
     return model.readout(x if masks.outputs is None else x * masks.outputs), last
-
-
-def layer_by_layer(
-    model: ElmanLanguageModel,
-    weights: dict[str, Tensor],
-    masks: tuple[Tensor, ...],
-    x: Tensor,
-    state: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """The stack, with a mask on what each layer hands to the next: one call for all layers cannot do that."""
-    lasts = []
-    for layer in range(len(model.stack.cells)):
-        if layer:
-            x = x * masks[layer - 1]
-        one = slice(layer, layer + 1)
-        before = None if state is None else state[:, one]
-        x, last = functional_call(model.stack, weights, (x, before, None, one))
-        lasts.append(last)
-    return x, torch.cat(lasts, dim=1)

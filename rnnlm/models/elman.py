@@ -39,13 +39,18 @@ class ElmanCell(nn.Module):
 
 
 class ElmanStack(nn.Module):
-    """Cells on top of each other: layer l at time t reads layer l - 1 at the same time.
+    """Cells on top of each other: layer l at time t reads what layer l - 1 hands on at the same time.
+
+    A layer hands on its state. With `residual` each layer but the lowest reads what is handed to it layer-normalised
+    (Ba, Kiros and Hinton 2016), and hands on what was handed to it plus its state (He et al. 2016). So every layer
+    speaks to the head, and what the layers below add up does not drive the next one into tanh's flat ends.
 
     Two backends compute the same function: `loop` is the definition, step by step; `fused` takes all steps of a layer
     together, in torch's kernel, or where a CPU learns, with its gradient by hand.
     """
 
     cells: Sequence[ElmanCell]  # bottom to top
+    norms: Sequence[nn.LayerNorm]  # of what the cells but the lowest read; empty without `residual`
     precision: torch.dtype | None = None  # of the gradient by hand's large products; None: that of the weights
 
     def __init__(
@@ -56,72 +61,78 @@ class ElmanStack(nn.Module):
         nonlinearity: Nonlinearity = "tanh",
         backend: Backend = "fused",
         diagonal: bool = False,
+        residual: bool = False,
     ) -> None:
         super().__init__()
         sizes = [input_size] + [hidden_size] * (layers - 1)
         cells = [ElmanCell(size, hidden_size, nonlinearity, diagonal) for size in sizes]
         self.cells = nn.ModuleList(cells)  # type: ignore[assignment]
+        norms = [nn.LayerNorm(hidden_size, bias=False) for _ in cells[1:] if residual]
+        self.norms = nn.ModuleList(norms)  # type: ignore[assignment]
         self.hidden_size = hidden_size
         self.nonlinearity = nonlinearity
         self.backend = backend
+
+    def read_by(self, layer: int, below: Tensor) -> Tensor:
+        """below: what the layer below hands on, (…, H), or to the lowest layer x → what the layer's cell reads."""
+        return self.norms[layer - 1](below) if self.norms and layer else below
+
+    def handed_on(self, layer: int, below: Tensor, h: Tensor) -> Tensor:
+        """below: as in read_by, h: the layer's new state → what it hands on, (…, H)."""
+        return below + h if self.norms and layer else h
 
     def forward(
         self,
         x: Tensor,
         state: Tensor | None = None,
         mask: Tensor | None = None,
-        layers: slice | None = None,
+        between: Sequence[Tensor] = (),
     ) -> tuple[Tensor, Tensor]:
-        """x: (b, t, input), state: (b, L, H) or None for zeros → outputs (b, t, H) of the top layer, last state.
+        """x: (b, t, input), state: (b, L, H) or None for zeros → what the top layer hands on (b, t, H), last state.
 
         mask: (b, t), 0 where there is no token: the state is held there, as if the step had not been.
-        layers: these alone, x and both states being theirs; None: all.
+        between: of each layer but the lowest what its cell's input is multiplied by, (b, 1, H); empty: nothing.
         """
-        cells = self.cells if layers is None else self.cells[layers]
         if state is None:
-            state = x.new_zeros(x.shape[0], len(cells), self.hidden_size)
-        if mask is not None and not bool(mask.all()):
-            return self.loop(cells, x, state, mask)  # the others cannot hold a state
-        if self.backend == "loop":
-            return self.loop(cells, x, state, None)
-        if torch.is_grad_enabled() and x.device.type == "cpu":
-            return self.by_hand(cells, x, state)
-        return self.kernel(cells, x, state)
-
-    def loop(self, cells: Sequence[ElmanCell], x: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The definition, step by step and layer by layer."""
-        hidden = list(state.unbind(dim=1))  # L × (b, H)
-        outputs = []
-        for time in range(x.shape[1]):
-            below = x[:, time]
-            for layer, cell in enumerate(cells):
-                new = cell(below, hidden[layer])
-                if mask is not None:
-                    new = torch.where(mask[:, time, None].bool(), new, hidden[layer])
-                below = hidden[layer] = new
-            outputs.append(below)
-        return torch.stack(outputs, dim=1), torch.stack(hidden, dim=1)
-
-    def by_hand(self, cells: Sequence[ElmanCell], x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Layer by layer."""
+            state = x.new_zeros(x.shape[0], len(self.cells), self.hidden_size)
+        if mask is not None and bool(mask.all()):
+            mask = None
         lasts = []
-        for cell, before in zip(cells, state.unbind(dim=1), strict=True):
-            precision = self.precision or cell.W.dtype
-            x, last = ThroughTime.apply(x, before, cell.W, cell.U, cell.b, self.nonlinearity, precision)
+        for layer, (cell, before) in enumerate(zip(self.cells, state.unbind(dim=1), strict=True)):
+            read = self.read_by(layer, x)
+            if layer and between:
+                read = read * between[layer - 1]
+            states, last = self.through_time(cell, read, before, mask)
+            x = self.handed_on(layer, x, states)
             lasts.append(last)
         return x, torch.stack(lasts, dim=1)
 
-    def kernel(self, cells: Sequence[ElmanCell], x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def through_time(self, cell: ElmanCell, x: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """One layer. x: (b, t, input), state: (b, H) → its states (b, t, H), the last one (b, H)."""
+        if self.backend == "loop" or mask is not None:  # the others cannot hold a state
+            return self.loop(cell, x, state, mask)
+        if torch.is_grad_enabled() and x.device.type == "cpu":
+            precision = self.precision or cell.W.dtype
+            states, last = ThroughTime.apply(x, state, cell.W, cell.U, cell.b, self.nonlinearity, precision)
+            return states, last
+        return self.kernel(cell, x, state)
+
+    def loop(self, cell: ElmanCell, x: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The definition, step by step."""
+        states = []
+        for time in range(x.shape[1]):
+            new = cell(x[:, time], state)
+            state = new if mask is None else torch.where(mask[:, time, None].bool(), new, state)
+            states.append(state)
+        return torch.stack(states, dim=1), state
+
+    def kernel(self, cell: ElmanCell, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """torch's kernel. It multiplies by transposed weights and has two biases; the second is held at zero."""
-        weights: list[Tensor] = []
-        for cell in cells:
-            weights += [cell.W.t(), cell.recurrent().t(), cell.b, torch.zeros_like(cell.b)]
+        weights = [cell.W.t(), cell.recurrent().t(), cell.b, torch.zeros_like(cell.b)]
         kernel = getattr(torch, f"rnn_{self.nonlinearity}")
-        # arguments: biases, layers, dropout, training, bidirectional, batch first; state is (L, b, H) there
-        outputs, last = kernel(
-            x, state.transpose(0, 1).contiguous(), weights, True, len(cells), 0.0, False, False, True
-        )
-        return outputs, last.transpose(0, 1).contiguous()
+        # arguments: biases, layers, dropout, training, bidirectional, batch first; state is (1, b, H) there
+        states, last = kernel(x, state[None].contiguous(), weights, True, 1, 0.0, False, False, True)
+        return states, last[0]
 
 
 class ThroughTime(torch.autograd.Function):
@@ -208,6 +219,7 @@ class ElmanLanguageModel(nn.Module):
         tie_embeddings: bool = False,
         backend: Backend = "fused",
         diagonal: bool = False,
+        residual: bool = False,
         pad_id: int = 0,
         bos_id: int = 2,
     ) -> None:
@@ -215,7 +227,7 @@ class ElmanLanguageModel(nn.Module):
         embedding_size = embedding_size or hidden_size
         self.pad_id = pad_id
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=pad_id)
-        self.stack = ElmanStack(embedding_size, hidden_size, layers, nonlinearity, backend, diagonal)
+        self.stack = ElmanStack(embedding_size, hidden_size, layers, nonlinearity, backend, diagonal, residual)
         reads_out = tie_embeddings and embedding_size != hidden_size
         self.readout = nn.Linear(hidden_size, embedding_size, bias=False) if reads_out else nn.Identity()
         self.head = nn.Linear(embedding_size if reads_out else hidden_size, vocabulary_size)

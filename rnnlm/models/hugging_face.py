@@ -30,6 +30,7 @@ class ElmanConfig(PretrainedConfig):
         nonlinearity: Nonlinearity = "tanh",
         backend: Backend = "fused",
         diagonal: bool = False,  # U is a vector, its diagonal
+        residual: bool = False,  # layers above the lowest read what is below normalised, and add to it
         tie_word_embeddings: bool = False,
         one_hot: bool = False,  # the embedding is the identity, and nothing that learns changes it
         pad_token_id: int = 0,
@@ -44,6 +45,7 @@ class ElmanConfig(PretrainedConfig):
         self.nonlinearity = nonlinearity
         self.backend = backend
         self.diagonal = diagonal
+        self.residual = residual
         self.one_hot = one_hot
         super().__init__(  # type: ignore[call-arg]
             tie_word_embeddings=tie_word_embeddings,
@@ -86,6 +88,7 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
             tie_embeddings=config.tie_word_embeddings,
             backend=config.backend,
             diagonal=config.diagonal,
+            residual=config.residual,
             pad_id=config.pad_token_id,
             bos_id=config.bos_token_id,
         )

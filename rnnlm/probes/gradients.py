@@ -23,10 +23,11 @@ def gradient_norms(model: ElmanLanguageModel, token_ids: Tensor, target_ids: Ten
     for time in range(token_ids.shape[1]):
         below = embedded[:, time]
         for layer, cell in enumerate(model.stack.cells):
-            below = hidden[layer] = cell(below, hidden[layer])
+            hidden[layer] = cell(model.stack.read_by(layer, below), hidden[layer])
+            below = model.stack.handed_on(layer, below, hidden[layer])
         states = [*hidden, *states]
     # A row's loss depends on its own states alone, so the gradient of the sum holds every row's own gradient.
-    loss = functional.cross_entropy(model.logits(model.readout(hidden[-1])), target_ids, reduction="sum")
+    loss = functional.cross_entropy(model.logits(model.readout(below)), target_ids, reduction="sum")
     gradients = torch.autograd.grad(loss, states)
     norms = torch.stack([gradient.norm(dim=-1).mean() for gradient in gradients])
     return norms.view(token_ids.shape[1], len(hidden)).t().contiguous()

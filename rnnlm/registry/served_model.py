@@ -92,6 +92,7 @@ class ServedModel(PythonModel):
             tie_embeddings=config["tie_word_embeddings"],
             backend=config["backend"],
             diagonal=config["diagonal"],
+            residual=config["residual"],
             pad_id=config["pad_token_id"],
             bos_id=config["bos_token_id"],
         )

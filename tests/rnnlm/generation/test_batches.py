@@ -24,9 +24,13 @@ EOS = 3
 
 
 def network(
-    layers: int = 1, nonlinearity: Nonlinearity = "tanh", tied: bool = False, diagonal: bool = False
+    layers: int = 1,
+    nonlinearity: Nonlinearity = "tanh",
+    tied: bool = False,
+    diagonal: bool = False,
+    residual: bool = False,
 ) -> ElmanLanguageModel:
-    model = ElmanLanguageModel(20, 12, 8, layers, nonlinearity, tied, diagonal=diagonal)
+    model = ElmanLanguageModel(20, 12, 8, layers, nonlinearity, tied, diagonal=diagonal, residual=residual)
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -43,11 +47,14 @@ def started(stepper: ElmanStepper, prompt_ids: list[int]) -> torch.Tensor:
 
 @pytest.mark.parametrize("rows_in_products", [1, 2, 8])
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
-@pytest.mark.parametrize(("layers", "tied", "diagonal"), [(1, False, False), (3, True, False), (2, True, True)])
+@pytest.mark.parametrize(
+    ("layers", "tied", "diagonal", "residual"),
+    [(1, False, False, False), (3, True, False, False), (2, True, True, False), (3, True, True, True)],
+)
 def test_steps_of_rows_that_come_and_go_are_one_long_forward(
-    layers: int, tied: bool, diagonal: bool, nonlinearity: Nonlinearity, rows_in_products: int
+    layers: int, tied: bool, diagonal: bool, residual: bool, nonlinearity: Nonlinearity, rows_in_products: int
 ) -> None:
-    model = network(layers, nonlinearity, tied, diagonal)
+    model = network(layers, nonlinearity, tied, diagonal, residual)
     stepper = ElmanStepper(LaidOut(model), rows_in_products)
 
     def check(logits: torch.Tensor, *texts: list[int]) -> None:

@@ -1,5 +1,7 @@
 """Generation the slow way: every token from the whole text before it, by the cell loop; beams in plain lists."""
 
+import copy
+
 import torch
 from torch import Tensor
 
@@ -11,10 +13,9 @@ Text = list[int]
 @torch.no_grad()
 def logits_after(model: ElmanForCausalLM, ids: Text) -> Tensor:
     """(V,) for the token after these, from nothing."""
-    network = model.language_model
-    state = torch.zeros(1, len(network.stack.cells), network.stack.hidden_size)
-    hidden, _ = network.stack.loop(network.stack.cells, network.embedding(torch.tensor([ids])), state, None)
-    return network.logits(hidden[0, -1])
+    network = copy.deepcopy(model.language_model)
+    network.stack.backend = "loop"
+    return network.logits(network.hidden(torch.tensor([ids]))[0][0, -1])
 
 
 def greedy(model: ElmanForCausalLM, prompt: Text, maximum: int, eos: int | None) -> Text:

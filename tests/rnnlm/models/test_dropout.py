@@ -115,8 +115,10 @@ def test_weights_are_dropped_from_u_once_for_all_time_steps(diagonal: bool) -> N
     torch.testing.assert_close(model.hidden(IDS)[0], hidden)
 
 
-def test_masks_between_layers_by_hand() -> None:
-    model = network(layers=2)
+@pytest.mark.parametrize("residual", [False, True])
+def test_masks_between_layers_by_hand(residual: bool) -> None:
+    """They are of what a cell reads; what it adds its state to is whole."""
+    model = network(layers=2, residual=residual)
     mask = torch.tensor([0.0, 2, 2, 0, 0, 2], dtype=torch.float64).expand(3, 1, 6)
     masks = dataclasses.replace(NOTHING, layers=(mask,))
     hidden, _ = masked_hidden(model, masks, IDS)
@@ -124,8 +126,8 @@ def test_masks_between_layers_by_hand() -> None:
     h, g = torch.zeros(2, 3, 6, dtype=torch.float64)
     for time in range(IDS.shape[1]):
         h = lower(model.embedding(IDS[:, time]), h)
-        g = upper(h * mask[:, 0], g)
-        torch.testing.assert_close(hidden[:, time], g)
+        g = upper((model.stack.norms[0](h) if residual else h) * mask[:, 0], g)
+        torch.testing.assert_close(hidden[:, time], h + g if residual else g)
 
 
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])

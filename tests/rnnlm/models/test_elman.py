@@ -21,8 +21,10 @@ def drawn(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
-def random_stack(layers: int, nonlinearity: str, backend: str, diagonal: bool = False) -> ElmanStack:
-    stack = ElmanStack(3, 5, layers, nonlinearity, backend, diagonal).double()  # type: ignore[arg-type]
+def random_stack(
+    layers: int, nonlinearity: str, backend: str, diagonal: bool = False, residual: bool = False
+) -> ElmanStack:
+    stack = ElmanStack(3, 5, layers, nonlinearity, backend, diagonal, residual).double()  # type: ignore[arg-type]
     generator = torch.Generator().manual_seed(2)
     for parameter in stack.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * 0.4
@@ -77,7 +79,9 @@ def test_a_diagonal_is_a_matrix_without_its_other_elements(nonlinearity: str, ba
     results = []
     for stack in (diagonal, full):
         with torch.no_grad():
-            torch.testing.assert_close(stack(x, state), stack.loop(stack.cells, x, state, None))
+            by_steps = random_stack(2, nonlinearity, "loop", diagonal=len(stack.cells[0].U.shape) == 1)
+            by_steps.load_state_dict(stack.state_dict())
+            torch.testing.assert_close(stack(x, state), by_steps(x, state))
         before = state.clone().requires_grad_()
         outputs, last = stack(x, before)
         (outputs.square().sum() + last.sum()).backward()
@@ -90,14 +94,42 @@ def test_a_diagonal_is_a_matrix_without_its_other_elements(nonlinearity: str, ba
         torch.testing.assert_close(cell.b.grad, of_matrix.b.grad)
 
 
-@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("backend", ["loop", "fused"])
+def test_with_residual_the_upper_layers_read_what_is_below_normalised_and_add_to_it(
+    nonlinearity: str, backend: str
+) -> None:
+    """By hand, step by step; learning and not. The states that are carried are the layers' own."""
+
+    def normalised(below: Tensor, norm: nn.Module) -> Tensor:
+        centred = below - below.mean(dim=1, keepdim=True)
+        return centred / (centred.square().mean(dim=1, keepdim=True) + 1e-5).sqrt() * norm.weight
+
+    stack = random_stack(3, nonlinearity, backend, residual=True)
+    x, state = drawn(4, 7, 3), drawn(4, 3, 5)
+    lowest, middle, top = stack.cells
+    g, h, k = state.unbind(dim=1)
+    expected = []
+    for time in range(7):
+        g = lowest(x[:, time], g)
+        h = middle(normalised(g, stack.norms[0]), h)
+        k = top(normalised(g + h, stack.norms[1]), k)
+        expected.append(g + h + k)
+    for learns in (True, False):
+        with torch.set_grad_enabled(learns):
+            outputs, last = stack(x, state)
+        torch.testing.assert_close(outputs, torch.stack(expected, dim=1))
+        torch.testing.assert_close(last, torch.stack([g, h, k], dim=1))
+
+
+@pytest.mark.parametrize(("diagonal", "residual"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("steps", [1, 7])
-def test_the_gradient_by_hand_is_the_loops(nonlinearity: str, steps: int, diagonal: bool) -> None:
+def test_the_gradient_by_hand_is_the_loops(nonlinearity: str, steps: int, diagonal: bool, residual: bool) -> None:
     """Of inputs and state, too, and where only the outputs or only the last state count."""
     gradients = {}
     for backend in ("loop", "fused"):
-        stack = random_stack(2, nonlinearity, backend, diagonal)
+        stack = random_stack(2, nonlinearity, backend, diagonal, residual)
         x, state = drawn(4, steps, 3).requires_grad_(), drawn(4, 2, 5).requires_grad_()
         outputs, last = stack(x, state)
         leaves = [x, state, *stack.parameters()]
@@ -131,10 +163,11 @@ def test_without_a_state_it_begins_at_zero() -> None:
     torch.testing.assert_close(stack(x)[0], stack(x, torch.zeros(4, 2, 5, dtype=torch.float64))[0])
 
 
+@pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("backend", ["loop", "fused"])
-def test_a_masked_step_holds_the_state(backend: str) -> None:
+def test_a_masked_step_holds_the_state(backend: str, residual: bool) -> None:
     """A left-padded row gives what the row alone gives."""
-    stack = random_stack(2, "tanh", backend)
+    stack = random_stack(2, "tanh", backend, residual=residual)
     x, state = drawn(1, 4, 3), drawn(1, 2, 5)
     padded = torch.cat([drawn(1, 2, 3) + 9, x], dim=1)
     outputs, last = stack(padded, state, torch.tensor([[0, 0, 1, 1, 1, 1]]))
@@ -153,9 +186,10 @@ def test_no_prediction_is_made_from_the_future(backend: str) -> None:
     assert not torch.equal(before[:, 3], after[:, 3])
 
 
+@pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("embedding_size", [6, 4])
-def test_one_step_at_a_time_is_one_long_forward(embedding_size: int) -> None:
-    model = language_model(layers=2, tie_embeddings=True, embedding_size=embedding_size).double()
+def test_one_step_at_a_time_is_one_long_forward(embedding_size: int, residual: bool) -> None:
+    model = language_model(layers=2, tie_embeddings=True, embedding_size=embedding_size, residual=residual).double()
     ids = torch.tensor([[4, 5, 6, 7, 8], [8, 7, 9, 4, 5]])
     whole, last = model(ids)
     state, steps = None, []

@@ -60,7 +60,9 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
         ),
         pytest.param({"nonlinearity": "relu", "layers": 2, "embedding_size": 8}, id="relu-2"),
         pytest.param(
-            {"recurrence": "diagonal", "recurrent_initialization": "spread"}, id="diagonal", marks=pytest.mark.slow
+            {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 3, "residual": True},
+            id="diagonal-residual-3",
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -77,6 +77,22 @@ def test_a_lower_layers_gradient_also_comes_through_the_layer_above_at_the_same_
     assert norms[0, 0] == pytest.approx(float(h.grad.norm(dim=-1).mean()), rel=1e-4)
 
 
+def test_with_residual_a_lower_layers_gradient_also_comes_past_the_layer_above(
+    windows: tuple[torch.Tensor, torch.Tensor],
+) -> None:
+    token_ids, target_ids = windows
+    settings = ModelConfig.model_validate({"hidden_size": 8, "layers": 2, "residual": True})
+    network = build_model(settings, 30, seed=0).language_model
+    lower, upper = network.stack.cells
+    before = network(token_ids[:, :-1])[1].detach()
+    h = lower(network.embedding(token_ids[:, -1]), before[:, 0]).detach().requires_grad_()
+    logits = network.logits(h + upper(network.stack.norms[0](h), before[:, 1]))
+    functional.cross_entropy(logits, target_ids, reduction="sum").backward()
+    assert h.grad is not None
+    norms = gradient_norms(network, token_ids, target_ids)
+    assert norms[0, 0] == pytest.approx(float(h.grad.norm(dim=-1).mean()), rel=1e-4)
+
+
 def test_a_batch_has_the_mean_of_its_rows(
     network: ElmanLanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
 ) -> None:

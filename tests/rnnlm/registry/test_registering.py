@@ -165,7 +165,7 @@ def test_the_served_model_says_what_the_library_says(register: Registrar, monkey
     [
         {"tie_embeddings": True, "layers": 2, "embedding_size": 5},
         {"embedding_size": 5, "nonlinearity": "relu", "backend": "loop"},
-        {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 2},
+        {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 3, "residual": True},
     ],
 )
 def test_every_shape_of_model_can_be_served(register: Registrar, shape: dict[str, object]) -> None:

@@ -25,6 +25,7 @@ MODELS: dict[str, dict[str, object]] = {
     "tied, with a readout": {"tie_embeddings": True, "embedding_size": 10},
     "one-hot": {"input": "one-hot"},
     "two layers": {"tie_embeddings": True, "layers": 2},
+    "three layers that add up": {"tie_embeddings": True, "layers": 3, "residual": True},
     "diagonal": {"tie_embeddings": True, "recurrence": "diagonal", "recurrent_initialization": "spread"},
 }
 

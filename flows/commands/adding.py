@@ -11,7 +11,7 @@ from rnnlm.presets import build_config
 Say = Callable[[str, Any], None]  # (text for people, value for programs)
 Command = Callable[[argparse.Namespace, Home, Say], None]
 Commands = Any  # argparse's subparsers: their class is private
-PRESETS = "default, smoke, ptb, shakespeare, counting, overfit"  # of prefect.yaml
+PRESETS = "default, smoke, ptb, ptb-long, shakespeare, counting, overfit"  # of prefect.yaml
 MODEL = "a run folder, a run id, or models:/NAME@champion"
 CORPUS = "a catalogue name (rnnlm corpora), hf:OWNER/NAME[:CONFIG], a file, folder or glob, or an http(s) URL"
 

@@ -33,10 +33,11 @@ ABLATIONS: dict[str, list[str]] = {
     "no locked dropout": [f"training.dropout_{where}=0" for where in ("inputs", "layers", "outputs")],
     "recurrent-weight dropout of 0.2": ["training.dropout_recurrent=0.2"],
     "word dropout of 0.1": ["training.dropout_words=0.1"],
-    "xavier initialisation": ["model.recurrent_initialization=xavier"],
+    "xavier initialisation": ["model.recurrence=full", "model.recurrent_initialization=xavier"],
     "identity initialisation": ["model.recurrent_initialization=identity"],
-    "orthogonal initialisation": ["model.recurrent_initialization=orthogonal"],
+    "orthogonal initialisation": ["model.recurrence=full", "model.recurrent_initialization=orthogonal"],
     "spread initialisation": ["model.recurrent_initialization=spread"],
+    "full recurrence": ["model.recurrence=full"],
     "diagonal recurrence": ["model.recurrence=diagonal", "model.recurrent_initialization=spread"],
     "diagonal recurrence, 800 units": [
         "model.recurrence=diagonal",

@@ -96,7 +96,7 @@ class ModelConfig(Section):
     input: Literal["embedding", "one-hot"] = "embedding"  # one-hot: the embedding is the identity and stays it
     embedding_size: int | None = Field(None, ge=1, le=16_384)  # None: hidden_size; one-hot: the vocabulary
     layers: int = Field(1, ge=1, le=64)
-    residual: bool = False  # layers above the lowest read what is below normalised, and add to it
+    residual: bool = False  # layers but the lowest read what is below normalised, and add to it; one: none
     nonlinearity: Nonlinearity = "tanh"
     recurrence: Literal["full", "diagonal"] = "full"  # U; diagonal: a unit sees its own past alone
     recurrent_initialization: RecurrentInitialization = "orthogonal"  # of U; spread: a diagonal from 0 to 1

@@ -61,7 +61,7 @@ class ElmanStepper:
 
     def step(self, token_ids: list[int]) -> Tensor:
         weights, stack = self.weights, self.weights.model.stack
-        below = torch.tensor(token_ids + self.empty_ids, device=weights.device)  # ids, then (rows, H) of each layer
+        below = torch.tensor(token_ids + self.empty_ids, device=weights.device)  # ids, then what each layer hands on
         for layer, (W, U, b) in enumerate(weights.cells):
             new = self.next[layer]
             if layer == 0:

@@ -22,7 +22,7 @@ class Dropout:
     words: float = 0.0  # of the vocabulary
     inputs: float = 0.0  # of the embedding's units
     layers: float = 0.0  # of the units that a layer reads of the one below
-    outputs: float = 0.0  # of what the top layer hands on, as the head sees it; the state keeps it
+    outputs: float = 0.0  # of what the top layer hands on, as the head sees it; the states are whole
     recurrent: float = 0.0  # of the weights in every U
 
     @property

@@ -102,12 +102,12 @@ class ElmanStack(nn.Module):
             read = self.read_by(layer, x)
             if layer and between:
                 read = read * between[layer - 1]
-            states, last = self.through_time(cell, read, before, mask)
+            states, last = self.run_layer(cell, read, before, mask)
             x = self.handed_on(layer, x, states)
             lasts.append(last)
         return x, torch.stack(lasts, dim=1)
 
-    def through_time(self, cell: ElmanCell, x: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def run_layer(self, cell: ElmanCell, x: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """One layer. x: (b, t, input), state: (b, H) → its states (b, t, H), the last one (b, H)."""
         if self.backend == "loop" or mask is not None:  # the others cannot hold a state
             return self.loop(cell, x, state, mask)

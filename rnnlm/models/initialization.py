@@ -1,4 +1,4 @@
-"""How weights begin: Xavier-uniform matrices, and four ways for the recurrent one."""
+"""How weights begin: Xavier-uniform matrices, four ways for the recurrent one, and the gains between layers."""
 
 import torch
 from torch import Tensor, nn

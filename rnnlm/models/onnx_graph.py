@@ -38,7 +38,8 @@ class OneStep(nn.Module):
     def __init__(self, model: ElmanLanguageModel) -> None:
         super().__init__()
         self.model = copy.deepcopy(model)
-        # Two products and a tanh for each layer. The fused kernel is torch's own and no operator of ONNX.
+        # Two products and a tanh for each layer, and where layers add up a norm and a sum. The fused kernel is torch's
+        # own and no operator of ONNX.
         self.model.stack.backend = "loop"
 
     def forward(self, token_ids: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

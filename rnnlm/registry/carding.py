@@ -54,9 +54,11 @@ def description_of(card: str) -> str:
 def what_it_is(run: RunRecord, dataset: DatasetRecord) -> str:
     facts = read_json(run.model_folder / "config.json") or {}
     layers = facts.get("num_hidden_layers", 1)
+    activated = f"{facts.get('nonlinearity', 'tanh')}(x W + {'h ⊙ u' if facts.get('diagonal') else 'h U'} + b)"
+    adding_up = " that add up, each but the lowest reading a normalised sum," if facts.get("residual") else ""
     return (
-        f"A recurrent language model of Elman's kind, h' = {facts.get('nonlinearity', 'tanh')}(x W + h U + b), with "
-        f"{layers} {'layer' if layers == 1 else 'layers'} of {facts.get('hidden_size')} units over a vocabulary of "
+        f"A recurrent language model of Elman's kind, h' = {activated}, with {layers} "
+        f"{'layer' if layers == 1 else 'layers'} of {facts.get('hidden_size')} units{adding_up} over a vocabulary of "
         f"{dataset.vocabulary_size:,}; {weight_count(run.model_folder):,} weights."
     )
 

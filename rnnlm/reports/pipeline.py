@@ -50,7 +50,7 @@ def sequences_report(dataset: DatasetRecord, checks: list[str]) -> str:
 def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig) -> str:
     rows: Facts = [
         ("run", f"`{run.run_id}`"),
-        ("model", f"Elman, {model.layers} × {model.hidden_size}, {model.nonlinearity}"),
+        ("model", f"Elman, {model.layers} × {model.hidden_size}, {model.nonlinearity}{kind_of_stack(model)}"),
         ("epochs", training.epochs),
         ("trained tokens", f"{run.trained_tokens:,}"),
         ("best validation perplexity", f"{run.best_validation_perplexity:.2f}"),
@@ -58,6 +58,11 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
         ("folder", f"`{run.folder}`"),
     ]
     return facts("Training", run, rows)
+
+
+def kind_of_stack(model: ModelConfig) -> str:
+    diagonal, residual = model.recurrence == "diagonal", model.residual
+    return (", diagonal" if diagonal else "") + (", residual" if residual else "")
 
 
 def samples_report(samples: SamplesRecord) -> str:

@@ -13,7 +13,7 @@ from rnnlm.sequences.batching import Batch
 from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.losses.definition import Loss
-from rnnlm.training.optimization import layer_norms
+from rnnlm.training.optimization import norms_of_parts
 from rnnlm.training.progress import Progress
 from rnnlm.training.resuming.checkpoints import Checkpoints
 from rnnlm.training.resuming.divergence import DivergedError, Watch, all_finite, went_back
@@ -168,7 +168,7 @@ class Training:
             "learning_rate": rate,
             "tokens_per_second": speed,
             "trained_tokens": float(self.state.tokens),
-        } | {name: float(value) * clipped for name, value in layer_norms(self.state.model).items()}
+        } | {name: float(value) * clipped for name, value in norms_of_parts(self.state.model).items()}
         self.tell(Measurement(self.state.step, metrics, "training", self.state.setbacks))
         progress.facts(f"loss {float(taken.loss):.3f}, {speed:,.0f} tokens/s")
         self.interval_start, self.interval_tokens = now, 0

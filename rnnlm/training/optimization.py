@@ -13,7 +13,7 @@ from rnnlm.models.elman import ElmanLanguageModel
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> "LazyAdamW":
-    """AdamW with decay on matrices alone; biases are left free."""
+    """AdamW with decay on matrices alone: biases, gains and diagonals are left free."""
     matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
     groups = [
@@ -105,17 +105,19 @@ def clip_gradients(parameters: Iterable[Tensor], clip_norm: float) -> Tensor:
     return norm
 
 
-def layer_norms(model: ElmanLanguageModel) -> dict[str, Tensor]:
+def norms_of_parts(model: ElmanLanguageModel) -> dict[str, Tensor]:
     """Gradient L2 norm of the embedding, each layer and the head, as tensors: reading them waits for the device."""
-    parts: dict[str, nn.Module] = {"embedding": model.embedding, "head": model.head}
+    parts: dict[str, list[nn.Module]] = {"embedding": [model.embedding], "head": [model.head]}
     if any(True for _ in model.readout.parameters()):
-        parts["readout"] = model.readout
-    parts |= {f"layer_{index}": cell for index, cell in enumerate(model.stack.cells)}
+        parts["readout"] = [model.readout]
+    for layer, cell in enumerate(model.stack.cells):
+        parts[f"layer_{layer}"] = [cell, *model.stack.norms[max(0, layer - 1) : layer]]
     return {f"gradient_norm_{name}": nn.utils.get_total_norm(list(gradients(part))) for name, part in parts.items()}
 
 
-def gradients(part: nn.Module) -> Iterable[Tensor]:
+def gradients(part: Iterable[nn.Module]) -> Iterable[Tensor]:
     """Of its parameters; of a sparse one its coalesced values."""
-    for parameter in part.parameters():
-        if parameter.grad is not None:
-            yield parameter.grad.coalesce().values() if parameter.grad.is_sparse else parameter.grad
+    for module in part:
+        for parameter in module.parameters():
+            if parameter.grad is not None:
+                yield parameter.grad.coalesce().values() if parameter.grad.is_sparse else parameter.grad

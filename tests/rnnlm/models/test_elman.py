@@ -77,10 +77,10 @@ def test_a_diagonal_is_a_matrix_without_its_other_elements(nonlinearity: str, ba
         of_matrix.U.data = cell.U.data.diag()
     x, state = drawn(4, 7, 3), drawn(4, 2, 5)
     results = []
+    by_steps = random_stack(2, nonlinearity, "loop")
+    by_steps.load_state_dict(full.state_dict())
     for stack in (diagonal, full):
         with torch.no_grad():
-            by_steps = random_stack(2, nonlinearity, "loop", diagonal=len(stack.cells[0].U.shape) == 1)
-            by_steps.load_state_dict(stack.state_dict())
             torch.testing.assert_close(stack(x, state), by_steps(x, state))
         before = state.clone().requires_grad_()
         outputs, last = stack(x, before)
@@ -247,6 +247,13 @@ def test_recurrent_matrices_begin_as_asked_for() -> None:
     }.items():
         initialize(model, name, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
         assert all(test(cell.U) for cell in model.stack.cells), name
+
+
+def test_what_an_upper_layer_reads_begins_small() -> None:
+    """A fifth of a standard deviation, whatever the layers below add up to: tanh begins in its linear part."""
+    model = language_model(layers=3, residual=True)
+    read = model.stack.read_by(2, 100 * drawn(4, 7, 6).float())
+    torch.testing.assert_close(read.std(dim=-1, unbiased=False), torch.full((4, 7), 0.2))
 
 
 def test_a_diagonal_begins_as_the_matrix_would() -> None:

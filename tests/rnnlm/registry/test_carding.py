@@ -1,5 +1,9 @@
 """The model card says what is so, fits MLflow's database, and travels in the bundle."""
 
+import pytest
+
+from rnnlm.config import ModelConfig
+from rnnlm.models.building import build_model
 from rnnlm.records import Sample
 from rnnlm.registry.carding import LONGEST_DESCRIPTION, description_of
 from rnnlm.registry.lineage import show_version
@@ -26,6 +30,24 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
     vocabulary = decided.dataset.vocabulary_size
     assert f"{vocabulary * 16 * 2 + vocabulary + 2 * 16 * 16 + 16:,} weights" in card
     assert show_version(decided.home, NAME, "2").description == card
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ({"nonlinearity": "relu"}, "h' = relu(x W + h U + b), with 1 layer of 16 units over"),
+        (
+            {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 3, "residual": True},
+            "h' = tanh(x W + h ⊙ u + b), with 3 layers of 16 units that add up, each but the lowest",
+        ),
+    ],
+)
+def test_the_card_says_what_kind_of_network_it_is(contest: Contest, shape: dict[str, object], words: str) -> None:
+    config = ModelConfig.model_validate({"hidden_size": 16} | shape)
+    model = build_model(config, contest.dataset.vocabulary_size, seed=0)
+    model.save_pretrained(contest.run_of("good").model_folder)
+    contest.register("good")
+    assert words in show_version(contest.home, NAME, "1").description
 
 
 def test_a_later_version_names_its_parent(decided: Contest) -> None:

@@ -41,7 +41,8 @@ def train(
     device: str, loss: Loss, dropout: Dropout = NO_DROPOUT, updated: Update = update, forbid_waiting: bool = False
 ) -> tuple[list[Step], list[torch.Tensor]]:
     resident = torch.device(device) if device == "cuda" else None
-    model = build_model(ModelConfig(hidden_size=32, layers=2, head_bias="zero"), VOCABULARY, 0).language_model
+    config = ModelConfig(hidden_size=32, layers=2, residual=True, head_bias="zero")
+    model = build_model(config, VOCABULARY, 0).language_model
     model.to(device)
     optimizer = make_optimizer(model, TrainingConfig())
     batch_loss = BatchLoss(model, loss, dropout)

@@ -16,7 +16,7 @@ from rnnlm.sequences.cutting import TokenRows
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, Training
 from rnnlm.training.losses.definition import Loss, exact_cross_entropy, summed_nll
-from rnnlm.training.optimization import layer_norms, make_optimizer
+from rnnlm.training.optimization import make_optimizer, norms_of_parts
 from rnnlm.training.resuming.state import TrainingState
 from rnnlm.training.schedules import RateFactor, make_schedule
 
@@ -125,9 +125,10 @@ def test_a_loss_that_is_no_number_stops_with_step_and_advice(worth: float) -> No
         run(network(), [batch([[2, 4, 5, 3]])] * 10, loss=broken)
 
 
-def test_measurements_hold_what_happened() -> None:
+@pytest.mark.parametrize("residual", [False, True])
+def test_measurements_hold_what_happened(residual: bool) -> None:
     events: list[Event] = []
-    run(network(layers=2), [batch([[2, 4, 5, 3]])] * 4, report=events)
+    run(network(layers=2, residual=residual), [batch([[2, 4, 5, 3]])] * 4, report=events)
     steps = [event for event in events if isinstance(event, Measurement) and "train_loss_nats" in event.metrics]
     assert [event.step for event in steps] == [1, 2, 3, 4]
     assert [event.metrics["trained_tokens"] for event in steps] == [3, 6, 9, 12]
@@ -137,11 +138,11 @@ def test_measurements_hold_what_happened() -> None:
     assert steps[-1].metrics["train_loss_nats"] < first["train_loss_nats"]
 
 
-def test_layer_norms_by_hand() -> None:
+def test_norms_of_parts_by_hand() -> None:
     model = network()
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    norms = layer_norms(model)
+    norms = norms_of_parts(model)
     assert float(norms["gradient_norm_layer_0"]) == pytest.approx(math.sqrt(24 * 24 * 2 + 24))
     assert float(norms["gradient_norm_head"]) == pytest.approx(math.sqrt(24 * 12 + 12))
 

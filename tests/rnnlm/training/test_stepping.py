@@ -27,7 +27,7 @@ LOSSES: dict[str, Loss] = {
 
 
 def network(sparse: bool = False) -> ElmanLanguageModel:
-    config = ModelConfig(hidden_size=8, layers=2, head_bias="zero")
+    config = ModelConfig(hidden_size=8, layers=2, residual=True, head_bias="zero")
     model = build_model(config, VOCABULARY, seed=0).language_model.double()
     model.embedding.sparse = sparse
     return model

@@ -33,7 +33,7 @@ def compare(folder: Path, rank: int) -> None:
     def steps(
         name: str, loss: Loss, rows: int, accumulation: int, dropout: Dropout, world: World
     ) -> list[torch.Tensor]:
-        model = ElmanLanguageModel(40, 8, layers=2, tie_embeddings=True)
+        model = ElmanLanguageModel(40, 8, layers=2, residual=True, tie_embeddings=True)
         initialize(model, "xavier", torch.Generator().manual_seed(0))
         model.double()
         optimizer = make_optimizer(model, TrainingConfig())

@@ -12,6 +12,10 @@ from torch import Tensor, nn
 Nonlinearity = Literal["tanh", "relu"]
 Backend = Literal["fused", "loop"]
 
+# What a normalised input is multiplied by besides the gains that are learnt, which begin at 1: tanh begins in its linear
+# part. Gains that begin at 0.2 themselves outgrow it at once, for all weights learn by steps of the same size.
+NORMALISED_STD = 0.2
+
 
 class ElmanCell(nn.Module):
     """Elman (1990) cell: h' = tanh(x W + h U + b).
@@ -75,7 +79,7 @@ class ElmanStack(nn.Module):
 
     def read_by(self, layer: int, below: Tensor) -> Tensor:
         """below: what the layer below hands on, (…, H), or to the lowest layer x → what the layer's cell reads."""
-        return self.norms[layer - 1](below) if self.norms and layer else below
+        return NORMALISED_STD * self.norms[layer - 1](below) if self.norms and layer else below
 
     def handed_on(self, layer: int, below: Tensor, h: Tensor) -> Tensor:
         """below: as in read_by, h: the layer's new state → what it hands on, (…, H)."""

@@ -7,7 +7,6 @@ from rnnlm.config import RecurrentInitialization
 from rnnlm.models.elman import ElmanLanguageModel
 
 EMBEDDING_STD = 0.1  # small beside the recurrent input, so that tanh starts in its linear part
-NORM_GAIN = 0.2  # of what a layer of a residual stack reads; for the same reason
 
 
 @torch.no_grad()
@@ -38,7 +37,7 @@ def initialize(
             cell.U.copy_(diagonal.diag() if cell.U.ndim == 2 else diagonal)
         nn.init.zeros_(cell.b)
     for norm in model.stack.norms:
-        nn.init.constant_(norm.weight, NORM_GAIN)
+        nn.init.ones_(norm.weight)
     for matrix in model.readout.parameters():
         nn.init.xavier_uniform_(matrix, generator=generator)
     if model.head.weight is not embedding:

@@ -103,7 +103,7 @@ def test_with_residual_the_upper_layers_read_what_is_below_normalised_and_add_to
 
     def normalised(below: Tensor, norm: nn.Module) -> Tensor:
         centred = below - below.mean(dim=1, keepdim=True)
-        return centred / (centred.square().mean(dim=1, keepdim=True) + 1e-5).sqrt() * norm.weight
+        return centred / (centred.square().mean(dim=1, keepdim=True) + 1e-5).sqrt() * norm.weight * 0.2
 
     stack = random_stack(3, nonlinearity, backend, residual=True)
     x, state = drawn(4, 7, 3), drawn(4, 3, 5)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 Nonlinearity = Literal["tanh", "relu"]
 Backend = Literal["fused", "loop"]
 
-# What a normalised input is multiplied by besides the gains that are learnt, which begin at 1: tanh begins in its linear
-# part. Gains that begin at 0.2 themselves outgrow it at once, for all weights learn by steps of the same size.
+# What a normalised input is multiplied by, besides gains that are learnt and begin at 1: so tanh begins in its linear
+# part. Gains that themselves begin at 0.2 soon outgrow it, for all weights learn by steps of about the same size.
 NORMALISED_STD = 0.2
 
 

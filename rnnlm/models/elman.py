@@ -76,14 +76,15 @@ class ElmanStack(nn.Module):
         self.hidden_size = hidden_size
         self.nonlinearity = nonlinearity
         self.backend = backend
+        self.residual = residual
 
     def read_by(self, layer: int, below: Tensor) -> Tensor:
         """below: what the layer below hands on, (…, H), or to the lowest layer x → what the layer's cell reads."""
-        return NORMALISED_STD * self.norms[layer - 1](below) if self.norms and layer else below
+        return NORMALISED_STD * self.norms[layer - 1](below) if self.residual and layer else below
 
     def handed_on(self, layer: int, below: Tensor, h: Tensor) -> Tensor:
         """below: as in read_by, h: the layer's new state → what it hands on, (…, H)."""
-        return below + h if self.norms and layer else h
+        return below + h if self.residual and layer else h
 
     def forward(
         self,

@@ -110,8 +110,9 @@ def norms_of_parts(model: ElmanLanguageModel) -> dict[str, Tensor]:
     parts: dict[str, list[nn.Module]] = {"embedding": [model.embedding], "head": [model.head]}
     if any(True for _ in model.readout.parameters()):
         parts["readout"] = [model.readout]
-    for layer, cell in enumerate(model.stack.cells):
-        parts[f"layer_{layer}"] = [cell, *model.stack.norms[max(0, layer - 1) : layer]]
+    parts |= {f"layer_{layer}": [cell] for layer, cell in enumerate(model.stack.cells)}
+    for layer, norm in enumerate(model.stack.norms, start=1):
+        parts[f"layer_{layer}"].append(norm)
     return {f"gradient_norm_{name}": nn.utils.get_total_norm(list(gradients(part))) for name, part in parts.items()}
 
 

@@ -1,6 +1,6 @@
 """Generation the slow way: every token from the whole text before it, by the cell loop; beams in plain lists."""
 
-import copy
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -13,9 +13,10 @@ Text = list[int]
 @torch.no_grad()
 def logits_after(model: ElmanForCausalLM, ids: Text) -> Tensor:
     """(V,) for the token after these, from nothing."""
-    network = copy.deepcopy(model.language_model)
-    network.stack.backend = "loop"
-    return network.logits(network.hidden(torch.tensor([ids]))[0][0, -1])
+    network = model.language_model
+    with patch.object(network.stack, "backend", "loop"):
+        hidden, _ = network.hidden(torch.tensor([ids]))
+    return network.logits(hidden[0, -1])
 
 
 def greedy(model: ElmanForCausalLM, prompt: Text, maximum: int, eos: int | None) -> Text:

@@ -88,11 +88,9 @@ def write_reference(home: Home, dataset: DatasetRecord, model: FoundModel, unit:
     texts = validation_texts(home, dataset, model, unit)
     found = (Document(number, "validation", number, None, text) for number, text in enumerate(texts))
     home.make(path.parent)
-    with atomic_file(path) as partial:
-        with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-            for shard in in_shards(found, config):
-                writer.write_table(score(shard).replace_schema_metadata(schema.metadata))
-        partial.chmod(0o644)
+    with atomic_file(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+        for shard in in_shards(found, config):
+            writer.write_table(score(shard).replace_schema_metadata(schema.metadata))
 
 
 def validation_texts(home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """A description's figures, counted by hand."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,10 @@ def test_a_dataset_is_found_by_id_by_its_beginning_and_by_folder(home: Home, des
         assert find_dataset(home, name) == described.model_copy(update={"skipped": False, "seconds": 0.0})
     assert find_dataset(home, described.dataset_id[:5]) is None
     assert find_dataset(home, "nothing-here") is None
+
+
+def test_a_damaged_dataset_is_not_called_unknown(home: Home, described: DatasetRecord, tmp_path: Path) -> None:
+    shutil.copytree(described.folder, tmp_path / "copy")
+    (tmp_path / "copy" / "sequences.duckdb").write_bytes(b"")
+    with pytest.raises(DatasetError, match=r"sequences\.duckdb differs from its sha256"):
+        find_dataset(home, str(tmp_path / "copy"))

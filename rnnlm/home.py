@@ -101,6 +101,7 @@ class Home:
     def make(self, folder: Path) -> None:
         """Create a folder of the home. HomeError where it cannot be written to."""
         try:
+            self.root.mkdir(mode=0o755, parents=True, exist_ok=True)  # whatever the umask: see find_home
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable-"):
                 pass
@@ -112,15 +113,34 @@ class Home:
 
 
 def find_home() -> Home:
-    """RNNLM_HOME, else the nearest `.rnnlm/` upwards from the working directory, else `.rnnlm/` here."""
+    """RNNLM_HOME, else the nearest `.rnnlm/` upwards that only this user can write to, else `.rnnlm/` here."""
     named = os.environ.get("RNNLM_HOME")
     if named:
         return Home(Path(named).expanduser().resolve())
     here = Path.cwd()
     for folder in (here, *here.parents):
-        if (folder / ".rnnlm").is_dir():
-            return Home(folder / ".rnnlm")
+        found = folder / ".rnnlm"
+        if not found.is_dir():
+            continue
+        problem = why_not_ours(found)
+        if problem is None:
+            return Home(found)
+        # A home decides which files are loaded: whoever can write to it could run code as this user.
+        message = f"{found}: not used as home, because {problem}"
+        if folder == here:
+            raise HomeError(f"{message}.\nMake it yours (chown), run chmod go-w on it, or set RNNLM_HOME.")
+        logger.warning("%s", message)
     return Home(here / ".rnnlm")
+
+
+def why_not_ours(folder: Path) -> str | None:
+    """Why another user could have put something into the folder; None: nobody else could."""
+    found = folder.stat()
+    if found.st_uid != os.getuid():
+        return "another user owns it"
+    if found.st_mode & 0o022:
+        return f"other users may write to it (mode {found.st_mode & 0o777:o})"
+    return None
 
 
 def digest_of(value: Any) -> str:

@@ -54,6 +54,42 @@ def test_unnamed_home_without_one_upwards_is_here_and_is_not_made(
     assert not (tmp_path / ".rnnlm").exists()
 
 
+@pytest.mark.parametrize("strange", ["others may write", "another user's"])
+def test_a_home_that_another_user_could_have_filled_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture, strange: str
+) -> None:
+    monkeypatch.delenv("RNNLM_HOME", raising=False)
+    found = tmp_path / ".rnnlm"
+    found.mkdir()
+    if strange == "others may write":
+        found.chmod(0o777)
+    elif os.getuid() == 0:
+        os.chown(found, 12345, -1)
+    else:
+        pytest.skip("only root can give a folder away")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert find_home().root == tmp_path / "below" / ".rnnlm"
+    assert str(found) in caplog.text
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HomeError, match="RNNLM_HOME"):
+        find_home()
+    monkeypatch.setenv("RNNLM_HOME", str(found))
+    assert find_home().root == found  # named, so wanted
+
+
+def test_a_home_that_we_make_is_ours_alone_whatever_the_umask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("RNNLM_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    before = os.umask(0o002)  # the default of many systems
+    try:
+        home = find_home()
+        home.make(home.prefect)
+    finally:
+        os.umask(before)
+    assert find_home() == home
+
+
 def test_unwritable_home_names_the_folder_and_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(HomeError, match=r"file/home.*\n.*RNNLM_HOME") as caught:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 
+from rnnlm.evaluation.full_softmax import TokenLoss
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import (
     CHUNK_TOKENS,
@@ -20,7 +21,6 @@ from rnnlm.sequences.batching import (
     stream_batches,
 )
 from rnnlm.sequences.cutting import TokenRows, ends, stretches_of
-from rnnlm.training.losses.definition import token_nll
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,21 @@ def token_losses(model: ElmanLanguageModel, source: Source, mode: Mode, batch_si
 
 def losses_of_sentences(model: ElmanLanguageModel, source: Source, batch_size: int) -> Iterator[TokenLosses]:
     """A chunk of rows at a time."""
+    loss = TokenLoss(model)
     for first in range(0, len(source), size := chunk_rows(source)):
         rows = source.read(first, min(first + size, len(source)))
-        yield losses_of_rows(rows, np.arange(first, first + len(rows)), nll_of_rows(model, rows, batch_size))
+        yield losses_of_rows(rows, np.arange(first, first + len(rows)), nll_of_rows(loss, rows, batch_size))
 
 
 def losses_of_stream(model: ElmanLanguageModel, source: Source) -> Iterator[TokenLosses]:
     """Window after window; collected to chunks."""
+    loss = TokenLoss(model)
     block = int(source.read(0, 1).predicted[0])  # predicted tokens of every stored row but the last
     cut = cut_stream(source.predicted_count, 1, EVALUATION_WINDOW)
     state, done = None, 0
     waiting: list[TokenLosses] = []
     for batch in stream_batches(source, EVALUATION_WINDOW, cut):
-        nll, state = nll_of_window(model, batch, state)
+        nll, state = nll_of_window(loss, batch, state)
         places = np.arange(done, done + len(nll))
         inputs, targets = (ids[0].numpy().astype(np.int32) for ids in (batch.input_ids, batch.target_ids))
         waiting.append(TokenLosses(places // block, inputs, targets, nll))
@@ -81,23 +83,21 @@ def losses_of_stream(model: ElmanLanguageModel, source: Source) -> Iterator[Toke
 
 
 @torch.inference_mode()
-def nll_of_window(
-    model: ElmanLanguageModel, window: Batch, state: torch.Tensor | None
-) -> tuple[np.ndarray, torch.Tensor]:
+def nll_of_window(loss: TokenLoss, window: Batch, state: torch.Tensor | None) -> tuple[np.ndarray, torch.Tensor]:
     """(tokens,) float32 of a stream's single lane, and the state after them."""
-    device = model.embedding.weight.device
-    hidden, state = model.hidden(window.input_ids.to(device), state)
-    return token_nll(model, hidden, window.target_ids.to(device))[0].cpu().numpy(), state
+    device = loss.model.embedding.weight.device
+    hidden, state = loss.model.hidden(window.input_ids.to(device), state)
+    return loss(hidden[0], window.target_ids[0].to(device)).cpu().numpy(), state
 
 
-def nll_of_rows(model: ElmanLanguageModel, rows: TokenRows, batch_size: int) -> np.ndarray:
+def nll_of_rows(loss: TokenLoss, rows: TokenRows, batch_size: int) -> np.ndarray:
     """(predicted tokens,) float32 in the order of the rows, which the model reads sorted by length; state zero
     before each."""
     order = by_length(np.arange(len(rows)), rows.lengths)
     by_length_nll = [np.zeros(0, np.float32)]
     for group in groups(order, rows.lengths, batch_size):
         (batch,) = padded(rows.take(group), len(group))
-        by_length_nll.append(nll_of_batch(model, batch))
+        by_length_nll.append(nll_of_batch(loss, batch))
     place = np.argsort(order)  # row → where it stands in the order
     starts = ends(rows.predicted[order])[:-1]
     return stretches_of(np.concatenate(by_length_nll), starts[place], rows.predicted).token_ids
@@ -115,14 +115,18 @@ def groups(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> Iterator[
 
 
 @torch.inference_mode()
-def nll_of_batch(model: ElmanLanguageModel, batch: Batch) -> np.ndarray:
+def nll_of_batch(loss: TokenLoss, batch: Batch) -> np.ndarray:
     """(predicted tokens,) float32 row after row without padding; long rows go through the model window by window."""
+    model = loss.model
     device = model.embedding.weight.device
     state, losses = None, []
     windows = (ids.split(EVALUATION_WINDOW, dim=1) for ids in (batch.input_ids, batch.target_ids))
     for input_ids, target_ids in zip(*windows, strict=True):
         hidden, state = model.hidden(input_ids.to(device), state)
-        losses.append(token_nll(model, hidden, target_ids.to(device)).cpu())
+        predicted = target_ids.ne(model.pad_id)
+        nll = torch.zeros(target_ids.shape)
+        nll[predicted] = loss(hidden[predicted.to(device)], target_ids[predicted].to(device)).cpu()
+        losses.append(nll)
     return torch.cat(losses, dim=1)[batch.target_ids.ne(model.pad_id)].numpy()
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts
+from rnnlm.evaluation.full_softmax import TokenLoss
 from rnnlm.home import Home, digest_of
 from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
@@ -18,7 +19,6 @@ from rnnlm.sequences.batching import Batch, Mode, Source
 from rnnlm.sequences.feeding import evaluation_batches
 from rnnlm.sequences.reading import StoredSplit
 from rnnlm.stages import once_in_run, stage
-from rnnlm.training.losses.definition import summed_nll
 
 STAGE_VERSION = 1
 BITS_OF_AN_UNSPELLABLE_BYTE = 8  # what a byte costs that is written out without any model
@@ -75,8 +75,10 @@ def nll_per_token(model: ElmanLanguageModel, source: Source, mode: Mode, batch_s
 def nll_of_batches(model: ElmanLanguageModel, batches: Iterable[Batch]) -> tuple[float, int]:
     """Summed negative log-likelihood in nats, and over how many predicted tokens."""
     total, count = 0.0, 0
+    loss = TokenLoss(model)
     for batch, hidden, target_ids in read_batches(model, batches):
-        total += summed_nll(model, hidden, target_ids)
+        predicted = target_ids.ne(model.pad_id)
+        total += float(loss(hidden[predicted], target_ids[predicted]).double().sum())
         count += batch.predicted_tokens
     return total, count
 

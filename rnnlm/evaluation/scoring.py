@@ -1,8 +1,9 @@
 """How well a model predicts a whole split: exact, with the full softmax, whatever trained it."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -10,8 +11,8 @@ from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts
 from rnnlm.evaluation.full_softmax import TokenLoss
+from rnnlm.evaluation.losses import nll_of_split, stored_nll
 from rnnlm.home import Home, digest_of
-from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
@@ -31,8 +32,10 @@ def evaluate_run(
     """The run's model on each configured split, kept in the run's folder."""
 
     def build() -> dict[str, object]:
-        model = load_model(run.model_folder)
-        return {split: score_split(model, dataset, split, config.batch_size).model_dump() for split in config.splits}
+        def summed_nll(split: Split) -> float:
+            return float(stored_nll(home, dataset, run, split, config.batch_size, force=force).sum(dtype=np.float64))
+
+        return {split: score_of(dataset, split, summed_nll).model_dump() for split in config.splits}
 
     facts = {
         "stage": STAGE_VERSION,
@@ -47,10 +50,20 @@ def evaluate_run(
 
 def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, batch_size: int) -> SplitScore:
     """Perplexity, bits per byte and unknown rate of a whole split, beside the baselines."""
+
+    def summed_nll(split: Split) -> float:
+        parts = nll_of_split(model.language_model, StoredSplit(dataset, split), dataset.mode, batch_size)
+        return sum(float(part.sum(dtype=np.float64)) for part in parts)
+
+    return score_of(dataset, split, summed_nll)
+
+
+def score_of(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Split], float]) -> SplitScore:
+    """summed_nll: the loss of all predicted tokens of a split, in nats."""
     facts = split_facts(dataset, split)
     if not facts.predicted_tokens:
         raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")
-    nats = nll_per_token(model.language_model, StoredSplit(dataset, split), dataset.mode, batch_size)
+    nats = summed_nll(split) / facts.predicted_tokens
     bits = nats * facts.predicted_tokens / math.log(2) + BITS_OF_AN_UNSPELLABLE_BYTE * facts.unknown_bytes
     reference = baselines(dataset, split)
     return SplitScore(

@@ -9,10 +9,20 @@ from pathlib import Path
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.archives import Member, archive_kind, tar_members, zip_members
-from rnnlm.corpora.decoding import text_pieces
-from rnnlm.corpora.roles import TABLES, checked_roles, is_archive_name, may_be_text, split_named, suffix_of
+from rnnlm.corpora.decoding import printable, text_pieces
+from rnnlm.corpora.roles import (
+    TABLES,
+    check_roles,
+    is_archive_name,
+    is_note,
+    may_be_text,
+    shortened,
+    split_named,
+    suffix_of,
+    warn_of_omissions,
+)
 from rnnlm.corpora.tables import PARQUET_MARK, column_of, csv_cells, json_cells, parquet_cells
-from rnnlm.corpora.unpacking import Meter, Peeked, Stream, decompressed, printable
+from rnnlm.corpora.unpacking import Meter, Peeked, Stream, decompressed
 from rnnlm.errors import CorpusError
 
 
@@ -34,6 +44,7 @@ class Text:
     pieces: Iterator[str]
 
 
+NO_TEXT = "no text by their names; corpus.format=text reads any"
 Plan = list[tuple[SourceFile, dict[str, str]]]  # each file with its wanted members → roles; "" is the file itself
 
 
@@ -62,21 +73,27 @@ class Opener:
 
     def plan(self, files: list[SourceFile], named: bool) -> Plan:
         """Decided before anything is read: archives are gone through once for their members' names."""
-        roles: Plan = []
+        plan: Plan = []
+        passed_over: list[str] = []
         for file in files:
             own = split_named(file.name) if named else None
             names = self.member_names(file)
-            members = [""] if names is None else [name for name in names if may_be_text(name)]
+            members = [""] if names is None else [name for name in names if may_be_text(name, self.config.format)]
+            others = set(names or []) - set(members)
+            passed_over += [full_name(file, name) for name in sorted(others) if not is_note(name)]
             if names and not members and any(is_archive_name(name) for name in names):
                 raise CorpusError(f"{file.label}: holds archives and no text; archives inside archives are not opened")
-            roles.append((file, {name: own or (name and split_named(name)) or "text" for name in members}))
-        found = {role for _, wanted in roles for role in wanted.values()}
-        if not found:
-            raise nothing_left(self.source)
-        checked_roles(self.source, found)
-        if "train" in found:
-            roles = [(file, {name: role for name, role in wanted.items() if role != "text"}) for file, wanted in roles]
-        return [(file, wanted) for file, wanted in roles if wanted]
+            plan.append((file, {name: own or (name and split_named(name)) or "text" for name in members}))
+        roles = {full_name(file, name): role for file, wanted in plan for name, role in wanted.items()}
+        if not roles:
+            raise nothing_left(self.source, passed_over)
+        check_roles(self.source, roles)
+        warn_of_omissions(self.source, passed_over, NO_TEXT)
+        if "train" in roles.values():
+            others = [name for name, role in roles.items() if role == "text"]
+            warn_of_omissions(self.source, others, "other names tell splits, and these tell none; rename them")
+            plan = [(file, {name: role for name, role in wanted.items() if role != "text"}) for file, wanted in plan]
+        return [(file, wanted) for file, wanted in plan if wanted]
 
     def member_names(self, file: SourceFile) -> list[str] | None:
         """Checked names of an archive's regular members, None for another file. The first of two passes."""
@@ -156,8 +173,13 @@ class Opener:
         return TABLES.get(suffix_of(name), "text")
 
 
-def nothing_left(source: str) -> CorpusError:
+def full_name(file: SourceFile, member: str) -> str:
+    return f"{file.name}: {member}" if member else file.name
+
+
+def nothing_left(source: str, found: list[str]) -> CorpusError:
+    there = f"it holds {shortened(found)}" if found else "it holds no files"
     return CorpusError(
-        f"{source}: holds no text; expected files such as train.txt, valid.txt and test.txt, or others that end\n"
-        "in .txt, .csv, .tsv, .jsonl or .parquet (also compressed)"
+        f"{source}: holds no text by the names of its files; {there};\n"
+        "expected .txt, .csv, .tsv, .jsonl or .parquet (also compressed), or say corpus.format=text to read any file"
     )

@@ -15,7 +15,7 @@ from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.decoding import check_encoding
 from rnnlm.corpora.hub import PREFIX, hub_name
 from rnnlm.corpora.origins import WILDCARDS, Downloaded, OnDisk, Origin, is_url, origin_of
-from rnnlm.corpora.roles import COMPRESSED, checked_roles, split_named
+from rnnlm.corpora.roles import COMPRESSED, check_roles, split_named
 from rnnlm.corpora.splits import carved_splits
 from rnnlm.corpora.writing import CorpusWriter
 from rnnlm.errors import CorpusError
@@ -61,9 +61,9 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
 def check_source(config: CorpusConfig) -> Origin:
     """The source's origin; CorpusError for one that cannot be right, before anything is started for it."""
     check_encoding(config.encoding)
-    origin = origin_of(config.source)
+    origin = origin_of(config.source, config.format)
     if isinstance(origin, OnDisk) and origin.named:
-        checked_roles(config.source, filter(None, (split_named(path.name) for path in origin.paths)))
+        check_roles(config.source, {str(path): split_named(path.name) for path in origin.paths})
     one_file = isinstance(origin, Downloaded) or (isinstance(origin, OnDisk) and not origin.named)
     if config.sha256 and not one_file:
         raise CorpusError(f"corpus.sha256: is for one file or URL, and {config.source} is neither; leave it out")

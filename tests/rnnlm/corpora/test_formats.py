@@ -206,7 +206,7 @@ def test_test_without_training_text_is_refused_everywhere(home: Home, tmp_path: 
     members = {"valid.txt": b"a\n", "test.txt": b"b\n"}
     for name, data in members.items():
         write(tmp_path / "data" / name, data)
-    message = "valid, test but none for train"
+    message = r"valid \(.*valid\.txt\), test \(.*test\.txt\) but none for train"
     refused(home, tmp_path / "data", message)
     refused(home, tmp_path / "data" / "*.txt", message)
     refused(home, write(tmp_path / "a.tar", tar_of(members)), message)

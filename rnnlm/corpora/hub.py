@@ -60,7 +60,8 @@ def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter) -> None:
         warn_of_omissions(source, others, "splits other than train, validation and test")
         for name, role in roles.items():
             if role is not None:
-                writer.append(role, cells(splits[name], f"{source}: {name}", column_of(config)), f"{source}: {name}")
+                label = f"{source}: {name}"
+                writer.append(role, cells(splits[name], label, column_of(config)), label, rows=True)
 
 
 def load(name: HubName) -> Any:

@@ -42,6 +42,7 @@ class Text:
     role: str  # a split, or "text"
     label: str
     pieces: Iterator[str]
+    rows: bool  # each piece is a row of a table
 
 
 NO_TEXT = "no text by their names; corpus.format=text reads any"
@@ -62,14 +63,15 @@ class Opener:
         """
         for file, wanted in self.plan(files, named):
             if "" in wanted:
-                yield self.text_of_file(file, wanted[""])
-                continue
-            with self.members(file, wanted) as (found, meter):
-                for name, stream in found:
-                    if stream is not None:
-                        label = f"{file.label}: {printable(name)}"
-                        yield Text(wanted[name], label, self.pieces(stream, label, name, meter))
-                self.unpacked_bytes += meter.unpacked_bytes
+                with self.outermost(file) as (stream, name, meter):
+                    yield self.text(wanted[""], stream, name, file.label, meter, file.path)
+            else:
+                with self.members(file, wanted) as (found, meter):
+                    for name, member in found:
+                        if member is not None:
+                            label = f"{file.label}: {printable(name)}"
+                            yield self.text_of_member(wanted[name], member, name, label, meter)
+            self.unpacked_bytes += meter.unpacked_bytes
 
     def plan(self, files: list[SourceFile], named: bool) -> Plan:
         """Decided before anything is read: archives are gone through once for their members' names."""
@@ -129,26 +131,29 @@ class Opener:
                 with file.path.open("rb") as raw:
                     yield zip_members(raw, file.label, meter, self.config, wanted), meter
 
-    def text_of_file(self, file: SourceFile, role: str) -> Text:
-        return Text(role, file.label, self.pieces_of_file(file))
-
     def pieces_of_file(self, file: SourceFile) -> Iterator[str]:
+        """The text of a file that is no archive."""
         with self.outermost(file) as (stream, name, meter):
-            if not meter.unpacked_bytes and self.format_of(stream.head, name) == "parquet":
-                yield from parquet_cells(file.path, file.label, self.config, meter)
-            else:
-                yield from self.formatted(stream, name, file.label, meter)
+            yield from self.text("text", stream, name, file.label, meter, file.path).pieces
         self.unpacked_bytes += meter.unpacked_bytes
 
-    def pieces(self, member: Stream, label: str, name: str, meter: Meter) -> Iterator[str]:
+    def text_of_member(self, role: str, member: Stream, name: str, label: str, meter: Meter) -> Text:
         """The text of an archive's member, which may be compressed itself."""
         stream, name = decompressed(Peeked(member), name, label, meter)
         if archive_kind(stream.head, name):
             raise CorpusError(f"{label}: is an archive inside an archive; unpack the outer one and give a folder")
-        yield from self.formatted(stream, name, label, meter)
+        return self.text(role, stream, name, label, meter)
 
-    def formatted(self, stream: Peeked, name: str, label: str, meter: Meter) -> Iterator[str]:
+    def text(self, role: str, stream: Peeked, name: str, label: str, meter: Meter, path: Path | None = None) -> Text:
+        """The stream's text in its format. path: where the stream's bytes lie, unless they were compressed."""
         kind = self.format_of(stream.head, name)
+        if kind == "parquet" and path is not None and not meter.unpacked_bytes:
+            pieces = parquet_cells(path, label, self.config, meter)
+        else:
+            pieces = self.formatted(stream, kind, label, meter)
+        return Text(role, label, pieces, rows=kind != "text")
+
+    def formatted(self, stream: Peeked, kind: str, label: str, meter: Meter) -> Iterator[str]:
         if kind == "parquet":  # its index stands at the end, so it must lie in a file
             with tempfile.NamedTemporaryFile(dir=self.scratch, suffix=".parquet") as spooled:
                 shutil.copyfileobj(stream, spooled, 1 << 20)

@@ -50,7 +50,7 @@ class Written:
                 SourceFile(split, f"{self.entry.name}: {split.name}", split.name) for split in sorted(path.iterdir())
             ]
         for text in Opener(self.entry.name, CorpusConfig(), writer.folder).texts(files, named=path.is_dir()):
-            writer.append(text.role, text.pieces, text.label)
+            writer.append(text.role, text.pieces, text.label, rows=text.rows)
         return facts
 
 
@@ -72,7 +72,7 @@ class Downloaded:
             fetch(self.url, path, downloads, config.sha256)
         for text in Opener(self.url, config, writer.folder).texts([SourceFile(path, self.url, name)], named=False):
             pieces = without_gutenberg_frame(text.pieces, self.url) if self.gutenberg else text.pieces
-            writer.append(text.role, pieces, text.label)
+            writer.append(text.role, pieces, text.label, rows=text.rows and not self.gutenberg)
         return {}
 
 
@@ -115,7 +115,7 @@ class OnDisk:
             warn_of_omissions(self.source, others, NO_TEXT)
         files = [SourceFile(path, str(path), path.name) for path in self.paths]
         for text in Opener(self.source, config, writer.folder).texts(files, self.named):
-            writer.append(text.role, text.pieces, text.label)
+            writer.append(text.role, text.pieces, text.label, rows=text.rows)
         return {}
 
 

@@ -94,11 +94,9 @@ def check_roles(source: str, roles: Mapping[str, str | None]) -> None:
 
     roles: the name of each file, member or hub split → the split that it names, if it names one.
     """
-    named = {role: name for name, role in reversed(roles.items()) if role not in (None, "text")}
+    named = {role: printable(PurePosixPath(name).name) for name, role in roles.items() if role in SPLITS}
     if named and "train" not in named:
-        found = ", ".join(
-            f"{split} ({printable(PurePosixPath(named[split]).name)})" for split in SPLITS if split in named
-        )
+        found = ", ".join(f"{split} ({named[split]})" for split in SPLITS if split in named)
         raise CorpusError(
             f"{source}: has text for {found} but none for train;\n"
             "expected a name such as train.txt or news-train.txt (valid and test are optional); rename the files"

@@ -24,7 +24,7 @@ from rnnlm.records import CorpusRecord
 from rnnlm.stages import stage
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 2
+STAGE_VERSION = 3
 ABANDONED_SECONDS = 24 * 3600
 TEXT_SETTINGS = (  # the fields of CorpusConfig that change the stored text; the shares cut it later
     "format",
@@ -54,7 +54,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     if carved:
         role = next(iter(set(corpus.files) & {"text", "train"}))
         shares = ", ".join(f"{split} {getattr(config, f'{split}_share'):.1%}" for split in carved)
-        logger.info("corpus: not given, so carved from %s by each document's digest: %s", role, shares)
+        logger.info("corpus: not given, so carved from %s by digest: %s", role, shares)
     return corpus
 
 
@@ -131,10 +131,11 @@ def keep(home: Home, config: CorpusConfig, origin: Origin, name: str, force: boo
         writer.refuse_emptiness(config.source)
 
         def build(partial: Path) -> None:
-            for file_name in writer.files.values():
+            for file_name in writer.written:
                 (folder / file_name).replace(partial / file_name)
             licence = CATALOGUE[config.source].licence if config.source in CATALOGUE else ""
             about = {"files": writer.files, "corpus_bytes": writer.corpus_bytes, "digests": writer.digests}
+            about |= {"source_counts": writer.source_counts}
             write_json(partial / "corpus.json", {**about, "licence": licence, **facts})
 
         skipped = write_once(home, home.corpora / writer.digest[:16], build, force=force)
@@ -175,6 +176,7 @@ def record(home: Home, config: CorpusConfig, digest: str, skipped: bool) -> Corp
         folder=folder,
         files=about["files"],
         corpus_bytes=about["corpus_bytes"],
+        source_counts=about["source_counts"],
         licence=about["licence"],
         source=config.source,
         skipped=skipped,

@@ -30,7 +30,7 @@ from flows.commands import (
 from flows.commands.adding import Say
 from flows.operations.environment import set_environment
 from rnnlm.errors import RnnlmError, TrackingError
-from rnnlm.home import find_home
+from rnnlm.home import find_home, full_disk_explained
 
 USER_ERROR = 2
 
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         home = find_home()
         set_environment(home)
-        with results_alone_on_stdout(options.json) as say:
+        with results_alone_on_stdout(options.json) as say, full_disk_explained(home):
             options.command(options, home, say)
     except (RnnlmError, TrackingError) as error:
         print(f"rnnlm: {error}", file=sys.stderr)

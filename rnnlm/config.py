@@ -155,7 +155,7 @@ class TrainingConfig(Section):
     checkpoints_kept: PositiveInt = 3  # the newest. Changes no result
     explosion_factor: Annotated[float, Field(gt=1.0)] = 10.0  # times a uniform guess's loss: training has diverged
     divergence_retries: NonNegativeInt = 0  # from the last good checkpoint, each time at half the learning rate
-    seed: NonNegativeInt = 0
+    seed: Seed = 0
     deterministic: bool = False  # refuse algorithms whose results vary from call to call
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     resident_tokens: NonNegativeInt = 2_000_000_000  # a GPU holds a training split up to so many. Changes no result
@@ -232,7 +232,7 @@ class RegistryConfig(Section):
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95  # one-sided: share of resamples in which it is better
     resamples: int = Field(10_000, ge=100, le=1_000_000)  # of the bootstrap
     minimum_units: int = Field(200, ge=2)  # documents to compare on; with fewer nobody takes over
-    seed: NonNegativeInt = 0  # of the resamples
+    seed: Seed = 0  # of the resamples
 
 
 class PipelineConfig(Section):

@@ -67,12 +67,10 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
                 f"{file}: logits in onnxruntime differ from torch's by {difference:.2g}, expected {TOLERANCE:g} at\n"
                 "most; nothing was written. Install onnx, onnxscript and onnxruntime as in constraints.txt."
             )
-    file.chmod(0o644)
     tokenizer, special_tokens = file.parent / TOKENIZER, file.parent / SPECIAL_TOKENS
     if not tokenizer.exists():
         shutil.copy(folder / TOKENIZER, tokenizer)
     write_json(special_tokens, {"pad_id": PAD, "unk_id": UNK, "bos_id": BOS, "eos_id": EOS})
-    special_tokens.chmod(0o644)
     return ExportRecord(
         file=file,
         tokenizer=tokenizer,

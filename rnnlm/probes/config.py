@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from rnnlm.config import Nonlinearity, RecurrentInitialization, Section
+from rnnlm.config import Nonlinearity, RecurrentInitialization, Section, Seed
 
 INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")  # set side by side
 
@@ -18,7 +18,7 @@ class GradientProbeConfig(Section):
     trained_steps: NonNegativeInt = 0  # optimiser steps before it is measured a second time; 0: not at all
     batch_size: PositiveInt = 32  # of these steps
     learning_rate: PositiveFloat = 4e-3
-    seed: NonNegativeInt = 0
+    seed: Seed = 0
 
 
 class EchoConfig(Section):
@@ -30,4 +30,4 @@ class EchoConfig(Section):
     training_steps: PositiveInt = 500
     batch_size: PositiveInt = 64  # rows a step
     learning_rate: PositiveFloat = 1e-3
-    seed: NonNegativeInt = 0
+    seed: Seed = 0

@@ -7,8 +7,6 @@ its dataset may be gone when a later candidate needs it) and `evidence/losses.pa
 import logging
 import shutil
 import tempfile
-import urllib.parse
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +17,7 @@ from rnnlm.evaluation.paired.ground import write_training_digests
 from rnnlm.evaluation.paired.scoring import load_contestant
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
-from rnnlm.registry.bundling import EVIDENCE, TRAINING_DOCUMENTS
+from rnnlm.registry.bundling import EVIDENCE, TRAINING_DOCUMENTS, local_artifacts
 from rnnlm.registry.describing import corpus_folder
 from rnnlm.registry.lookup import registered_folder
 from rnnlm.registry.promotion import Decision, decide, undecidable
@@ -80,10 +78,9 @@ def fetch_training_digests(client: "MlflowClient", home: Home, version: "ModelVe
     """
     if "training_documents" not in version.tags:
         return False
-    url = urllib.parse.urlparse(version.source)
     inside = f"{EVIDENCE}/{TRAINING_DOCUMENTS}"
-    if url.scheme in ("", "file"):
-        local = Path(urllib.request.url2pathname(url.path)) / inside
+    if (artifacts := local_artifacts(version)) is not None:
+        local = artifacts / inside
         if not local.exists():
             logger.warning("%s version %s: %s is missing", version.name, version.version, local)
             return False

@@ -3,8 +3,7 @@
 import math
 import re
 import shutil
-import urllib.parse
-import urllib.request
+import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, digest_of, write_once
 from rnnlm.records import ModelVersion
-from rnnlm.registry.bundling import BUNDLE, model_digest
+from rnnlm.registry.bundling import BUNDLE, EVIDENCE, find_bundle_damage, local_artifacts, model_digest
 from rnnlm.registry.naming import is_lock
 from rnnlm.tracking.store import is_empty, reaching_mlflow, tracking_uri
 
@@ -127,17 +126,20 @@ def is_model(folder: Path) -> bool:
 
 
 def registered_folder(home: Home, reference: str) -> Path:
-    """The local folder of a registered version: where its artifacts lie, or a copy in the home."""
+    """The local folder of a registered version, verified: where its artifacts lie, or a copy in the home."""
     version = registered_version(home, reference)
-    url = urllib.parse.urlparse(version.source)
-    if url.scheme in ("", "file"):
-        folder = Path(urllib.request.url2pathname(url.path)) / BUNDLE
-    else:
-        folder = fetched(home, version)
+    artifacts = local_artifacts(version) or fetched(home, version)
+    folder = artifacts / BUNDLE
     if not is_model(folder):
         raise ModelError(
             f"{reference}: {folder} holds no model of ours (config.json, model.safetensors).\n"
             "Its artifacts were moved or deleted, or another program registered it; register a run again."
+        )
+    if "model_sha256" in version.tags and (damage := find_bundle_damage(version, artifacts, (EVIDENCE,))):
+        raise ModelError(
+            f"{reference}: {artifacts}: {damage}.\n"
+            f"`rnnlm run` with its settings writes it again if its run is in this home; else roll back to another\n"
+            f"version (rnnlm rollback {version.name})."
         )
     return folder
 
@@ -191,26 +193,32 @@ def find_version(home: Home, name: str, alias: str | None, number: str | None) -
 
 
 def fetched(home: Home, version: "MlflowVersion") -> Path:
-    """The version's bundle, downloaded once from a remote artifact store."""
-    identity = [tracking_uri(home), version.name, version.version, version.creation_timestamp]
+    """The version's artifacts, downloaded once from a remote artifact store."""
+    identity = [tracking_uri(home), version.name, version.version, version.creation_timestamp, BUNDLE]
     final = home.root / "fetched" / digest_of(identity)[:16]
 
     def download(partial: Path) -> None:
         with reaching_mlflow(home) as client:
-            copy_bundle(client, home, version, partial)
+            copy_artifacts(client, home, version, partial)
 
     write_once(home, final, download)
     return final
 
 
-def copy_bundle(client: "MlflowClient", home: Home, version: "MlflowVersion", folder: Path) -> None:
+def copy_artifacts(client: "MlflowClient", home: Home, version: "MlflowVersion", folder: Path) -> None:
     import mlflow.artifacts
 
-    uri = f"{client.get_model_version_download_uri(version.name, version.version).rstrip('/')}/{BUNDLE}"
-    if not mlflow.artifacts.list_artifacts(artifact_uri=uri, tracking_uri=tracking_uri(home)):
-        raise ModelError(f"models:/{version.name}/{version.version}: {uri} holds nothing; register a run again")
-    local = mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri(home))
-    shutil.copytree(local, folder, dirs_exist_ok=True)
+    uri = client.get_model_version_download_uri(version.name, version.version).rstrip("/")
+    if not mlflow.artifacts.list_artifacts(artifact_uri=f"{uri}/{BUNDLE}", tracking_uri=tracking_uri(home)):
+        raise ModelError(f"models:/{version.name}/{version.version}: {uri} holds no model; register a run again")
+    with tempfile.TemporaryDirectory(prefix="rnnlm-fetched-") as temporary:
+        local = mlflow.artifacts.download_artifacts(
+            artifact_uri=uri, tracking_uri=tracking_uri(home), dst_path=temporary
+        )
+        # Its own marker names what it was registered with; write_once writes another over it.
+        if damage := find_bundle_damage(version, Path(local)):
+            raise ModelError(f"models:/{version.name}/{version.version}: {uri}: {damage}; register a run again")
+        shutil.copytree(local, folder, dirs_exist_ok=True)
 
 
 def known_models(home: Home) -> str:

@@ -10,7 +10,14 @@ from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.paired.ground import write_training_digests
 from rnnlm.home import Home, write_json
 from rnnlm.records import DatasetRecord, EvaluationRecord, Evidence, RegisteredVersion, RunRecord, SamplesRecord
-from rnnlm.registry.bundling import CONFIGURATION, TRAINING_DOCUMENTS, log_bundle
+from rnnlm.registry.bundling import (
+    CONFIGURATION,
+    TRAINING_DOCUMENTS,
+    find_bundle_damage,
+    local_artifacts,
+    log_artifacts,
+    log_bundle,
+)
 from rnnlm.registry.carding import description_of, model_card
 from rnnlm.registry.comparing import compare_with_champion
 from rnnlm.registry.describing import LONGEST_TAG, identity_tags, origin_tags
@@ -42,7 +49,8 @@ def register_model(
 ) -> RegisteredVersion:
     """Register the run's model once, decide its alias, and report the alias it has in the registry now.
 
-    The registry itself is asked what was done, so a killed call is taken up where it stopped.
+    The registry itself is asked what was done, so a killed call is taken up where it stopped. A version whose files
+    were damaged or deleted since gets them again, from the run.
     TrackingError where MLflow fails.
     """
     name = registered_name(config.registry, dataset.corpus_name)
@@ -50,14 +58,17 @@ def register_model(
     with reaching_mlflow(home) as client:
         ensure_registered_model(client, name)
         version = None if force else find_version(client, name, identity)
-        if version is not None and is_decided(version):
+        if version is not None and is_decided(version) and damage_of(version) is None:
             return report(client, name, version.version).model_copy(update={"skipped": True})
         with holding(client, name) as ticket:
             version = None if force else find_version(client, name, identity)  # another may have made it meanwhile
-            skipped = version is not None and is_decided(version)
+            skipped = version is not None and is_decided(version) and damage_of(version) is None
             if version is None:
                 version = add_version(client, home, config, dataset, run, evaluation, samples, name, identity)
-            if not skipped:
+            elif damage := damage_of(version):
+                logger.warning("%s version %s: %s; its files are written again", name, version.version, damage)
+                repair_version(client, home, config, dataset, run, evaluation, samples, version)
+            if not is_decided(version):
                 promote(client, home, config, dataset, run, version, ticket)
         return report(client, name, version.version).model_copy(update={"skipped": skipped})
 
@@ -96,10 +107,8 @@ def add_version(
     parent = int(champion.version) if champion else None
     card = model_card(name, config, dataset, run, evaluation, samples, tags, parent)
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
-        evidence = Path(temporary)
-        tags["training_documents"] = str(write_training_digests(dataset, evidence / TRAINING_DOCUMENTS))
-        write_json(evidence / CONFIGURATION, config.model_dump(mode="json"))
-        model_id, source = log_bundle(client, experiment, mlflow_run_id, name, run.model_folder, card, evidence)
+        tags["training_documents"] = str(write_evidence(Path(temporary), config, dataset))
+        model_id, source = log_bundle(client, experiment, mlflow_run_id, name, run.model_folder, card, Path(temporary))
     return client.create_model_version(
         name,
         source,
@@ -108,6 +117,46 @@ def add_version(
         tags=tags | {"logged_model_id": model_id},  # MLflow's own database does not keep it with the version
         description=description_of(card),
     )
+
+
+def write_evidence(folder: Path, config: PipelineConfig, dataset: DatasetRecord) -> int:
+    """What lies beside the bundle. Returns the number of training documents."""
+    write_json(folder / CONFIGURATION, config.model_dump(mode="json"))
+    return write_training_digests(dataset, folder / TRAINING_DOCUMENTS)
+
+
+def damage_of(version: "ModelVersion") -> str | None:
+    """What is wrong with the version's files, if they lie on this machine; a remote store is not read for it."""
+    artifacts = local_artifacts(version)
+    return None if artifacts is None else find_bundle_damage(version, artifacts)
+
+
+def repair_version(
+    client: "MlflowClient",
+    home: Home,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    run: RunRecord,
+    evaluation: EvaluationRecord,
+    samples: SamplesRecord,
+    version: "ModelVersion",
+) -> None:
+    """Write the version's files again. Its weights are the run's: identity_tags says so."""
+    parent = version.tags.get("parent_version")
+    card = model_card(
+        version.name, config, dataset, run, evaluation, samples, version.tags, int(parent) if parent else None
+    )
+    with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
+        write_evidence(Path(temporary), config, dataset)
+        log_artifacts(
+            client,
+            version.tags["logged_model_id"],
+            version.source,
+            version.run_id,
+            run.model_folder,
+            card,
+            Path(temporary),
+        )
 
 
 def living_run(

@@ -49,11 +49,9 @@ def write_output(output: Path, shards: list[Path], provenance: Provenance) -> No
 def write_parquet(output: Path, shards: list[Path], provenance: Provenance) -> None:
     """A row group a shard."""
     schema = SCHEMA.with_metadata({PROVENANCE: json.dumps(provenance, sort_keys=True)})
-    with atomic_file(output) as partial:
-        with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-            for shard in shards:
-                writer.write_table(read_shard(shard).replace_schema_metadata(schema.metadata))
-        partial.chmod(0o644)
+    with atomic_file(output) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+        for shard in shards:
+            writer.write_table(read_shard(shard).replace_schema_metadata(schema.metadata))
 
 
 def write_database(output: Path, shards: list[Path], provenance: Provenance) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.errors import DatasetError
-from rnnlm.home import Home, atomic_file
+from rnnlm.home import Home, atomic_file, remove_partials
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.opening import FoundModel, find_model, model_in
@@ -40,6 +40,7 @@ def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force
     paths = [model.folder / FOLDER / f"{unit}.parquet" for unit in UNITS]
     with home.lock(f"reference-{model.digest[:16]}"):
         for unit, path in zip(UNITS, paths, strict=True):
+            remove_partials(path)
             if force or not is_reference(path, model):
                 write_reference(home, dataset, model, unit, path)
     return paths
@@ -88,11 +89,9 @@ def write_reference(home: Home, dataset: DatasetRecord, model: FoundModel, unit:
     texts = validation_texts(home, dataset, model, unit)
     found = (Document(number, "validation", number, None, text) for number, text in enumerate(texts))
     home.make(path.parent)
-    with atomic_file(path) as partial:
-        with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-            for shard in in_shards(found, config):
-                writer.write_table(score(shard).replace_schema_metadata(schema.metadata))
-        partial.chmod(0o644)
+    with atomic_file(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+        for shard in in_shards(found, config):
+            writer.write_table(score(shard).replace_schema_metadata(schema.metadata))
 
 
 def validation_texts(home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit) -> Iterator[str]:

@@ -2,16 +2,26 @@
 
 from pathlib import Path
 
-from rnnlm.home import Home, is_complete, read_json
+from rnnlm.errors import DatasetError
+from rnnlm.home import Home, find_damage, read_json
 from rnnlm.records import DatasetRecord
 
 
 def find_dataset(home: Home, name: str) -> DatasetRecord | None:
-    """A finished dataset, given as its id, the beginning of one (8 characters at least), or its folder."""
+    """A finished dataset, given as its id, the beginning of one (8 characters at least), or its folder.
+
+    None if there is none, DatasetError if it is damaged.
+    """
     beginnings = home.datasets.glob(f"{name}*") if len(name) >= 8 and name.isalnum() else []
     for folder in (Path(name).expanduser(), *beginnings):
-        if (folder / "dataset.json").exists() and is_complete(folder):
-            return record_of(folder)
+        if not (folder / "dataset.json").exists():
+            continue
+        if damage := find_damage(folder):
+            raise DatasetError(
+                f"{folder}: the dataset is damaged: {damage}.\n"
+                "Make it again: rnnlm prepare, with the corpus and the settings it was made with."
+            )
+        return record_of(folder)
     return None
 
 

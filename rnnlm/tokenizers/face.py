@@ -112,5 +112,10 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
         raise ModelError(
             f"{folder}: expected tokenizer.json and {SETTINGS_FILE}; give a run folder or models:/NAME@champion"
         )
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # the library raises plain Exception for anything it cannot read
+        raise ModelError(
+            f"{folder / 'tokenizer.json'}: is damaged ({str(error)[:80]}); train or register the model again"
+        ) from error
     return TextTokenizer(tokenizer, settings["kind"], settings["unknown_literal"], settings["splitting"])

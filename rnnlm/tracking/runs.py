@@ -6,6 +6,7 @@ All of it is best effort: what MLflow does not take is warned about, and the run
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from mlflow.entities import DatasetInput
 
 logger = logging.getLogger(__name__)
-LOCAL_UI = "http://127.0.0.1:5000"  # where `mlflow ui` shows a SQLite store
 KEY = "rnnlm.tracking_key"  # tag; another one each time the run is trained anew
 DIGEST_CHARACTERS = 36  # MLflow takes no longer dataset digest
 LOSS_CURVE = "loss_curve.png"
@@ -83,7 +83,7 @@ def running_run(
     mlflow_run_id = str(run.info.run_id)
     # A parameter cannot be changed, and one that changes no result may have been: the first value stays.
     new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
-    client.log_batch(mlflow_run_id, params=new)
+    client.log_batch(mlflow_run_id, params=new)  # MLflow's client splits them into batches that a server takes
     if run.inputs is None or not run.inputs.dataset_inputs:
         client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset)])
     if found:
@@ -215,9 +215,16 @@ def run_url(home: Home, run: RunRecord) -> str | None:
 
 
 def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
+    return f"{ui_address(home)}/#/experiments/{experiment}/runs/{mlflow_run_id}"
+
+
+def ui_address(home: Home) -> str:
+    """The tracking server, or where `mlflow ui` shows a SQLite store: it reads the same two variables."""
     uri = tracking_uri(home)
-    server = uri.rstrip("/") if uri.startswith(("http://", "https://")) else LOCAL_UI
-    return f"{server}/#/experiments/{experiment}/runs/{mlflow_run_id}"
+    if uri.startswith(("http://", "https://")):
+        return uri.rstrip("/")
+    host, port = os.environ.get("MLFLOW_HOST", "127.0.0.1"), os.environ.get("MLFLOW_PORT", "5000")
+    return f"http://{host}:{port}"
 
 
 @contextmanager

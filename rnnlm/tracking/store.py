@@ -4,7 +4,8 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rnnlm.errors import TrackingError
@@ -50,16 +51,27 @@ def settle_mlflow() -> None:
 
 
 def prepare_store(home: Home) -> None:
-    """Make the home's SQLite store once, however many processes ask. Another store is its server's matter."""
+    """Make the home's SQLite store once, however many processes ask. Any other store is left to its server."""
     settle_mlflow()
-    if not is_empty(home):
+    if not is_embedded(home):
         return
-    home.make(home.root)
-    home.make(home.artifacts)
-    # Two processes that open a new store together corrupt its migration.
-    with home.lock("mlflow"):
-        if not home.mlflow_database.exists():
-            make_database(home)
+    if is_empty(home):
+        home.make(home.root)
+        home.make(home.artifacts)
+        # Two processes that open a new store together corrupt its migration.
+        with home.lock("mlflow"):
+            if not home.mlflow_database.exists():
+                make_database(home)
+    # `mlflow ui` may have made the file, in SQLite's default mode. While it is busy the mode stays: nothing depends
+    # on it but speed.
+    with suppress(sqlite3.OperationalError):
+        write_ahead(home.mlflow_database)
+
+
+def write_ahead(database: Path) -> None:
+    """Put a SQLite file into write-ahead mode: readers and the writer no longer wait for each other."""
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("pragma journal_mode = wal")  # a write falls from 39 to 12 ms
 
 
 def make_database(home: Home) -> None:
@@ -72,9 +84,7 @@ def make_database(home: Home) -> None:
         leftover.unlink()
     store = SqlAlchemyStore(f"sqlite:///{partial}", home.artifacts.as_uri())
     store.engine.dispose()
-    connection = sqlite3.connect(partial)
-    connection.execute("pragma journal_mode = wal")  # a write falls from 39 to 12 ms
-    connection.close()
+    write_ahead(partial)
     partial.replace(home.mlflow_database)
 
 

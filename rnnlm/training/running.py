@@ -8,6 +8,7 @@ RUN/tracking.json               how far the tracker has sent all this
 RUN/model/, run.json, COMPLETE  the result
 """
 
+import logging
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -17,17 +18,30 @@ from pathlib import Path
 import torch
 
 from rnnlm.config import PipelineConfig
-from rnnlm.home import COMPLETE, Home, digest_of, is_complete, mark_complete, read_json, write_json
+from rnnlm.home import (
+    COMPLETE,
+    Home,
+    digest_of,
+    find_damage,
+    mark_complete,
+    read_json,
+    remove_partials,
+    set_aside,
+    write_json,
+)
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.stages import stage
 from rnnlm.training.assembly import train_here
 from rnnlm.training.devices import choose_device
 from rnnlm.training.events import TRACKING, Tracker
+from rnnlm.training.history import SAMPLES
 from rnnlm.training.processes.jobs import PROCESSES, Job, train_in_processes
 from rnnlm.training.resuming.checkpoints import CHECKPOINTS
 from rnnlm.training.resuming.interruption import Interruption, noticing_signals
 
+logger = logging.getLogger(__name__)
 STAGE_VERSION = 2
+UNMARKED = (CHECKPOINTS, PROCESSES, TRACKING, SAMPLES)  # scaffolding, what changes later, pages for people
 STARTED = "started.json"
 # Of TrainingConfig. Not `processes`: it changes how sums are rounded.
 CHANGES_NO_RESULT = {
@@ -56,16 +70,32 @@ def run_training(
     folder = home.runs / run_id
     home.make(home.runs)
     with home.lock(f"run-{run_id}"):
-        if is_complete(folder) and not force:
+        damage = find_run_damage(folder)
+        if damage is None and not force:
             remove_scaffolding(folder)  # a kill at the very end leaves it
             return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
-        if folder.exists() and (force or (folder / COMPLETE).exists()):
-            shutil.rmtree(folder)  # forced, or damaged after it was complete
+        make_way(folder, damage, force)
         folder.mkdir(exist_ok=True)
         write_json(folder / "config.json", config.model_dump(mode="json"))
         write_json(folder / STARTED, {"run_id": run_id, "dataset_id": dataset.dataset_id})
         with noticing_signals() as interruption, open_tracker(run_id) as tracker:
             return write_run(folder, run_id, config, dataset, device, tracker, interruption)
+
+
+def find_run_damage(folder: Path) -> str | None:
+    """What is wrong with a finished run, or that it is not finished; None if it is whole."""
+    return find_damage(folder, UNMARKED)
+
+
+def make_way(folder: Path, damage: str | None, force: bool) -> None:
+    """Set a finished run aside until its replacement is complete; an unfinished one stays, unless forced."""
+    if (folder / COMPLETE).exists():
+        if damage is not None:
+            logger.warning("%s: %s; it is trained again, and this one is kept until then", folder, damage)
+        remove_partials(folder)
+        set_aside(folder)
+    elif force:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def name_run(config: PipelineConfig, dataset: DatasetRecord) -> str:
@@ -102,8 +132,9 @@ def write_run(
         **result.model_dump(),
     }
     write_json(folder / "run.json", facts)
-    mark_complete(folder, apart_from=(CHECKPOINTS, PROCESSES, TRACKING))
+    mark_complete(folder, apart_from=UNMARKED)
     remove_scaffolding(folder)
+    remove_partials(folder)  # the run that this one replaces
     return RunRecord(**facts, folder=folder)
 
 

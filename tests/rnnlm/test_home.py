@@ -1,7 +1,9 @@
 """Everything on disk is whole or absent."""
 
 import json
+import os
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -10,7 +12,20 @@ from pathlib import Path
 import pytest
 
 from rnnlm.errors import HomeError
-from rnnlm.home import COMPLETE, Home, digest_of, find_home, is_complete, mark_complete, write_json, write_once
+from rnnlm.home import (
+    COMPLETE,
+    Home,
+    digest_of,
+    find_damage,
+    find_home,
+    is_complete,
+    mark_complete,
+    read_json,
+    write_json,
+    write_once,
+)
+
+UNREADABLE = Path("/proc/self/mem")  # reading it from the start fails with EIO
 
 
 def greet(partial: Path) -> None:
@@ -37,6 +52,42 @@ def test_unnamed_home_without_one_upwards_is_here_and_is_not_made(
     monkeypatch.chdir(tmp_path)
     assert find_home().root == tmp_path / ".rnnlm"
     assert not (tmp_path / ".rnnlm").exists()
+
+
+@pytest.mark.parametrize("strange", ["others may write", "another user's"])
+def test_a_home_that_another_user_could_have_filled_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture, strange: str
+) -> None:
+    monkeypatch.delenv("RNNLM_HOME", raising=False)
+    found = tmp_path / ".rnnlm"
+    found.mkdir()
+    if strange == "others may write":
+        found.chmod(0o777)
+    elif os.getuid() == 0:
+        os.chown(found, 12345, -1)
+    else:
+        pytest.skip("only root can give a folder away")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert find_home().root == tmp_path / "below" / ".rnnlm"
+    assert str(found) in caplog.text
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HomeError, match="RNNLM_HOME"):
+        find_home()
+    monkeypatch.setenv("RNNLM_HOME", str(found))
+    assert find_home().root == found  # named, so wanted
+
+
+def test_a_home_that_we_make_is_ours_alone_whatever_the_umask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("RNNLM_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    before = os.umask(0o002)  # the default of many systems
+    try:
+        home = find_home()
+        home.make(home.prefect)
+    finally:
+        os.umask(before)
+    assert find_home() == home
 
 
 def test_unwritable_home_names_the_folder_and_the_way_out(tmp_path: Path) -> None:
@@ -73,6 +124,70 @@ def test_damaged_output_is_built_again(home: Home) -> None:
     assert not is_complete(final)
     assert write_once(home, final, greet) is False
     assert (final / "greeting.txt").read_text() == "hello"
+
+
+def test_a_damaged_file_is_named(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    final = home.corpora / "one"
+    write_once(home, final, greet)
+    (final / "greeting.txt").write_text("hellO")
+    write_once(home, final, greet)
+    assert "greeting.txt differs from its sha256" in caplog.text
+
+
+def test_a_read_error_is_not_damage(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rnnlm.home.FIRST_PAUSE_SECONDS", 0.0)
+    final = home.corpora / "one"
+    write_once(home, final, greet)
+    (final / "greeting.txt").unlink()
+    (final / "greeting.txt").symlink_to(UNREADABLE)
+    with pytest.raises(HomeError, match=r"greeting\.txt: cannot be read \(Input/output error\)") as caught:
+        write_once(home, final, lambda partial: pytest.fail("built although nothing is known to be damaged"))
+    assert len(str(caught.value).splitlines()) == 2
+    with pytest.raises(HomeError, match="cannot be read"):
+        read_json(final / "greeting.txt")
+
+
+def test_a_read_error_that_passes_is_not_noticed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    final = home.corpora / "one"
+    write_once(home, final, greet)
+    greeting = final / "greeting.txt"
+    greeting.unlink()
+    greeting.symlink_to(UNREADABLE)
+
+    def mend(seconds: float) -> None:
+        greeting.unlink()
+        greet(final)
+
+    monkeypatch.setattr("rnnlm.home.time.sleep", mend)
+    assert find_damage(final) is None
+
+
+def test_what_is_replaced_stays_until_its_replacement_is_there(home: Home) -> None:
+    final = home.corpora / "one"
+    write_once(home, final, greet)
+    script = (
+        "import os, signal; from pathlib import Path; from rnnlm import home as module\n"
+        f"home = module.Home(Path({str(home.root)!r}))\n"
+        "module.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL) if path.name == 'corpora' else None\n"
+        "real = Path.replace\n"
+        "Path.replace = lambda a, b: os.kill(os.getpid(), signal.SIGKILL) if a.name[0] == '.' else real(a, b)\n"
+        "module.mark_complete = lambda partial: None\n"
+        "module.write_once(home, home.corpora / 'one', lambda p: None, force=True)"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == -9
+    assert not final.exists()  # killed between the two renames
+    assert write_once(home, final, lambda partial: pytest.fail("built although the old one is whole")) is True
+    assert [path.name for path in home.corpora.iterdir()] == ["one"]
+
+
+def test_files_have_the_permissions_of_the_umask(home: Home) -> None:
+    before = os.umask(0o027)
+    try:
+        write_once(home, home.corpora / "one", lambda partial: write_json(partial / "value.json", 1))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((home.corpora / "one").stat().st_mode) == 0o750
+    assert stat.S_IMODE((home.corpora / "one" / "value.json").stat().st_mode) == 0o640
 
 
 def test_failed_build_leaves_what_was_there_and_nothing_else(home: Home) -> None:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from rnnlm.config import Section
+from rnnlm.config import Section, Seed
 
 
 class NgramConfig(Section):
@@ -16,4 +16,4 @@ class NgramConfig(Section):
     threads: PositiveInt | None = None  # None: all cores
     samples: NonNegativeInt = 0  # texts to draw
     maximum_tokens: int = Field(40, ge=1, le=100_000)  # a sample at most
-    seed: NonNegativeInt = 0
+    seed: Seed = 0

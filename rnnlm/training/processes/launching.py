@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from typing import Any
 from rnnlm import errors
 from rnnlm.child_processes import python_path
 from rnnlm.errors import RnnlmError, TrainingError
+from rnnlm.training.processes.world import STORE
 
 logger = logging.getLogger(__name__)
 WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment: the end of standard input is the end of who started us
@@ -48,21 +50,20 @@ class Launch:
     first: bool = True  # this is that node
     name: str = "rnnlm"  # by which nodes tell one launch from another
 
-    @property
-    def command(self) -> list[str]:
+    def command(self, stores: Path) -> list[str]:
+        """stores: an empty folder in which the processes of one machine meet, instead of at an open port."""
         if self.nodes == 1:
-            meeting = ["--standalone"]
+            endpoint, settings = str(stores / "rendezvous"), "store_type=file"
         else:
-            meeting = [f"--nnodes={self.nodes}", f"--rdzv-id={self.name}", f"--rdzv-endpoint={self.rendezvous}"]
-            meeting += ["--rdzv-backend=c10d", f"--rdzv-conf=is_host={str(self.first).lower()}"]
+            endpoint, settings = str(self.rendezvous), f"is_host={str(self.first).lower()}"
         return [
-            *(sys.executable, "-m", "torch.distributed.run", *meeting),
+            *(sys.executable, "-m", "torch.distributed.run", f"--nnodes={self.nodes}", f"--rdzv-id={self.name}"),
+            *("--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", f"--rdzv-conf={settings}"),
             *(f"--nproc-per-node={self.processes}", f"--max-restarts={self.restarts}", "--monitor-interval=0.2"),
             *self.program,
         ]
 
-    @property
-    def environment(self) -> dict[str, str]:
+    def environment(self, stores: Path) -> dict[str, str]:
         defaults = {
             "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.processes)),
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else a restarted worker meets the store of the dead one
@@ -70,6 +71,8 @@ class Launch:
         if self.nodes == 1 and sys.platform == "linux":
             defaults["GLOO_SOCKET_IFNAME"] = "lo"
         own = {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
+        if self.nodes == 1:
+            own[STORE] = str(stores / "store")
         return defaults | os.environ | own
 
 
@@ -110,10 +113,15 @@ def run_processes(launch: Launch, watch: Callable[[], None]) -> None:
     launch.folder.mkdir(parents=True, exist_ok=True)
     for old in launch.folder.glob(ERROR_FILES):
         old.unlink()
+    with tempfile.TemporaryDirectory(prefix="rnnlm-processes-") as stores:
+        run_torchrun(launch, Path(stores), watch)
+
+
+def run_torchrun(launch: Launch, stores: Path, watch: Callable[[], None]) -> None:
     # A session of its own: Ctrl-C in the terminal reaches this process alone, which then stops them in good order.
     process = subprocess.Popen(
-        launch.command,
-        env=launch.environment,
+        launch.command(stores),
+        env=launch.environment(stores),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

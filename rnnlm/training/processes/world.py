@@ -78,18 +78,29 @@ class World:
 
 
 ALONE = World()
+STORE = "RNNLM_PROCESS_STORE"  # environment: the file at which the processes of one machine meet
 
 
 @contextmanager
 def joined_world(device: torch.device) -> Iterator[World]:
-    """The World of a process that torchrun started: gloo between CPUs, and NCCL for what lies on GPUs."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    """The World of a process that torchrun started: gloo between CPUs, NCCL between GPUs.
+
+    On one machine the processes meet at a file. torch's own store would listen on all interfaces and unpickle what it
+    is sent. On several machines they meet at that store, at the rendezvous.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
         yield ALONE
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=PATIENCE)
+    path = os.environ.get(STORE)
+    if path is None:
+        dist.init_process_group(backend, timeout=PATIENCE)
+    else:  # another file for each restart: the last one names processes that are gone
+        store = dist.FileStore(f"{path}-{os.environ['TORCHELASTIC_RESTART_COUNT']}", size)
+        dist.init_process_group(backend, store=store, rank=int(os.environ["RANK"]), world_size=size, timeout=PATIENCE)
     try:
         yield World(dist.get_rank(), dist.get_world_size())
     finally:

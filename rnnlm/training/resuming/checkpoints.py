@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from rnnlm.home import is_complete, mark_complete, sync
+from rnnlm.home import find_damage, mark_complete, sync
 from rnnlm.training.processes.world import ALONE, World
 
 logger = logging.getLogger(__name__)
@@ -79,9 +79,12 @@ class Checkpoints:
         return self.folder / f"step-{step:08d}"
 
     def newest_good(self) -> dict[str, Any] | None:
-        """The state of the newest checkpoint that is undamaged; damaged ones are named in a warning and removed."""
+        """The state of the newest undamaged checkpoint. Damaged ones are named in a warning and set aside.
+
+        HomeError if one cannot be read: that is not damage, and training must not start anew because of it.
+        """
         if not self.world.leads:
-            self.world.wait_for_all()  # until who leads has removed what is damaged
+            self.world.wait_for_all()  # until rank 0 has set aside what is damaged
         state = self.newest_undamaged()
         if self.world.leads:
             self.world.wait_for_all()
@@ -94,9 +97,10 @@ class Checkpoints:
                 state = read_folder(self.path(step))
                 self.last_step = step
                 return state
-            except (OSError, ValueError, SafetensorError) as error:
+            except (ValueError, SafetensorError) as error:
                 logger.warning("%s: not used (%s); the one before it is tried", self.path(step), error)
-                shutil.rmtree(self.path(step), ignore_errors=True)  # else it would count as one of those to keep
+                if self.world.leads:
+                    set_aside(self.path(step))
         if steps:
             logger.warning("%s: no checkpoint is left that can be used; training starts anew", self.folder)
         return None
@@ -130,9 +134,10 @@ def write_folder(final: Path, step: int, state: dict[str, Any]) -> None:
 
 
 def read_folder(folder: Path) -> dict[str, Any]:
-    """What write_folder was given. ValueError where it is damaged or of another format."""
-    if not is_complete(folder):
-        raise ValueError("damaged: a file is missing or differs from its sha256")
+    """What write_folder was given. ValueError if it is damaged or of another format, HomeError if it is unreadable."""
+    damage = find_damage(folder)
+    if damage is not None:
+        raise ValueError(f"damaged: {damage}")
     facts = json.loads((folder / STATE).read_text(encoding="utf-8"))
     if facts["format"] != FORMAT:
         raise ValueError(f"format {facts['format']}, expected {FORMAT}")
@@ -140,6 +145,13 @@ def read_folder(folder: Path) -> dict[str, Any]:
     tensors = {name: tensor.clone() for name, tensor in load_file(folder / TENSORS).items()}
     state: dict[str, Any] = unpacked(facts["state"], tensors)
     return state
+
+
+def set_aside(folder: Path) -> None:
+    """Rename a damaged checkpoint to NAME.damaged: it no longer counts, and goes when the run is complete."""
+    aside = folder.with_name(f"{folder.name}.damaged")
+    shutil.rmtree(aside, ignore_errors=True)
+    folder.replace(aside)
 
 
 def packed(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:

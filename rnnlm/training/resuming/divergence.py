@@ -1,4 +1,4 @@
-"""A loss that is no number, or far beyond a guess: found soon, told with advice, and gone back from if so wished."""
+"""Detect a NaN or exploding loss early, report it with advice, and optionally roll back."""
 
 import logging
 import math
@@ -18,8 +18,8 @@ class DivergedError(TrainingError):
     def __init__(self, step: int, loss: float, norm: float) -> None:
         super().__init__(
             f"training diverged at step {step}: loss {loss}, gradient norm {norm};\n"
-            "lower training.learning_rate or training.clip_norm, use model.nonlinearity=tanh, or let it go back\n"
-            "to the last good checkpoint with half the rate: training.divergence_retries=2"
+            "lower training.learning_rate or training.clip_norm, use model.nonlinearity=tanh, or raise\n"
+            "training.divergence_retries: each retry goes back to the last good checkpoint at half the learning rate"
         )
         self.step = step
 

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
-from rnnlm.home import Home, is_complete, read_json
+from rnnlm.home import Home, read_json
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.finding import find_dataset
-from rnnlm.training.running import STARTED, name_run
+from rnnlm.training.running import STARTED, find_run_damage, name_run
 
 
 def find_unfinished(home: Home, name: str) -> tuple[PipelineConfig, DatasetRecord]:
@@ -19,7 +19,7 @@ def find_unfinished(home: Home, name: str) -> tuple[PipelineConfig, DatasetRecor
     ModelError where there is no such run, several, a complete one, or one that cannot go on as it began.
     """
     folder = find_run(home, name)
-    if is_complete(folder):
+    if find_run_damage(folder) is None:
         raise ModelError(
             f"{folder.name}: this run is complete;\n"
             f"use it (rnnlm generate {folder.name}), or train it anew (rnnlm train --force training, as it was trained)"
@@ -53,7 +53,8 @@ def find_run(home: Home, name: str) -> Path:
     if len(found) > 1:
         raise ModelError(f"{name}: {len(found)} runs begin so: {', '.join(sorted(place.name for place in found))}")
     if not found:
-        unfinished = sorted(path.parent.name for path in home.runs.glob(f"*/{STARTED}") if not is_complete(path.parent))
+        begun = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
+        unfinished = sorted(run.name for run in begun if find_run_damage(run) is not None)
         known = f"unfinished: {', '.join(unfinished[:8])}" if unfinished else "no run is unfinished"
         raise ModelError(f"{name}: no such run under {home.runs};\n{known}; rnnlm train begins one")
     return found[0]

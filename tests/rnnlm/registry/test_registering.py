@@ -15,10 +15,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rnnlm.config import GenerationConfig, ModelConfig
-from rnnlm.errors import TrackingError
+from rnnlm.errors import ModelError, TrackingError
 from rnnlm.generation.continuing import continue_prompt
 from rnnlm.home import Home
 from rnnlm.models.building import build_model, load_model
+from rnnlm.registry.lookup import model_folder
 from rnnlm.tokenizers.face import load_tokenizer
 from rnnlm.tracking.store import reaching_mlflow, tracking_uri
 from tests.registrar import Registrar
@@ -96,6 +97,49 @@ def test_registering_again_makes_no_second_version(register: Registrar) -> None:
     assert not first.skipped
     assert again == first.model_copy(update={"skipped": True, "seconds": again.seconds})
     assert register(force=True).version == 2
+
+
+@pytest.mark.parametrize("harm", ["deleted", "truncated", "a flipped bit", "the code deleted"])
+def test_damaged_files_of_a_version_are_written_again(register: Registrar, harm: str) -> None:
+    registered = register()
+    folder = model_folder(register.home, registered.uri)
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    if harm == "deleted":
+        shutil.rmtree(folder)
+    elif harm == "truncated":
+        weights.write_bytes(whole[:100])
+    elif harm == "a flipped bit":
+        weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    else:
+        shutil.rmtree(folder.parent / "code")
+    if harm != "the code deleted":
+        with pytest.raises(ModelError, match="rollback|register a run again"):
+            model_folder(register.home, registered.uri)
+    again = register()
+    assert (again.version, again.skipped) == (1, False)
+    assert weights.read_bytes() == whole
+    assert (folder.parent / "code" / "elman.py").exists()
+    assert model_folder(register.home, registered.uri) == folder
+    assert register().skipped
+
+
+def test_what_a_killed_process_left_is_not_registered(register: Registrar) -> None:
+    (register.run.model_folder / "reference").mkdir()
+    (register.run.model_folder / "reference" / ".line.parquet.0f3a").write_bytes(b"half")
+    (register.run.model_folder / "reference" / "line.parquet").write_bytes(b"whole")
+    folder = model_folder(register.home, register().uri)
+    assert [path.name for path in (folder / "reference").iterdir()] == ["line.parquet"]
+
+
+def test_a_version_without_a_marker_is_held_to_the_digest_of_its_weights(register: Registrar) -> None:
+    folder = model_folder(register.home, register().uri)
+    (folder.parent.parent / "COMPLETE").unlink()  # as registered before there was one
+    assert model_folder(register.home, f"models:/{NAME}/1") == folder
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    with pytest.raises(ModelError, match="differs from the sha256 it was registered with"):
+        model_folder(register.home, f"models:/{NAME}/1")
 
 
 def test_a_version_that_was_deleted_is_made_again(register: Registrar) -> None:

@@ -42,6 +42,14 @@ def test_it_is_scored_once(home: Home, toy_dataset: DatasetRecord, toy_run: RunR
     assert [path.stat().st_mtime_ns for path in keep_references(home, toy_dataset, toy_run, force=True)] != times
 
 
+def test_what_a_killed_writer_left_is_swept(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    folder = toy_run.model_folder / "reference"
+    folder.mkdir()
+    (folder / ".line.parquet.0f3a").write_bytes(b"half")
+    keep_references(home, toy_dataset, toy_run)
+    assert sorted(path.name for path in folder.iterdir()) == ["line.parquet", "paragraph.parquet"]
+
+
 def test_where_it_is_missing_it_is_computed_and_kept_in_the_home(
     home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:

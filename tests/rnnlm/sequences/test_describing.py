@@ -1,5 +1,6 @@
 """A description's figures, counted by hand."""
 
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -143,3 +144,10 @@ def test_a_book_s_held_out_documents_all_have_their_source_in_training(home: Hom
     with duckdb.connect(str(dataset.database)) as connection:  # as an earlier version stored it
         connection.execute("alter table documents drop column source_number")
     assert measure(dataset).sources == []
+
+
+def test_a_damaged_dataset_is_not_called_unknown(home: Home, described: DatasetRecord, tmp_path: Path) -> None:
+    shutil.copytree(described.folder, tmp_path / "copy")
+    (tmp_path / "copy" / "sequences.duckdb").write_bytes(b"")
+    with pytest.raises(DatasetError, match=r"sequences\.duckdb differs from its sha256"):
+        find_dataset(home, str(tmp_path / "copy"))

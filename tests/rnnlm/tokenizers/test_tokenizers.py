@@ -36,6 +36,15 @@ def train(home: Home, folder: Path, **settings: object) -> TokenizerRecord:
     return train_tokenizer(home, obtain_corpus(home, source), source, config)
 
 
+def test_a_damaged_tokenizer_is_told_in_one_line(home: Home, tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(train(home, tmp_path / "c").folder, folder)
+    (folder / "tokenizer.json").write_text('{"version": "1.0", "truncation"')
+    with pytest.raises(ModelError, match=r"tokenizer\.json: is damaged") as caught:
+        load_tokenizer(folder)
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_words_are_numbered_by_falling_count_then_spelling(home: Home, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(train(home, tmp_path / "c").folder)
     assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)

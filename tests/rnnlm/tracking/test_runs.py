@@ -6,13 +6,24 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import create_model
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord, SplitScore
-from rnnlm.tracking.runs import log_loss_curve, log_samples, log_scores, open_tracker, parameters, run_url, send_rest
+from rnnlm.tracking.runs import (
+    log_loss_curve,
+    log_samples,
+    log_scores,
+    open_tracker,
+    parameters,
+    run_address,
+    run_url,
+    send_rest,
+)
 from rnnlm.tracking.store import embedded_uri, reaching_mlflow
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.events import TRACKING, Measurement, TrainingSamples
@@ -101,6 +112,18 @@ def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> 
     assert "gradient_norm" not in run.data.metrics  # infinity is no measurement
     [used] = run.inputs.dataset_inputs
     assert (used.dataset.name, used.dataset.digest) == ("toy", "d" * 36)
+
+
+def test_more_parameters_than_one_call_takes_all_arrive(tracked_home: Home) -> None:
+    settings: dict[str, Any] = {f"setting_{number}": (int, number) for number in range(120)}
+    larger = create_model("LargerConfig", __base__=PipelineConfig, extra=(create_model("Extra", **settings), None))
+    config = larger.model_validate({"extra": {}})
+    assert len(parameters(config)) > 200
+    (tracked_home.runs / RUN_ID).mkdir(parents=True)
+    with open_tracker(tracked_home, config, dataset_of(tracked_home), RUN_ID) as tracker:
+        pass
+    with reaching_mlflow(tracked_home) as client:
+        assert client.get_run(tracker.mlflow_run_id).data.params == parameters(config)
 
 
 def test_every_field_of_the_configuration_is_a_parameter() -> None:
@@ -261,6 +284,15 @@ def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home)
     assert [metric.value for metric in history] == [9.0]
     assert names == {"samples.md", "samples.json", "loss_curve.png"}
     assert run_url(tracked_home, run) == f"http://127.0.0.1:5000/#/experiments/{experiment}/runs/{run.mlflow_run_id}"
+
+
+def test_the_link_follows_the_address_that_mlflow_is_shown_at(
+    tracked_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_PORT", "5055")  # as `mlflow ui` reads it
+    assert run_address(tracked_home, "1", "a").startswith("http://127.0.0.1:5055/#/experiments/1/")
+    monkeypatch.setenv("MLFLOW_HOST", "mlflow.example.org")
+    assert run_address(tracked_home, "1", "a").startswith("http://mlflow.example.org:5055/#/")
 
 
 def test_a_run_without_history_has_no_loss_curve(home: Home, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,15 @@ def test_two_processes_make_one_store_on_a_fresh_home(home: Home) -> None:
     with sqlite3.connect(home.mlflow_database) as connection:
         assert connection.execute("pragma journal_mode").fetchone() == ("wal",)
         assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_a_store_that_another_program_made_is_in_write_ahead_mode_once_it_is_opened(tracked_home: Home) -> None:
+    with closing(sqlite3.connect(tracked_home.mlflow_database)) as connection:  # as `mlflow ui` makes it
+        assert connection.execute("pragma journal_mode = delete").fetchone() == ("delete",)
+    with reaching_mlflow(tracked_home) as client:
+        client.search_experiments()
+    with closing(sqlite3.connect(tracked_home.mlflow_database)) as connection:
+        assert connection.execute("pragma journal_mode").fetchone() == ("wal",)
 
 
 def test_leftover_of_a_killed_migration_does_no_harm(tracked_home: Home) -> None:

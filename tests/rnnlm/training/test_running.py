@@ -10,7 +10,7 @@ import torch
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import DeviceError
 from rnnlm.evaluation.baselines import baselines
-from rnnlm.home import Home, is_complete
+from rnnlm.home import Home, is_complete, mark_complete
 from rnnlm.models.building import load_model
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.training.assembly import evaluation_steps
@@ -88,6 +88,51 @@ def test_the_same_seed_gives_the_same_weights_bit_by_bit(
     before = (toy_run.model_folder / "model.safetensors").read_bytes()
     run_training(home, toy_config, toy_dataset, Listener().open, force=True)
     assert (toy_run.model_folder / "model.safetensors").read_bytes() == before
+
+
+def test_a_page_for_people_is_no_part_of_the_result(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    page = next((toy_run.folder / "samples").iterdir())
+    page.write_text("I like this one")
+    assert run_training(home, toy_config, toy_dataset, Listener().open).skipped
+    assert page.read_text() == "I like this one"
+
+
+def test_a_run_finished_before_pages_were_left_out_is_still_whole(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    mark_complete(toy_run.folder)  # as it was: with the pages
+    next((toy_run.folder / "samples").iterdir()).write_text("I like this one")
+    assert run_training(home, toy_config, toy_dataset, Listener().open).skipped
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_finished_run_stays_until_its_replacement_is_complete(
+    home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    caplog: pytest.LogCaptureFixture,
+    force: bool,
+) -> None:
+    weights = (toy_run.model_folder / "model.safetensors").read_bytes()
+    if not force:
+        (toy_run.folder / "history.jsonl").write_text("")
+
+    @contextmanager
+    def fail(run_id: str) -> Iterator[Listener]:
+        raise RuntimeError("the power is cut here")
+        yield
+
+    with pytest.raises(RuntimeError):
+        run_training(home, toy_config, toy_dataset, fail, force=force)
+    kept = toy_run.folder.with_name(f".{toy_run.run_id}.replaced")
+    assert (kept / "model" / "model.safetensors").read_bytes() == weights
+    assert ("history.jsonl differs from its sha256; it is trained again" in caplog.text) is not force
+    assert not run_training(home, toy_config, toy_dataset, Listener().open).skipped
+    assert not kept.exists()
+    assert (toy_run.model_folder / "model.safetensors").read_bytes() == weights
 
 
 def test_an_unfinished_run_is_trained_anew(

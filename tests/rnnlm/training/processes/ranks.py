@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from types import FrameType
 
+import psutil
+
 from rnnlm.errors import ConfigError
 from rnnlm.training.processes.worker_process import worker_process
 
@@ -75,8 +77,15 @@ def compare(folder: Path, rank: int) -> None:
             for name, case in cases.items()
         }
         mine = torch.arange(5)[world.rank :: world.size, None]
+        found["listening"] = [address for pid in (os.getpid(), os.getppid()) for address in listening(pid)]
         found |= {"largest": world.largest((3, 7)[rank]), "rows": world.rows(mine)[:, 0].tolist(), "leads": world.leads}
     (folder / f"rank-{rank}.json").write_text(json.dumps(found))
+
+
+def listening(pid: int) -> list[str]:
+    """Addresses at which a process accepts connections."""
+    connections = psutil.Process(pid).net_connections("inet")
+    return [connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN]
 
 
 def sleep(folder: Path, rank: int) -> None:

@@ -76,6 +76,12 @@ def test_processes_talk(ranks: list[dict[str, object]]) -> None:
     assert [found["leads"] for found in ranks] == [True, False]
 
 
+def test_processes_of_one_machine_listen_on_loopback_alone(ranks: list[dict[str, object]]) -> None:
+    """Whoever connects could send a pickle."""
+    addresses = [address for found in ranks for address in found["listening"]]  # type: ignore[attr-defined]
+    assert set(addresses) == {"127.0.0.1"}  # gloo's
+
+
 class Listening:
     """A tracker that follows history.jsonl, as the real one does, from outside of the processes that write it."""
 

@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from rnnlm.config import PipelineConfig
+from rnnlm.errors import HomeError
 from rnnlm.home import Home, is_complete
 from rnnlm.records import DatasetRecord
+from rnnlm.training.processes.world import World
 from rnnlm.training.resuming.checkpoints import STATE, TENSORS, Checkpoints, packed, unpacked
 from rnnlm.training.running import name_run
 from tests.rnnlm.training.resuming.test_resuming import configured, result
@@ -101,6 +103,35 @@ def test_a_file_that_lacks_its_end_or_itself_leaves_the_one_before(
     read = checkpoints.newest_good()
     assert read is not None
     assert read["step"] == 10
+
+
+def test_a_damaged_checkpoint_is_set_aside_and_not_deleted(checkpoints: Checkpoints) -> None:
+    (checkpoints.path(20) / STATE).write_text("{}")
+    checkpoints.newest_good()
+    assert (checkpoints.folder / "step-00000020.damaged" / TENSORS).exists()
+
+
+def test_a_read_error_leaves_every_checkpoint_where_it_is(
+    checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rnnlm.home.FIRST_PAUSE_SECONDS", 0.0)
+    (checkpoints.path(20) / TENSORS).unlink()
+    (checkpoints.path(20) / TENSORS).symlink_to("/proc/self/mem")  # reading it fails with EIO
+    with pytest.raises(HomeError, match="cannot be read"):
+        checkpoints.newest_good()
+    assert checkpoints.steps() == [10, 20]
+
+
+def test_only_rank_0_sets_damaged_checkpoints_aside(checkpoints: Checkpoints) -> None:
+    class Waiting(World):
+        def wait_for_all(self) -> None:
+            pass
+
+    (checkpoints.path(20) / STATE).write_text("{}")
+    others = Checkpoints(checkpoints.folder, 3, 1000.0, Waiting(rank=1, size=2))
+    read = others.newest_good()
+    assert read is not None
+    assert (read["step"], checkpoints.steps()) == (10, [10, 20])
 
 
 def test_with_no_good_checkpoint_training_starts_anew_with_a_warning(

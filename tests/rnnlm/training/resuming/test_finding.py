@@ -1,11 +1,12 @@
 """An unfinished run is found by its id, its beginning or its folder, and the rest is told in three lines."""
 
 import json
+import shutil
 
 import pytest
 
 from rnnlm.config import PipelineConfig
-from rnnlm.errors import ModelError
+from rnnlm.errors import DatasetError, ModelError
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.training.resuming.finding import find_unfinished
@@ -61,6 +62,9 @@ def test_two_runs_that_begin_so_are_named(home: Home, unfinished: RunRecord) -> 
 
 def test_a_missing_dataset_is_named(home: Home, toy_dataset: DatasetRecord, unfinished: RunRecord) -> None:
     toy_dataset.database.unlink()
+    with pytest.raises(DatasetError, match="sequences.duckdb is missing"):
+        find_unfinished(home, unfinished.run_id)
+    shutil.rmtree(toy_dataset.folder)
     fails(home, unfinished.run_id, toy_dataset.dataset_id[:12], "rnnlm prepare")
 
 

@@ -29,6 +29,7 @@ class CorpusRecord(StageRecord):
     folder: Path
     files: dict[str, str]  # "text" or a split's name → file name inside the folder
     corpus_bytes: int
+    source_counts: dict[str, int] = {}  # "text" or a split's name → files, archive members and table rows in it
     source: str
     licence: str = ""
 

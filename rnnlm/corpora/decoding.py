@@ -96,3 +96,8 @@ def tidy_cell(text: str, label: str) -> str:
     refuse_nul(text, label)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
+
+
+def printable(text: str) -> str:
+    """A stranger's text made fit for one line of a message."""
+    return "".join(character if character.isprintable() else "?" for character in text)[:100]

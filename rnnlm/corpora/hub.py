@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.decoding import tidy_cell
-from rnnlm.corpora.roles import checked_roles, split_named
+from rnnlm.corpora.decoding import printable, tidy_cell
+from rnnlm.corpora.roles import check_roles, split_named, warn_of_omissions
 from rnnlm.corpora.tables import column_of, no_column, no_text
-from rnnlm.corpora.unpacking import printable
 from rnnlm.corpora.writing import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError
 
@@ -56,12 +55,13 @@ def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter) -> None:
             raise CorpusError(
                 f"{source}: has the splits {', '.join(roles)}; expected train, and perhaps validation and test"
             )
-        checked_roles(source, (role for role in roles.values() if role))
+        check_roles(source, roles)
+        others = [name for name, role in roles.items() if role is None]
+        warn_of_omissions(source, others, "splits other than train, validation and test")
         for name, role in roles.items():
-            if role is None:
-                logging.getLogger(__name__).info("%s: split %s is left out: train, valid, test count", source, name)
-            else:
-                writer.append(role, cells(splits[name], f"{source}: {name}", column_of(config)), f"{source}: {name}")
+            if role is not None:
+                label = f"{source}: {name}"
+                writer.append(role, cells(splits[name], label, column_of(config)), label, rows=True)
 
 
 def load(name: HubName) -> Any:

@@ -9,10 +9,20 @@ from pathlib import Path
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.archives import Member, archive_kind, tar_members, zip_members
-from rnnlm.corpora.decoding import text_pieces
-from rnnlm.corpora.roles import TABLES, checked_roles, is_archive_name, may_be_text, split_named, suffix_of
+from rnnlm.corpora.decoding import printable, text_pieces
+from rnnlm.corpora.roles import (
+    TABLES,
+    check_roles,
+    is_archive_name,
+    is_note,
+    may_be_text,
+    shortened,
+    split_named,
+    suffix_of,
+    warn_of_omissions,
+)
 from rnnlm.corpora.tables import PARQUET_MARK, column_of, csv_cells, json_cells, parquet_cells
-from rnnlm.corpora.unpacking import Meter, Peeked, Stream, decompressed, printable
+from rnnlm.corpora.unpacking import Meter, Peeked, Stream, decompressed
 from rnnlm.errors import CorpusError
 
 
@@ -32,8 +42,10 @@ class Text:
     role: str  # a split, or "text"
     label: str
     pieces: Iterator[str]
+    rows: bool  # each piece is a row of a table
 
 
+NO_TEXT = "no text by their names; corpus.format=text reads any"
 Plan = list[tuple[SourceFile, dict[str, str]]]  # each file with its wanted members → roles; "" is the file itself
 
 
@@ -51,32 +63,39 @@ class Opener:
         """
         for file, wanted in self.plan(files, named):
             if "" in wanted:
-                yield self.text_of_file(file, wanted[""])
-                continue
-            with self.members(file, wanted) as (found, meter):
-                for name, stream in found:
-                    if stream is not None:
-                        label = f"{file.label}: {printable(name)}"
-                        yield Text(wanted[name], label, self.pieces(stream, label, name, meter))
-                self.unpacked_bytes += meter.unpacked_bytes
+                with self.outermost(file) as (stream, name, meter):
+                    yield self.text(wanted[""], stream, name, file.label, meter, file.path)
+            else:
+                with self.members(file, wanted) as (found, meter):
+                    for name, member in found:
+                        if member is not None:
+                            label = f"{file.label}: {printable(name)}"
+                            yield self.text_of_member(wanted[name], member, name, label, meter)
+            self.unpacked_bytes += meter.unpacked_bytes
 
     def plan(self, files: list[SourceFile], named: bool) -> Plan:
         """Decided before anything is read: archives are gone through once for their members' names."""
-        roles: Plan = []
+        plan: Plan = []
+        passed_over: list[str] = []
         for file in files:
             own = split_named(file.name) if named else None
             names = self.member_names(file)
-            members = [""] if names is None else [name for name in names if may_be_text(name)]
+            members = [""] if names is None else [name for name in names if may_be_text(name, self.config.format)]
+            others = set(names or []) - set(members)
+            passed_over += [full_name(file, name) for name in sorted(others) if not is_note(name)]
             if names and not members and any(is_archive_name(name) for name in names):
                 raise CorpusError(f"{file.label}: holds archives and no text; archives inside archives are not opened")
-            roles.append((file, {name: own or (name and split_named(name)) or "text" for name in members}))
-        found = {role for _, wanted in roles for role in wanted.values()}
-        if not found:
-            raise nothing_left(self.source)
-        checked_roles(self.source, found)
-        if "train" in found:
-            roles = [(file, {name: role for name, role in wanted.items() if role != "text"}) for file, wanted in roles]
-        return [(file, wanted) for file, wanted in roles if wanted]
+            plan.append((file, {name: own or (name and split_named(name)) or "text" for name in members}))
+        roles = {full_name(file, name): role for file, wanted in plan for name, role in wanted.items()}
+        if not roles:
+            raise nothing_left(self.source, passed_over)
+        check_roles(self.source, roles)
+        warn_of_omissions(self.source, passed_over, NO_TEXT)
+        if "train" in roles.values():
+            others = [name for name, role in roles.items() if role == "text"]
+            warn_of_omissions(self.source, others, "other names tell splits, and these tell none; rename them")
+            plan = [(file, {name: role for name, role in wanted.items() if role != "text"}) for file, wanted in plan]
+        return [(file, wanted) for file, wanted in plan if wanted]
 
     def member_names(self, file: SourceFile) -> list[str] | None:
         """Checked names of an archive's regular members, None for another file. The first of two passes."""
@@ -112,26 +131,29 @@ class Opener:
                 with file.path.open("rb") as raw:
                     yield zip_members(raw, file.label, meter, self.config, wanted), meter
 
-    def text_of_file(self, file: SourceFile, role: str) -> Text:
-        return Text(role, file.label, self.pieces_of_file(file))
-
     def pieces_of_file(self, file: SourceFile) -> Iterator[str]:
+        """The text of a file that is no archive."""
         with self.outermost(file) as (stream, name, meter):
-            if not meter.unpacked_bytes and self.format_of(stream.head, name) == "parquet":
-                yield from parquet_cells(file.path, file.label, self.config, meter)
-            else:
-                yield from self.formatted(stream, name, file.label, meter)
+            yield from self.text("text", stream, name, file.label, meter, file.path).pieces
         self.unpacked_bytes += meter.unpacked_bytes
 
-    def pieces(self, member: Stream, label: str, name: str, meter: Meter) -> Iterator[str]:
+    def text_of_member(self, role: str, member: Stream, name: str, label: str, meter: Meter) -> Text:
         """The text of an archive's member, which may be compressed itself."""
         stream, name = decompressed(Peeked(member), name, label, meter)
         if archive_kind(stream.head, name):
             raise CorpusError(f"{label}: is an archive inside an archive; unpack the outer one and give a folder")
-        yield from self.formatted(stream, name, label, meter)
+        return self.text(role, stream, name, label, meter)
 
-    def formatted(self, stream: Peeked, name: str, label: str, meter: Meter) -> Iterator[str]:
+    def text(self, role: str, stream: Peeked, name: str, label: str, meter: Meter, path: Path | None = None) -> Text:
+        """The stream's text in its format. path: where the stream's bytes lie, unless they were compressed."""
         kind = self.format_of(stream.head, name)
+        if kind == "parquet" and path is not None and not meter.unpacked_bytes:
+            pieces = parquet_cells(path, label, self.config, meter)
+        else:
+            pieces = self.formatted(stream, kind, label, meter)
+        return Text(role, label, pieces, rows=kind != "text")
+
+    def formatted(self, stream: Peeked, kind: str, label: str, meter: Meter) -> Iterator[str]:
         if kind == "parquet":  # its index stands at the end, so it must lie in a file
             with tempfile.NamedTemporaryFile(dir=self.scratch, suffix=".parquet") as spooled:
                 shutil.copyfileobj(stream, spooled, 1 << 20)
@@ -156,8 +178,13 @@ class Opener:
         return TABLES.get(suffix_of(name), "text")
 
 
-def nothing_left(source: str) -> CorpusError:
+def full_name(file: SourceFile, member: str) -> str:
+    return f"{file.name}: {member}" if member else file.name
+
+
+def nothing_left(source: str, found: list[str]) -> CorpusError:
+    there = f"it holds {shortened(found)}" if found else "it holds no files"
     return CorpusError(
-        f"{source}: holds no text; expected files such as train.txt, valid.txt and test.txt, or others that end\n"
-        "in .txt, .csv, .tsv, .jsonl or .parquet (also compressed)"
+        f"{source}: holds no text by the names of its files; {there};\n"
+        "expected .txt, .csv, .tsv, .jsonl or .parquet (also compressed), or say corpus.format=text to read any file"
     )

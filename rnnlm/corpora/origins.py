@@ -11,8 +11,8 @@ from rnnlm.corpora.catalogue import CATALOGUE, Entry
 from rnnlm.corpora.cleaning import without_gutenberg_frame
 from rnnlm.corpora.fetching import fetch
 from rnnlm.corpora.hub import PREFIX, hub_name, write_hub
-from rnnlm.corpora.opening import Opener, SourceFile, nothing_left
-from rnnlm.corpora.roles import is_archive_name, may_be_text
+from rnnlm.corpora.opening import NO_TEXT, Opener, SourceFile, nothing_left
+from rnnlm.corpora.roles import is_archive_name, is_note, may_be_text, warn_of_omissions
 from rnnlm.corpora.writing import CorpusWriter
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home, digest_of, file_digest
@@ -50,7 +50,7 @@ class Written:
                 SourceFile(split, f"{self.entry.name}: {split.name}", split.name) for split in sorted(path.iterdir())
             ]
         for text in Opener(self.entry.name, CorpusConfig(), writer.folder).texts(files, named=path.is_dir()):
-            writer.append(text.role, text.pieces, text.label)
+            writer.append(text.role, text.pieces, text.label, rows=text.rows)
         return facts
 
 
@@ -72,7 +72,7 @@ class Downloaded:
             fetch(self.url, path, downloads, config.sha256)
         for text in Opener(self.url, config, writer.folder).texts([SourceFile(path, self.url, name)], named=False):
             pieces = without_gutenberg_frame(text.pieces, self.url) if self.gutenberg else text.pieces
-            writer.append(text.role, pieces, text.label)
+            writer.append(text.role, pieces, text.label, rows=text.rows and not self.gutenberg)
         return {}
 
 
@@ -109,9 +109,13 @@ class OnDisk:
             raise CorpusError(
                 f"{self.source}: sha256 {got[:12]}, expected {config.sha256[:12]} (corpus.sha256); check the file"
             )
+        if Path(self.source).expanduser().is_dir():
+            there = (path for path in Path(self.source).expanduser().iterdir() if path.is_file())
+            others = sorted(path.name for path in there if path not in self.paths and not is_note(path.name))
+            warn_of_omissions(self.source, others, NO_TEXT)
         files = [SourceFile(path, str(path), path.name) for path in self.paths]
         for text in Opener(self.source, config, writer.folder).texts(files, self.named):
-            writer.append(text.role, text.pieces, text.label)
+            writer.append(text.role, text.pieces, text.label, rows=text.rows)
         return {}
 
 
@@ -136,7 +140,7 @@ def unreadable(label: str, error: Exception) -> CorpusError:
     return CorpusError(f"{label[:200]}: cannot be read ({reason}); check its path and permissions")
 
 
-def origin_of(source: str) -> Origin:
+def origin_of(source: str, format: str) -> Origin:
     """What the source names. CorpusError where it names nothing."""
     entry = CATALOGUE.get(source)
     if entry and entry.write:
@@ -147,7 +151,7 @@ def origin_of(source: str) -> Origin:
         return OnHub(location)
     if is_url(location):
         return Downloaded(location, gutenberg=bool(entry and entry.gutenberg))
-    return on_disk(location)
+    return on_disk(location, format)
 
 
 def is_url(source: str) -> bool:
@@ -166,14 +170,14 @@ def is_url(source: str) -> bool:
     return True
 
 
-def on_disk(source: str) -> OnDisk:
+def on_disk(source: str, format: str) -> OnDisk:
     """A file, the texts directly in a folder, or what a glob such as data/**/*.txt.gz matches, in order of name."""
     path = Path(source).expanduser()
     try:
         if path.is_file():
             return OnDisk(source, (path,), named=False)
         if path.is_dir():
-            return OnDisk(source, files_in_folder(source, path), named=True)
+            return OnDisk(source, files_in_folder(source, path, format), named=True)
         exists = path.exists()
     except (OSError, ValueError) as error:  # a name too long, a NUL in it, a folder that may not be entered
         raise unreadable(source, error) from error
@@ -187,13 +191,14 @@ def on_disk(source: str) -> OnDisk:
     )
 
 
-def files_in_folder(source: str, folder: Path) -> tuple[Path, ...]:
+def files_in_folder(source: str, folder: Path, format: str = "auto") -> tuple[Path, ...]:
+    """The texts and tables directly in a folder, in order of name."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    texts = tuple(path for path in files if may_be_text(path.name))
+    texts = tuple(path for path in files if may_be_text(path.name, format))
     if not texts and any(is_archive_name(path.name) for path in files):
         raise CorpusError(f"{source}: holds archives and no text; to have them opened give a glob, such as {source}/*")
     if not texts:
-        raise nothing_left(source)
+        raise nothing_left(source, [path.name for path in files])
     return texts
 
 

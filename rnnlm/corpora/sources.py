@@ -15,7 +15,7 @@ from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.decoding import check_encoding
 from rnnlm.corpora.hub import PREFIX, hub_name
 from rnnlm.corpora.origins import WILDCARDS, Downloaded, OnDisk, Origin, is_url, origin_of
-from rnnlm.corpora.roles import COMPRESSED, checked_roles, split_named
+from rnnlm.corpora.roles import COMPRESSED, check_roles, split_named
 from rnnlm.corpora.splits import carved_splits
 from rnnlm.corpora.writing import CorpusWriter
 from rnnlm.errors import CorpusError
@@ -24,7 +24,7 @@ from rnnlm.records import CorpusRecord
 from rnnlm.stages import stage
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 2
+STAGE_VERSION = 3
 ABANDONED_SECONDS = 24 * 3600
 TEXT_SETTINGS = (  # the fields of CorpusConfig that change the stored text; the shares cut it later
     "format",
@@ -54,16 +54,16 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     if carved:
         role = next(iter(set(corpus.files) & {"text", "train"}))
         shares = ", ".join(f"{split} {getattr(config, f'{split}_share'):.1%}" for split in carved)
-        logger.info("corpus: not given, so carved from %s by each document's digest: %s", role, shares)
+        logger.info("corpus: not given, so carved from %s by digest: %s", role, shares)
     return corpus
 
 
 def check_source(config: CorpusConfig) -> Origin:
     """The source's origin; CorpusError for one that cannot be right, before anything is started for it."""
     check_encoding(config.encoding)
-    origin = origin_of(config.source)
+    origin = origin_of(config.source, config.format)
     if isinstance(origin, OnDisk) and origin.named:
-        checked_roles(config.source, filter(None, (split_named(path.name) for path in origin.paths)))
+        check_roles(config.source, {str(path): split_named(path.name) for path in origin.paths})
     one_file = isinstance(origin, Downloaded) or (isinstance(origin, OnDisk) and not origin.named)
     if config.sha256 and not one_file:
         raise CorpusError(f"corpus.sha256: is for one file or URL, and {config.source} is neither; leave it out")
@@ -131,10 +131,11 @@ def keep(home: Home, config: CorpusConfig, origin: Origin, name: str, force: boo
         writer.refuse_emptiness(config.source)
 
         def build(partial: Path) -> None:
-            for file_name in writer.files.values():
+            for file_name in writer.written:
                 (folder / file_name).replace(partial / file_name)
             licence = CATALOGUE[config.source].licence if config.source in CATALOGUE else ""
             about = {"files": writer.files, "corpus_bytes": writer.corpus_bytes, "digests": writer.digests}
+            about |= {"source_counts": writer.source_counts}
             write_json(partial / "corpus.json", {**about, "licence": licence, **facts})
 
         skipped = write_once(home, home.corpora / writer.digest[:16], build, force=force)
@@ -175,6 +176,7 @@ def record(home: Home, config: CorpusConfig, digest: str, skipped: bool) -> Corp
         folder=folder,
         files=about["files"],
         corpus_bytes=about["corpus_bytes"],
+        source_counts=about["source_counts"],
         licence=about["licence"],
         source=config.source,
         skipped=skipped,

@@ -1,4 +1,8 @@
-"""Documents and their splits: a document's own digest decides, so it stays where it is when the corpus grows."""
+"""Documents and their splits: a digest decides, so that a document stays where it is when the corpus grows.
+
+A file, an archive member and a table row is a source. No document lies in two of them. Of SOURCES_TO_SPLIT_BY sources
+or more each lies whole in one split; of fewer, such as a few books, each document is decided by itself.
+"""
 
 import hashlib
 from collections.abc import Container, Iterable, Iterator
@@ -6,9 +10,12 @@ from dataclasses import dataclass
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.reading import read_lines
+from rnnlm.corpora.text_sources import read_sources
 from rnnlm.records import SPLITS, CorpusRecord, Split
 
 DOCUMENT_LINES = 50  # a longer paragraph, or a text without paragraphs, is cut into blocks of so many
+DOCUMENT_BYTES = 8_192  # and into blocks of so many bytes at most, where no line is longer
+SOURCES_TO_SPLIT_BY = 100  # fewer whole sources would leave a split of 5 % empty too often
 
 
 @dataclass(frozen=True)
@@ -17,9 +24,11 @@ class Document:
 
     split: Split
     source_file: str  # within the corpus folder
+    source_number: int  # of the file, archive member or table row that it is from, within source_file
     byte_offset: int
     data: bytes  # UTF-8
     sha256: str  # of the data, hexadecimal
+    split_key: str  # 8 bytes, hexadecimal: the beginning of the digest that decides its split
 
     @property
     def lines(self) -> list[str]:
@@ -46,27 +55,41 @@ def documents(corpus: CorpusRecord, config: CorpusConfig) -> Iterator[Document]:
 def documents_in(corpus: CorpusRecord, config: CorpusConfig, stretch: Stretch) -> Iterator[Document]:
     """The documents of a stretch. Given splits are kept; what is not given is carved by digest."""
     shares = config.model_copy(update={f"{split}_share": 0.0 for split in SPLITS[1:] if split in corpus.files})
-    (role,) = (role for role, name in corpus.files.items() if name == stretch.source_file)
-    offset = stretch.byte_offset
-    path = corpus.folder / stretch.source_file
-    for data in paragraphs(read_lines(path, offset, stretch.byte_count)):
+    role = role_of(corpus, stretch.source_file)
+    sources = read_sources(corpus.folder, role)
+    begin, end = stretch.byte_offset, stretch.byte_offset + stretch.byte_count
+    lines = read_lines(corpus.folder / stretch.source_file, begin, stretch.byte_count)
+    starts = sources.starts_between(begin, end)
+    number, next_start = sources.at(begin), next(starts, end)
+    offset = begin
+    for data in paragraphs(lines, (start - begin for start in sources.starts_between(begin, end))):
+        if offset >= next_start:
+            number, next_start = number + 1, next(starts, end)
         digest = hashlib.sha256(data)
-        split: Split = split_of(digest.digest(), shares) if role in ("text", "train") else role  # type: ignore[assignment]
-        yield Document(split, stretch.source_file, offset, data, digest.hexdigest())
+        key = sources.digests[number].tobytes() if len(sources) >= SOURCES_TO_SPLIT_BY else digest.digest()[:8]
+        split: Split = split_of(key, shares) if role in ("text", "train") else role  # type: ignore[assignment]
+        yield Document(split, stretch.source_file, number, offset, data, digest.hexdigest(), key.hex())
         offset += len(data)
 
 
 def stretches(corpus: CorpusRecord, byte_count: int) -> Iterator[Stretch]:
     """The whole corpus in its order, in stretches of at least `byte_count` bytes but for a file's last one."""
     for file_name in corpus_files(corpus):
+        path = corpus.folder / file_name
+        starts = read_sources(corpus.folder, role_of(corpus, file_name)).starts_between(0, path.stat().st_size)
         start = size = 0
-        for data in paragraphs(read_lines(corpus.folder / file_name)):
+        for data in paragraphs(read_lines(path), starts):
             size += len(data)
             if size >= byte_count:
                 yield Stretch(file_name, start, size)
                 start, size = start + size, 0
         if size:
             yield Stretch(file_name, start, size)
+
+
+def role_of(corpus: CorpusRecord, file_name: str) -> str:
+    (role,) = (role for role, name in corpus.files.items() if name == file_name)
+    return role
 
 
 def corpus_files(corpus: CorpusRecord) -> list[str]:
@@ -78,19 +101,28 @@ def carved_splits(roles: Container[str]) -> tuple[Split, ...]:
     return tuple(split for split in SPLITS[1:] if split not in roles)
 
 
-def paragraphs(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines (with their ends) gathered up to the last of the blank lines after them, or to DOCUMENT_LINES.
+def paragraphs(lines: Iterable[bytes], starts: Iterable[int] = ()) -> Iterator[bytes]:
+    """Lines (with their ends) gathered up to the last of the blank lines after them, or to a block's size.
 
+    A block ends at DOCUMENT_LINES or DOCUMENT_BYTES, and before each offset in `starts`, where a source begins.
     Blank is a line of ASCII white space. Where a paragraph begins, nothing before it matters.
     """
     gathered: list[bytes] = []
     text_seen = blank_after = False
+    offset = size = 0
+    borders = iter(starts)
+    border = next(borders, None)
     for line in lines:
         blank = not line.strip()
-        if not blank and (blank_after or len(gathered) >= DOCUMENT_LINES):
+        full = len(gathered) >= DOCUMENT_LINES or size + len(line) > DOCUMENT_BYTES
+        if gathered and (offset == border or (not blank and (blank_after or full))):
             yield b"".join(gathered)
-            gathered, text_seen, blank_after = [], False, False
+            gathered, size, text_seen, blank_after = [], 0, False, False
+        if offset == border:
+            border = next(borders, None)
         gathered.append(line)
+        offset += len(line)
+        size += len(line)
         text_seen = text_seen or not blank
         blank_after = text_seen and blank
     if gathered:

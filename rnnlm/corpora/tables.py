@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.decoding import tidy_cell, whole_lines
-from rnnlm.corpora.unpacking import Meter, damaged, printable
+from rnnlm.corpora.decoding import printable, tidy_cell, whole_lines
+from rnnlm.corpora.unpacking import Meter, damaged
 from rnnlm.errors import CorpusError
 
 MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: a quote never closed would take in the whole file

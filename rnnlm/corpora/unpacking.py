@@ -7,7 +7,7 @@ import lzma
 from typing import Any
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.decoding import Readable
+from rnnlm.corpora.decoding import Readable, printable
 from rnnlm.corpora.roles import uncompressed_name
 from rnnlm.errors import CorpusError
 
@@ -96,11 +96,6 @@ def damaged(label: str, kind: str, error: Exception) -> CorpusError:
     """One line about data that a decompressor or an archive's reader stumbled over."""
     reason = printable(str(error).partition("\n")[0]) or type(error).__name__
     return CorpusError(f"{label}: damaged or cut off {kind} data ({reason}); get the file again")
-
-
-def printable(text: str) -> str:
-    """A stranger's text made fit for one line of a message."""
-    return "".join(character if character.isprintable() else "?" for character in text)[:100]
 
 
 def compression_of(head: bytes) -> str | None:

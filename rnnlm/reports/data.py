@@ -13,6 +13,7 @@ def description_tables(description: Description) -> dict[str, Rows]:
     """Title → rows with formatted figures, in the order they are shown."""
     repeats = {row["split"]: row for row in description.duplicates}
     leaks = {row["split"]: row for row in description.leaks}
+    sources = {row["split"]: row for row in description.sources}
     unit = "rows" if description.mode == "sentence" else "documents"
     tables = {
         "Splits": [
@@ -36,6 +37,11 @@ def description_tables(description: Description) -> dict[str, Rows]:
                 "repeated documents": share(row["repeated_documents"], row["document_count"]),
                 "leaked": share(leaks[split]["leaked_units"], leaks[split]["unit_count"]) if split in leaks else "",
                 "of its tokens": f"{leaks[split]['leaked_share']:.2%}" if split in leaks else "",
+                "documents whose source is in training, too": share(
+                    sources[split]["shared_documents"], sources[split]["document_count"]
+                )
+                if split in sources
+                else "",
             }
             for split, row in repeats.items()
         ],

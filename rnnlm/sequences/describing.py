@@ -3,6 +3,8 @@
 import logging
 from pathlib import Path
 
+import duckdb
+
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home, read_json, write_json, write_once
 from rnnlm.records import DatasetRecord, Record
@@ -31,6 +33,7 @@ class Description(Record):
     coverage: Rows
     duplicates: Rows
     leaks: Rows
+    sources: Rows = []  # empty for a dataset stored before sources were
     longest_lines: Rows
 
 
@@ -60,12 +63,17 @@ def measure(dataset: DatasetRecord) -> Description:
         tables = {
             name: table(connection, f"descriptions/{name}", parameters.get(name, {}))
             for name in (path.removeprefix("descriptions/") for path in names("descriptions"))
-            if not name.startswith("longest") or name == longest
+            if (not name.startswith("longest") or name == longest) and (name != "sources" or knows_sources(connection))
         }
     tables["longest_lines"] = tables.pop(longest)
     return Description(
         dataset_id=dataset.dataset_id, mode=dataset.mode, vocabulary_size=dataset.vocabulary_size, **tables
     )
+
+
+def knows_sources(connection: duckdb.DuckDBPyConnection) -> bool:
+    """False for a dataset that an earlier version stored."""
+    return "source_number" in connection.table("documents").columns
 
 
 def check_leakage(home: Home, dataset: DatasetRecord, maximum_share: float) -> float:

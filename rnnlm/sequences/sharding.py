@@ -91,10 +91,12 @@ def describe(
     return {
         "split": [document.split for document in found],
         "source_file": [document.source_file for document in found],
+        "source_number": [document.source_number for document in found],
         "byte_offset": [document.byte_offset for document in found],
         "byte_count": [len(document.data) for document in found],
         "line_count": line_counts,
         "sha256": [document.sha256 for document in found],
+        "split_key": [document.split_key for document in found],
         "predicted_tokens": predicted.tolist(),
         "unknown_tokens": unspelled[:, 0].tolist(),
         "unknown_bytes": unspelled[:, 1].tolist(),

@@ -26,7 +26,7 @@ from rnnlm.stages import stage
 from rnnlm.statements import statement
 from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
 
-STAGE_VERSION = 2
+STAGE_VERSION = 3
 TOKENS_AT_ONCE = 4_000_000  # inserted together
 
 

@@ -17,7 +17,7 @@ from rnnlm.tokenizers.pretrained import PREFIX, load_pretrained
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.vocabularies import train_characters, train_words
 
-STAGE_VERSION = 3
+STAGE_VERSION = 4
 TRAINERS = {"char": train_characters, "word": train_words, "bpe": train_bpe, "unigram": train_unigram}
 
 

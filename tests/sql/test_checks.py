@@ -43,7 +43,8 @@ def test_a_check_finds_its_fault(toy_dataset: DatasetRecord, check: str) -> None
     if check == "no_document_lies_in_two_splits":
         broken(
             toy_dataset,
-            "update documents set sha256 = 'same' where document_id in (0, (select max(document_id) from documents))",
+            "update documents set split_key = 'same' "
+            "where document_id in (0, (select max(document_id) from documents))",
         )
         broken(toy_dataset, "update documents set split = 'train' where document_id = 0")
         broken(

@@ -90,7 +90,7 @@ def test_folder_with_named_splits(home: Home, tmp_path: Path) -> None:
 def test_folder_without_training_text_says_so(home: Home, tmp_path: Path) -> None:
     write(tmp_path / "valid.txt", b"a\n")
     write(tmp_path / "test.txt", b"a\n")
-    with pytest.raises(CorpusError, match="valid, test but none for train"):
+    with pytest.raises(CorpusError, match="valid .*, test .* but none for train"):
         obtain(home, tmp_path)
 
 

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
@@ -11,10 +12,12 @@ from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 from rnnlm.reports.data import description_report, description_text
-from rnnlm.sequences.describing import Description, check_leakage, describe_dataset
+from rnnlm.sequences.checks import check_dataset
+from rnnlm.sequences.describing import Description, check_leakage, describe_dataset, measure
 from rnnlm.sequences.finding import find_dataset
 from rnnlm.sequences.storing import store_sequences
 from rnnlm.tokenizers.training import train_tokenizer
+from tests.rnnlm.corpora.packing import zip_of
 
 TRAIN = "a b a b a b\n\na c\na c\nd\n"
 VALID = "a c\nzz a zz\n"
@@ -114,6 +117,33 @@ def test_a_dataset_is_found_by_id_by_its_beginning_and_by_folder(home: Home, des
         assert find_dataset(home, name) == described.model_copy(update={"skipped": False, "seconds": 0.0})
     assert find_dataset(home, described.dataset_id[:5]) is None
     assert find_dataset(home, "nothing-here") is None
+
+
+def describe_texts(home: Home, path: Path) -> tuple[Description, DatasetRecord]:
+    source = CorpusConfig(source=str(path), valid_share=0.2, test_share=0.2)
+    corpus = obtain_corpus(home, source)
+    tokenizer = train_tokenizer(home, corpus, source, TokenizerConfig())
+    dataset = store_sequences(home, corpus, source, tokenizer, SequencesConfig())
+    check_dataset(dataset)
+    return describe(home, dataset), dataset
+
+
+def test_no_held_out_document_of_many_sources_has_its_source_in_training(home: Home, tmp_path: Path) -> None:
+    members = {f"{number}.txt": (f"a review\nnumber {number}\n" * 40).encode() for number in range(150)}
+    (tmp_path / "reviews.zip").write_bytes(zip_of(members))
+    description, _ = describe_texts(home, tmp_path / "reviews.zip")
+    assert [row["split"] for row in description.sources] == ["test", "valid"]
+    assert all(row["shared_documents"] == 0 < row["document_count"] for row in description.sources)
+    assert "0 (0.0%)" in description_text(description, [])
+
+
+def test_a_book_s_held_out_documents_all_have_their_source_in_training(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("".join(f"paragraph {number}\n\n" for number in range(300)))
+    description, dataset = describe_texts(home, tmp_path / "book.txt")
+    assert all(row["shared_documents"] == row["document_count"] > 0 for row in description.sources)
+    with duckdb.connect(str(dataset.database)) as connection:  # as an earlier version stored it
+        connection.execute("alter table documents drop column source_number")
+    assert measure(dataset).sources == []
 
 
 def test_a_damaged_dataset_is_not_called_unknown(home: Home, described: DatasetRecord, tmp_path: Path) -> None:

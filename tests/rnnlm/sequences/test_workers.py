@@ -24,7 +24,7 @@ def test_calls_are_answered_by_other_processes() -> None:
 def test_an_exception_comes_back_as_it_was_and_the_worker_goes_on() -> None:
     with workers(1) as submit:
         with pytest.raises(CorpusError, match="no such file"):
-            submit(origin_of, "/no/such/file").result()
+            submit(origin_of, "/no/such/file", "auto").result()
         assert submit(abs, -3).result() == 3
 
 

@@ -1,0 +1,64 @@
+"""Text without line ends becomes lines, documents and splits."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
+from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.corpora.splits import documents
+from rnnlm.home import Home
+
+LONG = " ".join(f"word{number}" for number in range(60_000))  # 600 kB in one line
+
+
+def broken(text: str, size: int) -> str:
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    return "".join(LineBreaker()(iter(pieces)))
+
+
+@pytest.mark.parametrize("text", [LONG, "short\n\nlines\n", "x" * 30_000, "a b\n" + LONG[:20_000] + "\n" + "y" * 9_000])
+def test_where_the_pieces_were_cut_changes_nothing(text: str) -> None:
+    once = broken(text, len(text))
+    assert max(map(len, once.split("\n"))) <= LINE_CHARACTERS
+    for size in (1_000, 8_192, 8_193, 50_000):
+        assert broken(text, size) == once
+    if " " in text or len(text) < LINE_CHARACTERS:
+        assert once.replace("\n", " ").startswith(text[:20_000].replace("\n", " "))
+
+
+def test_a_run_without_a_space_keeps_every_character() -> None:
+    assert broken("x" * 20_000, 20_000).replace("\n", "") == "x" * 20_000
+
+
+def test_a_cell_stays_one_piece() -> None:
+    cells = ["one\n", LONG + "\n", "two\n"]
+    pieces = list(LineBreaker()(iter(cells)))
+    assert len(pieces) == 3
+    assert pieces[1].replace("\n", " ").strip() == LONG
+
+
+def test_a_text_of_one_line_is_cut_into_documents_of_all_splits(
+    home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "text8").write_text(LONG)
+    config = CorpusConfig(source=str(tmp_path / "text8"), valid_share=0.2, test_share=0.2)
+    with caplog.at_level(logging.WARNING):
+        corpus = obtain_corpus(home, config)
+    found = list(documents(corpus, config))
+    assert len(found) > 60
+    assert max(len(document.data) for document in found) <= LINE_CHARACTERS + 1
+    assert {document.split for document in found} == {"train", "valid", "test"}
+    assert b"".join(document.data for document in found).decode().split() == LONG.split()
+    assert "broken" in caplog.text
+
+
+def test_ordinary_lines_stay_as_they_are(home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "".join(f"{'a word ' * 1_000}{number}\n" for number in range(20))
+    (tmp_path / "a.txt").write_text(text)
+    with caplog.at_level(logging.WARNING):
+        corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a.txt")))
+    assert (corpus.folder / "text.txt").read_text() == text
+    assert caplog.text == ""

@@ -2,13 +2,14 @@
 
 from prefect import flow
 
+from flows.operations.dead_runs import ON_RUNNING
 from flows.prepare_flow import prepare_flow
 from flows.train_flow import train_flow
 from rnnlm.config import PipelineConfig
 from rnnlm.records import PipelineRecord
 
 
-@flow(name="pipeline", flow_run_name="pipeline of {config.corpus.source}")
+@flow(name="pipeline", flow_run_name="pipeline of {config.corpus.source}", on_running=ON_RUNNING)
 def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
     """Corpus → tokenizer → sequences → training → perplexity → samples → registry.
 

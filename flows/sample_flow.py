@@ -2,6 +2,7 @@
 
 from prefect import flow
 
+from flows.operations.dead_runs import ON_RUNNING
 from rnnlm.config import PipelineConfig
 from rnnlm.records import SamplesRecord
 from rnnlm.reports.pipeline import samples_report
@@ -9,7 +10,7 @@ from tasks.publish_markdown import publish_markdown
 from tasks.sample_champion import sample_champion
 
 
-@flow(name="sample", flow_run_name="sample from {config.corpus.source}")
+@flow(name="sample", flow_run_name="sample from {config.corpus.source}", on_running=ON_RUNNING)
 def sample_flow(config: PipelineConfig = PipelineConfig()) -> SamplesRecord:
     """Continuations of the configured prompts, by the registered champion."""
     samples = sample_champion(config.corpus, config.registry, config.generation)

@@ -2,6 +2,7 @@
 
 from prefect import flow
 
+from flows.operations.dead_runs import ON_RUNNING
 from flows.operations.evaluating import evaluate
 from flows.prepare_flow import prepare_flow
 from rnnlm.config import PipelineConfig
@@ -17,7 +18,7 @@ from tasks.register_model import register_model
 from tasks.train_model import train_model
 
 
-@flow(name="train", flow_run_name="train on {config.corpus.source}")
+@flow(name="train", flow_run_name="train on {config.corpus.source}", on_running=ON_RUNNING)
 def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None) -> TrainedRecord:
     """A new version in the registry. Without a dataset the configured one is prepared first."""
     dataset = dataset or prepare_flow(config).dataset

@@ -3,6 +3,7 @@
 from prefect import flow
 
 from flows.operations.dead_runs import ON_RUNNING
+from flows.operations.parameters import over_deployment
 from flows.prepare_flow import prepare_flow
 from flows.train_flow import train_flow
 from rnnlm.config import PipelineConfig
@@ -16,6 +17,7 @@ def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
     Each stage's output is named by the digest of all it depends on, so a stage whose verified output
     exists skips itself; `config.force` names stages to run again.
     """
+    config = over_deployment(config)
     prepared = prepare_flow(config)
     trained = train_flow(config, prepared.dataset)
     return PipelineRecord(**dict(prepared), **dict(trained))

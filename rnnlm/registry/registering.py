@@ -52,7 +52,7 @@ def register_model(
         version = None if force else find_version(client, name, identity)
         if version is not None and is_decided(version):
             return report(client, name, version.version).model_copy(update={"skipped": True})
-        with holding(client, name) as ticket:
+        with holding(home, client, name) as ticket:
             version = None if force else find_version(client, name, identity)  # another may have made it meanwhile
             skipped = version is not None and is_decided(version)
             if version is None:

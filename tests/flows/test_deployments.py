@@ -113,7 +113,6 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
         text=True,
         timeout=240,
     )
-    Path("/tmp/night_worker.txt").write_text(worker.stdout + "=====" + worker.stderr)
     finished = server.get(f"/flow_runs/{run_id}").json()
     assert finished["state"]["type"] == "COMPLETED", worker.stdout[-3000:] + worker.stderr[-3000:]
     assert finished["name"] == f"pipeline of {toy_folder}"

@@ -60,7 +60,7 @@ def register_model(
         version = None if force else find_version(client, name, identity)
         if version is not None and is_decided(version) and damage_of(version) is None:
             return report(client, name, version.version).model_copy(update={"skipped": True})
-        with holding(client, name) as ticket:
+        with holding(home, client, name) as ticket:
             version = None if force else find_version(client, name, identity)  # another may have made it meanwhile
             skipped = version is not None and is_decided(version) and damage_of(version) is None
             if version is None:

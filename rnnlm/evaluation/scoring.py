@@ -21,8 +21,7 @@ from rnnlm.sequences.feeding import evaluation_batches
 from rnnlm.sequences.reading import StoredSplit
 from rnnlm.stages import once_in_run, stage
 
-STAGE_VERSION = 1
-BITS_OF_AN_UNSPELLABLE_BYTE = 8  # what a byte costs that is written out without any model
+STAGE_VERSION = 2
 
 
 @stage("evaluation")
@@ -64,7 +63,7 @@ def score_of(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Split],
     if not facts.predicted_tokens:
         raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")
     nats = summed_nll(split) / facts.predicted_tokens
-    bits = nats * facts.predicted_tokens / math.log(2) + BITS_OF_AN_UNSPELLABLE_BYTE * facts.unknown_bytes
+    bits = nats * facts.predicted_tokens / math.log(2) + facts.restoration_bits
     reference = baselines(dataset, split)
     return SplitScore(
         split=split,

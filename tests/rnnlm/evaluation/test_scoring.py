@@ -12,6 +12,7 @@ from rnnlm.evaluation.scoring import evaluate_run, score_split
 from rnnlm.home import Home
 from rnnlm.models.building import load_model
 from rnnlm.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.tokenizers.face import PLAIN_GAP_BITS
 
 
 def test_the_score_is_the_sum_over_sentences_one_by_one(
@@ -33,7 +34,9 @@ def test_the_score_is_the_sum_over_sentences_one_by_one(
     assert score.nll_nats_per_token == pytest.approx(nats / count, rel=1e-5)
     assert score.perplexity == pytest.approx(math.exp(nats / count), rel=1e-5)
     size = (toy_corpus.folder / "test.txt").stat().st_size
-    assert score.bits_per_byte == pytest.approx(nats / math.log(2) / size, rel=1e-5)
+    gaps = (400 - 40) + 40  # between words, and at both ends of 40 lines
+    bits = nats / math.log(2) + gaps * PLAIN_GAP_BITS
+    assert score.bits_per_byte == pytest.approx(bits / size, rel=1e-5)
 
 
 def test_perplexity_does_not_change_with_batch_size_or_padding(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
@@ -87,7 +90,7 @@ def test_words_it_cannot_spell_cost_their_bytes(
     config = CorpusConfig(source=str(path))
     score = score_corpus(home, toy_run.model_folder, config)
     assert (score.split, score.tokens, score.unknown_rate) == ("all", 7, 1 / 7)
-    bits = score.nll_nats_per_token * 7 / math.log(2) + 8 * len("zebra")
+    bits = score.nll_nats_per_token * 7 / math.log(2) + 8 * (len("zebra") + 1) + 7 * PLAIN_GAP_BITS
     assert score.bits_per_byte == pytest.approx(bits / 25)
 
 

@@ -27,7 +27,7 @@ def write_losses(path: Path, candidate: list[float], champion: list[float], byte
             "byte_count": byte_count,
             "tokens": 3,
             "nll_nats": nats[number],
-            "unknown_bytes": 0,
+            "restoration_bits": 0.0,
             "total_nats": nats[number],
         }
         for number, byte_count in enumerate(byte_counts)

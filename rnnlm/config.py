@@ -151,7 +151,7 @@ class TrainingConfig(Section):
     temperature_scaling: bool = False  # at the end: logits over the number that suits the validation split best
     early_stopping_patience: PositiveInt | None = None  # evaluations without a better perplexity; None: never stop
     evaluations: PositiveInt = 3  # on validation text, evenly spaced, the last one at the end
-    evaluation_tokens: PositiveInt | None = 20_000  # of the validation split, a fixed sample for them; None: all of it
+    evaluation_tokens: PositiveInt | None = 20_000  # of the validation split, for them: at most a third; None: a third
     checkpoint_every_seconds: PositiveFloat = 120.0  # and before each evaluation. Changes no result
     checkpoints_kept: PositiveInt = 3  # the newest. Changes no result
     explosion_factor: Annotated[float, Field(gt=1.0)] = 10.0  # times a uniform guess's loss: training has diverged

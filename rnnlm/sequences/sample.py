@@ -1,9 +1,14 @@
-"""A fixed sample of a split's rows: stretches of neighbouring rows, evenly spread over the split."""
+"""The validation text that training looks at: stretches of neighbouring rows, evenly spread over the split.
+
+The checkpoint and the temperature are chosen on it. The rest of the split is kept for promotion alone: a choice must
+not be judged by the text it was made on.
+"""
 
 from rnnlm.sequences.batching import Source
 from rnnlm.sequences.cutting import TokenRows, joined
 
-STRETCHES = 16
+STRETCHES = 8
+LARGEST_SHARE = 3  # a third of the split at most
 
 
 class RowSample:
@@ -41,6 +46,7 @@ class RowSample:
         self.source.close()
 
 
-def sample_of(source: Source, tokens: int | None) -> Source:
-    """The source itself if it holds no more than so many predicted tokens, or if tokens is None."""
-    return source if tokens is None or source.predicted_count <= tokens else RowSample(source, tokens)
+def tuning_sample(source: Source, tokens: int | None) -> RowSample:
+    """About so many predicted tokens of the validation split, at most a third of it. None: a third."""
+    third = -(-source.predicted_count // LARGEST_SHARE)
+    return RowSample(source, third if tokens is None else min(tokens, third))

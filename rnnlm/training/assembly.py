@@ -18,7 +18,7 @@ from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batching import Batch, Source
 from rnnlm.sequences.feeding import TrainingBatches, evaluation_batches, training_loader
 from rnnlm.sequences.reading import StoredSplit, training_counts
-from rnnlm.sequences.sample import sample_of
+from rnnlm.sequences.sample import tuning_sample
 from rnnlm.training.devices import float32_products, keep_freed_memory, precision_of_products
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.history import HISTORY, History, write_samples
@@ -144,8 +144,8 @@ def train_model(
 
 
 def held_out_text(config: PipelineConfig, dataset: DatasetRecord) -> Source:
-    """What training is validated on: the validation split, or a fixed sample of it."""
-    return sample_of(StoredSplit(dataset, "valid"), config.training.evaluation_tokens)
+    """What training is validated on."""
+    return tuning_sample(StoredSplit(dataset, "valid"), config.training.evaluation_tokens)
 
 
 def training_batches(

@@ -6,7 +6,7 @@ import pytest
 from rnnlm.sequences.batching import Source
 from rnnlm.sequences.cutting import StreamCutter, TokenRows, joined, rows_of
 from rnnlm.sequences.feeding import evaluation_batches
-from rnnlm.sequences.sample import RowSample, sample_of
+from rnnlm.sequences.sample import RowSample, tuning_sample
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_every_token_of_a_stream_sample_is_predicted_once() -> None:
     assert targets == sorted(targets)
 
 
-def test_a_small_split_is_taken_whole(rows: TokenRows) -> None:
-    assert sample_of(rows, None) is rows
-    assert sample_of(rows, rows.predicted_count) is rows
-    assert len(sample_of(rows, 10)) == 3
+def test_training_looks_at_a_third_of_the_split_at_most(rows: TokenRows) -> None:
+    for tokens in (None, rows.predicted_count):
+        assert tuning_sample(rows, tokens).predicted_count == pytest.approx(rows.predicted_count / 3, rel=0.02)
+    assert len(tuning_sample(rows, 10)) == 3

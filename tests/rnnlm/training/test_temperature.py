@@ -16,6 +16,7 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batching import Batch
 from rnnlm.sequences.reading import StoredSplit
+from rnnlm.sequences.sample import tuning_sample
 from rnnlm.training.running import run_training
 from rnnlm.training.temperature import divide_logits, fit_temperature, summed_nll_by_sharpness
 from tests.conftest import untracked
@@ -143,7 +144,7 @@ def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_
     assert (plain.temperature, scaled.temperature) == (1.0, read_json(scaled.folder / "run.json")["temperature"])
     assert scaled.temperature != pytest.approx(1.0, abs=1e-3)
     assert scaled.best_validation_perplexity < plain.best_validation_perplexity
-    source = StoredSplit(toy_dataset, "valid")
+    source = tuning_sample(StoredSplit(toy_dataset, "valid"), scaling.evaluation_tokens)
     model = load_model(scaled.model_folder).language_model
     nats = nll_per_token(model, source, toy_dataset.mode, 64)
     assert math.exp(nats) == pytest.approx(scaled.best_validation_perplexity, rel=1e-6)

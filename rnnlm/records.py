@@ -89,6 +89,7 @@ class SplitScore(Record):
     unknown_rate: float  # share of predicted tokens that stand for a word the model cannot spell
     uniform_perplexity: float
     unigram_perplexity: float
+    seen_share: float | None = None  # of the bytes, in lines of the training text; None: not measured, not known
 
 
 class EvaluationRecord(StageRecord):

@@ -47,6 +47,7 @@ class Comparison(Record):
     split: str
     tokens: int
     variants: tuple[Variant, ...]  # the plain model first
+    seen_share: float | None = None  # as of SplitScore
 
 
 def compare(home: Home, model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wanted: OnTop) -> Comparison:

@@ -1,6 +1,8 @@
 """Numbers that mean something."""
 
 import math
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -100,6 +102,36 @@ def test_a_corpus_the_model_was_trained_on_is_scored_on_its_test_split(
     score = score_corpus(home, toy_run.model_folder, CorpusConfig(source=str(toy_corpus.folder)))
     assert score.split == "test"
     assert score.perplexity == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
+
+
+@pytest.mark.parametrize("place", ["at the end", "at the beginning"])
+def test_training_text_with_a_line_more_is_not_passed_off_as_unseen(
+    home: Home,
+    toy_run: RunRecord,
+    toy_corpus: CorpusRecord,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    place: str,
+) -> None:
+    text = (toy_corpus.folder / "train.txt").read_text()
+    line = "the zebra sees the unicorn near the waterfall .\n"
+    (tmp_path / "grown.txt").write_text(text + line if place == "at the end" else line + text)
+    score = score_corpus(home, toy_run.model_folder, CorpusConfig(source=str(tmp_path / "grown.txt")))
+    assert score.split == "all"
+    assert score.seen_share == pytest.approx(1 - len(line) / (len(text) + len(line)), abs=1e-3)
+    assert "stands in the model's training text, too" in caplog.text
+
+
+def test_unseen_text_is_told_from_text_of_which_nothing_is_known(
+    home: Home, toy_run: RunRecord, toy_dataset: DatasetRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "other.txt").write_text("a fox , a dog and a zebra .\n" * 3)
+    config = CorpusConfig(source=str(tmp_path / "other.txt"))
+    assert score_corpus(home, toy_run.model_folder, config).seen_share == 0.0
+    assert not caplog.text
+    shutil.rmtree(toy_dataset.folder)
+    assert score_corpus(home, toy_run.model_folder, config).seen_share is None
+    assert "is not known" in caplog.text
 
 
 def test_a_model_folder_without_its_facts_is_told(home: Home, toy_run: RunRecord, toy_corpus: CorpusRecord) -> None:

@@ -112,6 +112,16 @@ def test_a_task_of_choices_runs(home: Home, stream_folder: Path, tmp_path: Path)
     assert (limited.metrics[0].documents, limited.metrics[0].value) == (2, 1.0)
 
 
+@pytest.mark.parametrize("settings", [{}, {"add_bos_token": False}])
+def test_the_plain_way_into_the_harness_is_refused(
+    home: Home, stream_folder: Path, tmp_path: Path, settings: dict[str, object]
+) -> None:
+    """It used to give infinity, or a perplexity three times too good, without a word."""
+    arguments = {"pretrained": str(stream_folder), "device": "cpu"} | settings
+    with pytest.raises(ModelError, match="rnnlm lm-eval MODEL"):
+        lm_eval.simple_evaluate("hf", arguments, tasks=load_tasks([task_file(tmp_path, CHOICE)]))
+
+
 def test_a_task_of_writing_runs(home: Home, stream_folder: Path, tmp_path: Path) -> None:
     """Every sentence of the toy corpus ends with a full stop."""
     (match,) = run_harness(home, stream_folder, [task_file(tmp_path, WRITING)]).metrics

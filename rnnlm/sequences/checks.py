@@ -9,13 +9,13 @@ from rnnlm.statements import names, statement
 def check_dataset(dataset: DatasetRecord) -> list[str]:
     """Names of the checks passed. DatasetError names the first that returned a row, and the row."""
     passed = []
-    with connect(dataset) as connection:
-        for name in names("checks"):
+    for name in names("checks"):
+        with connect(dataset) as connection:  # a new one for each: DuckDB keeps what it has read
             row = connection.execute(statement(name)).fetchone()
-            if row is not None:
-                raise DatasetError(
-                    f"{dataset.database}: sql/{name}.sql returned {row}, expected no row;\n"
-                    "run again with --force sequences, and report it if it comes back"
-                )
-            passed.append(name.removeprefix("checks/"))
+        if row is not None:
+            raise DatasetError(
+                f"{dataset.database}: sql/{name}.sql returned {row}, expected no row;\n"
+                "run again with --force sequences, and report it if it comes back"
+            )
+        passed.append(name.removeprefix("checks/"))
     return passed

@@ -59,12 +59,11 @@ def measure(dataset: DatasetRecord) -> Description:
         "rarest_tokens": {"count": TOKENS_SHOWN},
         longest: {"count": LINES_SHOWN},
     }
-    with connect(dataset) as connection:
-        tables = {
-            name: table(connection, f"descriptions/{name}", parameters.get(name, {}))
-            for name in (path.removeprefix("descriptions/") for path in names("descriptions"))
-            if (not name.startswith("longest") or name == longest) and (name != "sources" or knows_sources(connection))
-        }
+    tables = {}
+    for name in (path.removeprefix("descriptions/") for path in names("descriptions")):
+        with connect(dataset) as connection:  # a new one for each: DuckDB keeps what it has read
+            if (not name.startswith("longest") or name == longest) and (name != "sources" or knows_sources(connection)):
+                tables[name] = table(connection, f"descriptions/{name}", parameters.get(name, {}))
     tables["longest_lines"] = tables.pop(longest)
     return Description(
         dataset_id=dataset.dataset_id, mode=dataset.mode, vocabulary_size=dataset.vocabulary_size, **tables

@@ -14,7 +14,7 @@ from rnnlm.sequences.cutting import TokenRows, ends
 from rnnlm.statements import statement
 from rnnlm.tokenizers.face import EOS
 
-MEMORY_LIMIT = "512MiB"  # of DuckDB, while it reads
+MEMORY_LIMIT = "128MiB"  # of DuckDB, while it reads
 TOKENS_A_CONNECTION = 2_000_000  # DuckDB keeps what it has read: a new connection begins without
 
 

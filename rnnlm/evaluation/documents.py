@@ -6,7 +6,7 @@ each line's `<eos>` among them.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +19,8 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.cutting import TokenRows, ends, rows_of, running_text, sentences
 from rnnlm.sequences.line_facts import predicted_by_line, sums_between, unsaid_by_line
 from rnnlm.tokenizers.face import BOS, TextTokenizer, utf8_bytes
+
+KnownNll = Callable[[int], np.ndarray]  # n → (n,) float32, nats
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,13 @@ def document_losses(
     cut: SequencesConfig,
     batch_size: int = 64,
     tail: torch.dtype = torch.float32,
+    known_nll: KnownNll | None = None,
 ) -> list[DocumentLoss]:
     """One for each text, in their order; together they must fit in memory. batch_size changes nothing but rounding.
 
     tail: precision of the products with rare classes (contexts.Normalizer); below float32 it is faster, and changes
-    each token's loss a little.
+    each token's loss a little. known_nll: gives the next n losses of the texts, if they are known already; the model
+    is not asked then.
     """
     documents = [text.removesuffix("\n").split("\n") for text in texts]
     line_counts = np.array([len(document) for document in documents], np.int64)
@@ -77,12 +81,27 @@ def document_losses(
     first_lines = ends(line_counts)  # of each document in the lines of all; likewise in the tokens:
     bounds = ends(predicted_by_line(lines, cut.mode))[first_lines].tolist()
     token_ids = np.delete(rows.token_ids, rows.offsets[:-1])
-    nll_nats = nll_of_alike_rows(model, rows, batch_size, tail)
+    if known_nll is None:
+        nll_nats = nll_of_alike_rows(model, rows, batch_size, tail)
+    else:
+        nll_nats = known_nll(int(rows.predicted.sum()))
     unsaid = (sums_between(part, first_lines) for part in unsaid_by_line(tokenizer, line_texts, lines, cut.mode))
     return [
         DocumentLoss(token_ids[first:last], nll_nats[first:last], utf8_bytes(text), int(words), float(bits))
         for text, words, bits, first, last in zip(texts, *unsaid, bounds, bounds[1:], strict=False)
     ]
+
+
+def in_order(nll_nats: np.ndarray) -> KnownNll:
+    """The losses, from the first one on."""
+    done = 0
+
+    def take(count: int) -> np.ndarray:
+        nonlocal done
+        done += count
+        return np.asarray(nll_nats[done - count : done])
+
+    return take
 
 
 def streams(lines: TokenRows, line_counts: np.ndarray) -> TokenRows:

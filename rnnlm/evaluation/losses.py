@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rnnlm.evaluation.full_softmax import TokenLoss
-from rnnlm.home import Home, write_once
+from rnnlm.home import Home, digest_of, file_digest, read_json, write_json, write_once
 from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.progress import Progress
@@ -28,7 +28,7 @@ from rnnlm.sequences.batching import (
 from rnnlm.sequences.cutting import TokenRows, ends, stretches_of
 from rnnlm.sequences.reading import StoredSplit
 
-NLL = "nll.npy"
+NLL, KEY = "nll.npy", "key.json"
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,12 @@ def token_losses(source: Source, nll_nats: np.ndarray) -> Iterator[TokenLosses]:
 def stored_nll(
     home: Home, dataset: DatasetRecord, run: RunRecord, split: Split, batch_size: int, *, force: bool = False
 ) -> np.ndarray:
-    """(predicted tokens,) float32, read from RUN/nll-SPLIT: computed once, for all that measure the run's model."""
+    """(predicted tokens,) float32, read from RUN/nll-SPLIT: computed once, for all that measure the run's model.
+
+    Computed again if the weights or the dataset are others now.
+    """
     folder = run.folder / f"nll-{split}"
+    key = digest_of([file_digest(run.model_folder / "model.safetensors"), dataset.dataset_id])
 
     def build(partial: Path) -> None:
         source = StoredSplit(dataset, split)
@@ -82,8 +86,9 @@ def stored_nll(
             file[done : done + len(nll)] = nll
             done += len(nll)
         file.flush()
+        write_json(partial / KEY, key)
 
-    write_once(home, folder, build, force=force)
+    write_once(home, folder, build, force=force or read_json(folder / KEY) != key)
     nll: np.ndarray = np.load(folder / NLL, mmap_mode="r" if dataset.predicted_tokens[split] else None)
     return nll
 

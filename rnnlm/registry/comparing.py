@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.errors import ModelError
+from rnnlm.evaluation.losses import stored_nll
 from rnnlm.evaluation.paired.comparing import compare_models
 from rnnlm.evaluation.paired.ground import write_known_digests
-from rnnlm.evaluation.paired.scoring import load_contestant
+from rnnlm.evaluation.paired.scoring import KnownDocuments, load_contestant
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
+from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.registry.bundling import EVIDENCE, TRAINING_DOCUMENTS, local_artifacts
 from rnnlm.registry.describing import corpus_folder
 from rnnlm.registry.lookup import all_pages, registered_folder
 from rnnlm.registry.promotion import Decision, decide, undecidable
+from rnnlm.sequences.reading import connect
+from rnnlm.statements import statement
 from rnnlm.tracking.store import tracking_uri
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ def compare_with_champion(
     config: PipelineConfig,
     dataset: DatasetRecord,
     candidate: "ModelVersion",
-    candidate_folder: Path,
+    run: RunRecord,
     champion: "ModelVersion",
 ) -> Decision:
     """The decision, with the losses of every document logged beside the candidate's bundle.
@@ -62,7 +65,7 @@ def compare_with_champion(
         if known := fetch_training_digests(client, home, champion, others):
             digests.append(others)
         evidence = compare_models(
-            candidate_folder,
+            load_contestant(run.model_folder, known_documents(home, dataset, run, config.evaluation.batch_size)),
             contestant,
             dataset,
             corpus_folder(home, dataset),
@@ -81,6 +84,16 @@ def compare_with_champion(
     # nevertheless is better.
     said = f"{decision.reason}; what champion version {number} was trained on is not known, so it may have seen some"
     return Decision(decision.alias, said, evidence)
+
+
+def known_documents(home: Home, dataset: DatasetRecord, run: RunRecord, batch_size: int) -> KnownDocuments | None:
+    """The candidate's losses, from its evaluation."""
+    if dataset.mode != "sentence":
+        return None
+    with connect(dataset) as connection:
+        rows = connection.execute(statement("promotion/read_document_places")).fetchall()
+    nll_nats = stored_nll(home, dataset, run, "valid", batch_size)
+    return KnownDocuments(nll_nats, {number: (first, last) for number, first, last in rows})
 
 
 def compared_before(client: "MlflowClient", champion: "ModelVersion") -> list["ModelVersion"]:

@@ -205,7 +205,7 @@ def promote(
     if champion is None:
         decision = first_version()
     else:
-        decision = compare_with_champion(client, home, config, dataset, version, run.model_folder, champion)
+        decision = compare_with_champion(client, home, config, dataset, version, run, champion)
     logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
     for key, value in decision_tags(decision, champion).items():
         client.set_model_version_tag(name, number, key, value)

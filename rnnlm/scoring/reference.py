@@ -12,10 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError
+from rnnlm.evaluation.documents import in_order
+from rnnlm.evaluation.losses import stored_nll
 from rnnlm.home import Home, atomic_file, remove_partials
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.scoring.config import ScoringConfig
@@ -35,14 +39,20 @@ VERSION_KEY, MODEL_KEY = b"rnnlm reference", b"rnnlm model"
 
 
 def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force: bool = False) -> list[Path]:
-    """Score the run's validation text in both units, beside its model, unless that is there."""
+    """Score the run's validation text in both units, beside its model, unless that is there.
+
+    In sentence mode each line is scored by itself, as in the run's evaluation, whose losses are taken.
+    """
     model = model_in(run.model_folder, run.run_id)
+    sentences = dataset.mode == "sentence"
+    batch_size = EvaluationConfig().batch_size
     paths = [model.folder / FOLDER / f"{unit}.parquet" for unit in UNITS]
     with home.lock(f"reference-{model.digest[:16]}"):
         for unit, path in zip(UNITS, paths, strict=True):
             remove_partials(path)
             if force or not is_reference(path, model):
-                write_reference(home, dataset, model, unit, path)
+                nll_nats = stored_nll(home, dataset, run, "valid", batch_size) if sentences else None
+                write_reference(home, dataset, model, unit, path, nll_nats)
     return paths
 
 
@@ -81,21 +91,24 @@ def is_reference(path: Path, model: FoundModel) -> bool:
     return said.get(VERSION_KEY) == REFERENCE_VERSION and said.get(MODEL_KEY) == model.digest.encode()
 
 
-def write_reference(home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, path: Path) -> None:
-    """Columns as those of scores, without texts and surprising tokens."""
+def write_reference(
+    home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, path: Path, nll_nats: np.ndarray | None = None
+) -> None:
+    """Columns as those of scores, without texts and surprising tokens. nll_nats: of the split, if they are known."""
     config = ScoringConfig(input="-", output="-.parquet", document=unit, keep_text=False, surprising_tokens=0)
     score = model.load(config)
     schema = SCHEMA.with_metadata({VERSION_KEY: REFERENCE_VERSION, MODEL_KEY: model.digest.encode()})
-    texts = validation_texts(home, dataset, model, unit)
+    texts, every = validation_texts(home, dataset, model, unit)
+    known_nll = in_order(nll_nats) if nll_nats is not None and every == 1 else None
     found = (Document(number, "validation", number, None, text) for number, text in enumerate(texts))
     home.make(path.parent)
     with atomic_file(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
         for shard in in_shards(found, config):
-            writer.write_table(score(shard).replace_schema_metadata(schema.metadata))
+            writer.write_table(score(shard, known_nll).replace_schema_metadata(schema.metadata))
 
 
-def validation_texts(home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit) -> Iterator[str]:
-    """Lines that are not blank, or whole documents; every n-th where there are more than REFERENCE_DOCUMENTS."""
+def validation_texts(home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit) -> tuple[Iterator[str], int]:
+    """Lines that are not blank, or whole documents; and n if it is every n-th of more than REFERENCE_DOCUMENTS."""
     corpus = home.corpora / model.origin.corpus_digest[:16]
     with connect(dataset) as connection:
         rows = connection.execute(statement("scoring/read_validation_documents")).fetchall()
@@ -108,7 +121,7 @@ def validation_texts(home: Home, dataset: DatasetRecord, model: FoundModel, unit
         for text in (data.decode("utf-8").split("\n") if unit == "line" else [data.decode("utf-8")])
         if text.strip()
     )
-    return itertools.islice(texts, 0, None, every)
+    return itertools.islice(texts, 0, None, every), every
 
 
 def read_bytes(path: Path, offset: int, size: int) -> bytes:

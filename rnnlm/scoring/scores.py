@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation.documents import DocumentLoss, document_losses
+from rnnlm.evaluation.documents import DocumentLoss, KnownNll, document_losses
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.precision import precision_of_tail
@@ -44,10 +44,12 @@ class Scorer:
         self.model, self.tokenizer, self.cut, self.config = model, tokenizer, cut, config
         self.tail = precision_of_tail(config)
 
-    def __call__(self, shard: Sequence[Document]) -> pa.Table:
-        """A table of SCHEMA, a row a document."""
+    def __call__(self, shard: Sequence[Document], known_nll: KnownNll | None = None) -> pa.Table:
+        """A table of SCHEMA, a row a document. known_nll: as of document_losses."""
         texts = [with_line_end(document.text or "") for document in shard]
-        losses = document_losses(self.model, self.tokenizer, texts, self.cut, self.config.batch_size, self.tail)
+        losses = document_losses(
+            self.model, self.tokenizer, texts, self.cut, self.config.batch_size, self.tail, known_nll
+        )
         kept = [None if document.text is None else document.text.rstrip("\r\n") for document in shard]
         columns = {
             "document": [document.number for document in shard],

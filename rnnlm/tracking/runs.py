@@ -151,7 +151,7 @@ def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None
         f"{split}_{name}": float(value)
         for split, score in evaluation.scores.items()
         for name, value in score.model_dump(exclude={"split"}).items()
-        if math.isfinite(value)
+        if value is not None and math.isfinite(value)
     }
     with best_effort("the scores"), reaching_mlflow(home) as client:
         from mlflow.entities import Metric

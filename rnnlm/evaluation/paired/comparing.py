@@ -1,16 +1,16 @@
-"""Candidate against champion, from their folders to the evidence."""
+"""Candidate against champion, from the models to the evidence."""
 
 from pathlib import Path
 
 from rnnlm.config import RegistryConfig
 from rnnlm.evaluation.paired.bootstrap import measure_evidence
 from rnnlm.evaluation.paired.ground import common_ground
-from rnnlm.evaluation.paired.scoring import Contestant, load_contestant, write_losses
+from rnnlm.evaluation.paired.scoring import Contestant, write_losses
 from rnnlm.records import DatasetRecord, Evidence
 
 
 def compare_models(
-    candidate: Path,
+    candidate: Contestant,
     champion: Contestant,
     dataset: DatasetRecord,
     corpus_folder: Path,
@@ -27,6 +27,6 @@ def compare_models(
     documents = common_ground(dataset, known_digests)
     if not documents:
         return None
-    contestants = {"candidate": load_contestant(candidate), "champion": champion}
+    contestants = {"candidate": candidate, "champion": champion}
     write_losses(contestants, documents, corpus_folder, losses)
     return measure_evidence(losses, config, comparison)

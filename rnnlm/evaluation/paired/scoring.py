@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation.documents import document_losses
+from rnnlm.evaluation.documents import KnownNll, document_losses, in_order
 from rnnlm.evaluation.paired.ground import GroundDocument, read_texts
 from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
@@ -36,11 +37,29 @@ class Contestant:
     model: ElmanLanguageModel
     tokenizer: TextTokenizer
     cut: SequencesConfig
+    known: "KnownDocuments | None" = None
 
 
-def load_contestant(folder: Path) -> Contestant:
+@dataclass(frozen=True)
+class KnownDocuments:
+    """What the documents of a split cost a model, from its evaluation; in sentence mode alone, where no line's loss
+    depends on another line.
+    """
+
+    nll_nats: np.ndarray  # (predicted tokens of the split,)
+    places: dict[int, tuple[int, int]]  # document_id → its first token, and the one after its last
+
+    def of(self, documents: list[GroundDocument]) -> KnownNll:
+        spans = (self.places[document.document_id] for document in documents)
+        return in_order(
+            np.concatenate([np.zeros(0, np.float32), *(self.nll_nats[first:last] for first, last in spans)])
+        )
+
+
+def load_contestant(folder: Path, known: KnownDocuments | None = None) -> Contestant:
     """From a model's folder. ModelError where it is incomplete or damaged."""
     return Contestant(
+        known=known,
         model=load_model(folder).language_model,
         tokenizer=load_tokenizer(folder),
         cut=origin_of(folder).cut,
@@ -58,7 +77,10 @@ def write_losses(
 
 
 def loss_rows(role: str, contestant: Contestant, texts: list[tuple[GroundDocument, str]]) -> list[dict[str, Any]]:
-    losses = document_losses(contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut)
+    known = contestant.known.of([document for document, _ in texts]) if contestant.known else None
+    losses = document_losses(
+        contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut, known_nll=known
+    )
     return [
         {
             "role": role,

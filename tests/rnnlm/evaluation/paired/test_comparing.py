@@ -38,7 +38,7 @@ def compare(ground: Ground, candidate: Path, champion: Path, folder: Path) -> Pa
     fingerprints = pa.array([fingerprint(text.encode()) for text in TRAIN])
     pq.write_table(pa.table({"sha256": fingerprints}), digests)
     contestant = load_contestant(champion)
-    compare_models(candidate, contestant, ground.dataset, ground.corpus_folder, [digests], losses, FEW)
+    compare_models(load_contestant(candidate), contestant, ground.dataset, ground.corpus_folder, [digests], losses, FEW)
     return losses
 
 

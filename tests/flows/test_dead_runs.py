@@ -24,19 +24,21 @@ ROOT = Path(__file__).resolve().parents[2]
 FLOW = """
 import time
 from prefect import flow, task
-from flows.operations.dead_runs import ON_RUNNING
+from flows.operations.beginning import hold_run_lock
 
 @task
 def work():
     print("working", flush=True)
     time.sleep(600)
 
-@flow(name="inner", on_running=ON_RUNNING)
+@flow(name="inner")
 def inner():
+    hold_run_lock()
     work()
 
-@flow(name="outer", on_running=ON_RUNNING)
+@flow(name="outer")
 def outer():
+    hold_run_lock()
     inner()
 
 outer()

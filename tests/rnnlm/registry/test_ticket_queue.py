@@ -69,9 +69,7 @@ def test_only_one_holds_it_at_a_time_and_all_get_their_turn(tracked_home: Home) 
 def test_who_holds_it_longer_than_the_lease_but_beats_is_left_alone(
     tracked_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        ticket_queue, "LEASE_SECONDS", 3.0
-    )  # 30 beats: a busy machine may be late with some
+    monkeypatch.setattr(ticket_queue, "LEASE_SECONDS", 3.0)  # 30 beats: a busy machine may be late with some
     got = threading.Event()
 
     def wait() -> None:

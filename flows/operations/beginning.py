@@ -1,7 +1,10 @@
 """What every flow does first: it shows the library's lines, says that it lives, and completes its configuration."""
 
+import atexit
 import fcntl
 import os
+import sys
+from pathlib import Path
 from typing import Any, TypeVar
 
 from prefect.client.orchestration import get_client
@@ -20,7 +23,20 @@ def begin(config: C) -> C:
     """The configuration to go on with, in a flow run that can be seen to live."""
     show_library_lines()  # in a worker's process too
     hold_run_lock()
+    if os.environ.get("PREFECT__FLOW_RUN_ID"):  # a worker started this process
+        atexit.register(say_nothing_more)
     return over_deployment(config)
+
+
+def say_nothing_more() -> None:
+    """Close standard error at the end of the process.
+
+    Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive, of which nanobind then complains
+    in fifty lines.
+    """
+    sys.stderr.flush()
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
 
 
 def hold_run_lock() -> None:

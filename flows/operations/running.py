@@ -34,7 +34,7 @@ def run_flow(home: Home, flow: Callable[[C], R], config: C) -> R:
     if not answers(server):
         raise ConfigError(f"PREFECT_API_URL={server}: no Prefect server answers; start it, or unset PREFECT_API_URL")
     try:
-        settle_dead_runs(home)
+        settle_or_warn(home)
         return flow(config)
     except TransportError:
         if answers(server):
@@ -48,8 +48,16 @@ def run_alone(home: Home, flow: Callable[[C], R], config: C) -> R:
     """Run the flow on a temporary server in the home."""
     migrate_database(home)
     with temporary_server():
-        settle_dead_runs(home)
+        settle_or_warn(home)
         return flow(config)
+
+
+def settle_or_warn(home: Home) -> None:
+    """Settle what died before. No failure of that keeps a run from beginning."""
+    try:
+        settle_dead_runs(home)
+    except Exception as error:
+        logger.warning("runs that were killed before were not settled: %s", error)
 
 
 def answers(server: str) -> bool:

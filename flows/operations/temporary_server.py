@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 
 from rnnlm.child_processes import python_path
+from rnnlm.errors import RnnlmError
 
 logger = logging.getLogger(__name__)
 STARTUP = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"  # the setting of Prefect's own temporary server
@@ -29,9 +30,7 @@ def temporary_server() -> Iterator[str]:
     """Start a server on a free port of the loopback and make it Prefect's API for the block. Gives its address."""
     from prefect.context import refresh_global_settings_context
 
-    with socket.create_server(("127.0.0.1", 0)) as listening, kept_running(listening):
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
-        wait_until_healthy(address)
+    with socket.create_server(("127.0.0.1", 0)) as listening, kept_running(listening) as address:
         before = os.environ.get("PREFECT_API_URL")
         os.environ["PREFECT_API_URL"] = address
         refresh_global_settings_context()
@@ -46,11 +45,13 @@ def temporary_server() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def kept_running(listening: socket.socket) -> Iterator[None]:
-    """Run the server's process for the block, and start it again where it dies, killed for want of memory, say.
+def kept_running(listening: socket.socket) -> Iterator[str]:
+    """Run the server's process for the block; gives its address once it answers.
 
-    Requests wait meanwhile: the socket is ours, and what the server knew lies in its database.
+    Where it dies later, for want of memory, say, it is started again. Requests wait meanwhile: the socket is ours, and
+    what the server knew lies in its database.
     """
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
     stopping = threading.Event()
     process = start(listening)
 
@@ -64,14 +65,16 @@ def kept_running(listening: socket.socket) -> Iterator[None]:
             process = start(listening)
 
     watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
     try:
-        yield
+        wait_until_healthy(address, process)
+        watcher.start()
+        yield address
     finally:
         stopping.set()
         stop(process)
-        watcher.join(STOP_SECONDS)
-        stop(process)  # in case it had just been started again
+        if watcher.is_alive():
+            watcher.join(STOP_SECONDS)
+            stop(process)  # in case it had just been started again
 
 
 def start(listening: socket.socket) -> "subprocess.Popen[bytes]":
@@ -86,18 +89,20 @@ def start(listening: socket.socket) -> "subprocess.Popen[bytes]":
     )
 
 
-def wait_until_healthy(address: str) -> None:
-    """RuntimeError where the server does not answer in time."""
+def wait_until_healthy(address: str, process: "subprocess.Popen[bytes]") -> None:
+    """RnnlmError where the server ends, or does not answer in time."""
     import httpx
 
     seconds = float(os.environ.get(STARTUP, "120"))
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while process.poll() is None:
         with contextlib.suppress(httpx.HTTPError):  # a request waits until the server listens, or times out
             if httpx.get(f"{address}/health", timeout=5, trust_env=False).status_code == 200:
                 return
+        if time.monotonic() > deadline:
+            raise RnnlmError(f"Prefect's temporary server did not answer within {seconds:.0f} s; {STARTUP} says so")
         time.sleep(0.1)
-    raise RuntimeError(f"Prefect's temporary server did not answer within {seconds:.0f} s ({STARTUP})")
+    raise RnnlmError(f"Prefect's temporary server ended with code {process.returncode} as it started; see above why")
 
 
 def send_what_waits(seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 from prefect import flow
 
-from flows.operations.dead_runs import ON_RUNNING
+from flows.operations.beginning import begin
 from rnnlm.config import TrackingConfig
 from rnnlm.probes.config import EchoConfig
 from rnnlm.probes.records import EchoComparison
@@ -13,11 +13,12 @@ from tasks.publish_link import publish_link
 from tasks.publish_markdown import publish_markdown
 
 
-@flow(name="probe-echo", flow_run_name="probe echo", on_running=ON_RUNNING)
+@flow(name="probe-echo", flow_run_name="probe echo")
 def probe_echo_flow(
     config: EchoConfig = EchoConfig(), tracking: TrackingConfig = TrackingConfig(), force: bool = False
 ) -> EchoComparison:
     """Figures and picture, kept in the home and shown in MLflow and here."""
+    config = begin(config)
     comparison = compare_echo(config, force=force)
     publish_markdown("echo", echo_report(comparison))
     run_url = log_comparison(comparison, tracking)

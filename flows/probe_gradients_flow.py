@@ -2,7 +2,7 @@
 
 from prefect import flow
 
-from flows.operations.dead_runs import ON_RUNNING
+from flows.operations.beginning import begin
 from flows.prepare_flow import prepare_flow
 from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.probes.config import GradientProbeConfig
@@ -16,11 +16,12 @@ from tasks.publish_markdown import publish_markdown
 RUNNING_TEXT = PipelineConfig(sequences=SequencesConfig(mode="stream"))  # sentences are too short to look far back in
 
 
-@flow(name="probe-gradients", flow_run_name="probe gradients on {pipeline.corpus.source}", on_running=ON_RUNNING)
+@flow(name="probe-gradients", flow_run_name="probe gradients on {pipeline.corpus.source}")
 def probe_gradients_flow(
     config: GradientProbeConfig = GradientProbeConfig(), pipeline: PipelineConfig = RUNNING_TEXT, force: bool = False
 ) -> GradientComparison:
     """Figures and picture, kept in the home and shown in MLflow and here."""
+    config = begin(config)
     dataset = prepare_flow(pipeline).dataset
     comparison = compare_gradients(dataset, pipeline.training, config, force=force)
     publish_markdown("gradients", gradient_comparison_report(comparison))

@@ -2,8 +2,7 @@
 
 from prefect import flow
 
-from flows.operations.dead_runs import ON_RUNNING
-from flows.operations.parameters import over_deployment
+from flows.operations.beginning import begin
 from rnnlm.config import PipelineConfig
 from rnnlm.records import SamplesRecord
 from rnnlm.reports.pipeline import samples_report
@@ -11,10 +10,10 @@ from tasks.publish_markdown import publish_markdown
 from tasks.sample_champion import sample_champion
 
 
-@flow(name="sample", flow_run_name="sample from {config.corpus.source}", on_running=ON_RUNNING)
+@flow(name="sample", flow_run_name="sample from {config.corpus.source}")
 def sample_flow(config: PipelineConfig = PipelineConfig()) -> SamplesRecord:
     """Continuations of the configured prompts, by the registered champion."""
-    config = over_deployment(config)
+    config = begin(config)
     samples = sample_champion(config.corpus, config.registry, config.generation)
     publish_markdown("samples", samples_report(samples))
     return samples

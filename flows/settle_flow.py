@@ -2,13 +2,17 @@
 
 from prefect import flow
 
-from flows.operations.dead_runs import ON_RUNNING, settle_dead_runs
+from flows.operations.beginning import hold_run_lock
+from flows.operations.console import show_library_lines
+from flows.operations.dead_runs import settle_dead_runs
 from rnnlm.home import find_home
 
 
-@flow(name="settle", flow_run_name="settle dead runs", on_running=ON_RUNNING)
+@flow(name="settle", flow_run_name="settle dead runs")
 def settle_flow() -> int:
     """How many flow, task and MLflow runs of this home were settled."""
+    show_library_lines()
+    hold_run_lock()
     return settle_dead_runs(find_home())
 
 

@@ -3,19 +3,23 @@
 import logging
 import re
 
+from httpx import TransportError
+
 from rnnlm.errors import RnnlmError
 
-OURS = re.compile(r"Failed\(.*\b(" + "|".join(kind.__name__ for kind in RnnlmError.__subclasses__()) + r")\b", re.S)
+KINDS = (*(kind.__name__ for kind in RnnlmError.__subclasses__()), "ConnectError", "ReadError", "ReadTimeout")
+TOLD = re.compile(r"Failed\(.*\b(" + "|".join(KINDS) + r")\b", re.S)
+SENDERS = ("prefect.events.clients", "prefect._internal.concurrency")  # complain of every try to reach a server
 
 
 def shows_something_new(record: logging.LogRecord) -> bool:
-    """Logging filter: False for a traceback of, or a final state that repeats, an error of ours.
+    """Logging filter: False for a traceback of, or a final state that repeats, what the command tells by itself.
 
-    The command prints the message itself, so the console says it once.
+    That is an error of ours, an interruption, and a Prefect server that does not answer.
     """
-    if record.exc_info and isinstance(record.exc_info[1], RnnlmError):
+    if record.exc_info and isinstance(record.exc_info[1], (RnnlmError, KeyboardInterrupt, TransportError)):
         return False
-    return not OURS.search(record.getMessage())
+    return not TOLD.search(record.getMessage())
 
 
 def quiet_user_errors() -> None:
@@ -27,6 +31,9 @@ def quiet_user_errors() -> None:
         for handler in logger.handlers:
             if isinstance(handler, PrefectConsoleHandler):
                 handler.addFilter(shows_something_new)
+    for sender in SENDERS:
+        logging.getLogger(sender).setLevel(logging.CRITICAL)
+    logging.raiseExceptions = False  # else the handler to the API prints every line that it could not send
 
 
 def show_library_lines() -> None:

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from flows.operations.console import show_library_lines
-from rnnlm.home import Home, find_home
+from rnnlm.home import Home
 from rnnlm.tracking.dead_runs import end_dead_mlflow_runs
 
 if TYPE_CHECKING:
@@ -30,27 +29,11 @@ STARTS_WITHIN = timedelta(minutes=15)  # a worker starts the process of a pendin
 NEVER_STARTED = f"Its process did not start within {STARTS_WITHIN.seconds // 60} minutes; the worker was stopped."
 WAS_KILLED = "Its process was killed: SIGKILL, want of memory, a power cut."
 FORGOTTEN_AFTER_SECONDS = 30 * 24 * 3600
-ALIVE: list[int] = []  # descriptors that hold the locks of this process' runs until it ends
 
 
-def show_lines(flow: Any, flow_run: Any, state: Any) -> None:
-    """Hook on_running: the library's lines reach the run's log, in a worker's process too."""
-    show_library_lines()
-
-
-def hold_run_lock(flow: Any, flow_run: Any, state: Any) -> None:
-    """Hook on_running: say for as long as this process lives that the run does."""
-    home = find_home()
-    folder = locks_of(home)
-    home.make(folder)
-    partial = folder / f".{flow_run.id}"
-    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    partial.replace(folder / f"{flow_run.id}{SUFFIX}")  # under its name it was never unlocked in this process' life
-    ALIVE.append(descriptor)
-
-
-ON_RUNNING = [show_lines, hold_run_lock]  # of every flow
+def lock_file(home: Home, run_id: UUID) -> Path:
+    """What the process of a flow run holds locked."""
+    return locks_of(home) / f"{run_id}{SUFFIX}"
 
 
 def locks_of(home: Home) -> Path:

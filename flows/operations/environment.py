@@ -28,7 +28,8 @@ DEFAULTS = {
 def set_environment(home: Home) -> None:
     """Set the defaults for this process and its children; what the user has set wins."""
     home.make(home.prefect)
-    for name, value in defaults_in(home).items():
+    # 5, Prefect's default, lets each call to a server that is gone take a minute. A command has another way out.
+    for name, value in (defaults_in(home) | {"PREFECT_CLIENT_MAX_RETRIES": "3"}).items():
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" not in os.environ:
         os.environ.setdefault("PREFECT_HOME", str(home.prefect))

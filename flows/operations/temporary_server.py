@@ -6,6 +6,7 @@ own, and its standard input is a pipe that the command holds open: at the end of
 """
 
 import contextlib
+import logging
 import os
 import socket
 import subprocess
@@ -15,9 +16,12 @@ import time
 from collections.abc import Iterator
 
 from rnnlm.child_processes import python_path
+from rnnlm.errors import RnnlmError
 
+logger = logging.getLogger(__name__)
 STARTUP = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"  # the setting of Prefect's own temporary server
 STOP_SECONDS = 10.0
+RESTART_SECONDS = 1.0
 SERVER_SETTINGS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 
 
@@ -26,58 +30,93 @@ def temporary_server() -> Iterator[str]:
     """Start a server on a free port of the loopback and make it Prefect's API for the block. Gives its address."""
     from prefect.context import refresh_global_settings_context
 
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
-        # -P: the caller's working directory is no place to import from
-        command = [sys.executable, "-P", "-m", "flows.operations.temporary_server", str(listening.fileno())]
-        process = subprocess.Popen(
-            command,
-            env=os.environ | SERVER_SETTINGS | {"PYTHONPATH": python_path()},
-            stdin=subprocess.PIPE,
-            pass_fds=[listening.fileno()],
-            start_new_session=True,
-        )
-    try:
-        wait_until_healthy(address, process)
+    with socket.create_server(("127.0.0.1", 0)) as listening, kept_running(listening) as address:
+        before = os.environ.get("PREFECT_API_URL")
         os.environ["PREFECT_API_URL"] = address
         refresh_global_settings_context()
         try:
             yield address
         finally:
-            send_what_waits()
+            send_what_waits(STOP_SECONDS)
+            del os.environ["PREFECT_API_URL"]
+            if before is not None:
+                os.environ["PREFECT_API_URL"] = before
+            refresh_global_settings_context()
+
+
+@contextlib.contextmanager
+def kept_running(listening: socket.socket) -> Iterator[str]:
+    """Run the server's process for the block; gives its address once it answers.
+
+    Where it dies later, for want of memory, say, it is started again. Requests wait meanwhile: the socket is ours, and
+    what the server knew lies in its database.
+    """
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
+    stopping = threading.Event()
+    process = start(listening)
+
+    def watch() -> None:
+        nonlocal process
+        while True:
+            code = process.wait()
+            if stopping.wait(RESTART_SECONDS):
+                return
+            logger.warning("Prefect's temporary server ended with code %d; it is started again", code)
+            process = start(listening)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    try:
+        wait_until_healthy(address, process)
+        watcher.start()
+        yield address
     finally:
-        os.environ.pop("PREFECT_API_URL", None)
-        refresh_global_settings_context()
+        stopping.set()
         stop(process)
+        if watcher.is_alive():
+            watcher.join(STOP_SECONDS)
+            stop(process)  # in case it had just been started again
+
+
+def start(listening: socket.socket) -> "subprocess.Popen[bytes]":
+    # -P: the caller's working directory is no place to import from
+    command = [sys.executable, "-P", "-m", "flows.operations.temporary_server", str(listening.fileno())]
+    return subprocess.Popen(
+        command,
+        env=os.environ | SERVER_SETTINGS | {"PYTHONPATH": python_path()},
+        stdin=subprocess.PIPE,
+        pass_fds=[listening.fileno()],
+        start_new_session=True,
+    )
 
 
 def wait_until_healthy(address: str, process: "subprocess.Popen[bytes]") -> None:
-    """RuntimeError where the server ends, or does not answer in time."""
+    """RnnlmError where the server ends, or does not answer in time."""
     import httpx
 
     seconds = float(os.environ.get(STARTUP, "120"))
     deadline = time.monotonic() + seconds
-    while process.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(httpx.HTTPError):
+    while process.poll() is None:
+        with contextlib.suppress(httpx.HTTPError):  # a request waits until the server listens, or times out
             if httpx.get(f"{address}/health", timeout=5, trust_env=False).status_code == 200:
                 return
+        if time.monotonic() > deadline:
+            raise RnnlmError(f"Prefect's temporary server did not answer within {seconds:.0f} s; {STARTUP} says so")
         time.sleep(0.1)
-    happened = f"did not answer within {seconds:.0f} s ({STARTUP})" if process.poll() is None else "ended at once"
-    raise RuntimeError(f"Prefect's temporary server {happened}")
+    raise RnnlmError(f"Prefect's temporary server ended with code {process.returncode} as it started; see above why")
 
 
-def send_what_waits() -> None:
-    """Wait until the threads that send log lines and states of tasks have sent them."""
+def send_what_waits(seconds: float) -> None:
+    """Wait until the threads that send log lines and states of tasks have sent them, or for so long; they end."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 
     for worker in (APILogWorker, EventsWorker):
-        worker.drain_all(timeout=STOP_SECONDS)
+        worker.drain_all(timeout=seconds)
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:
     assert process.stdin is not None
-    process.stdin.close()
+    process.stdin.close()  # idempotent
     try:
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:

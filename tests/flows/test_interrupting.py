@@ -1,9 +1,10 @@
-"""Ctrl-C, SIGTERM and SIGKILL of `rnnlm run`: a checkpoint, one line, nothing left running, no run left `Running`."""
+"""Signals to `rnnlm run`, and to its Prefect server: nothing is lost, nothing left running, no run left `Running`."""
 
 import contextlib
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -13,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from flows.operations.deploying import wait_for_server
 from rnnlm.home import Home
 from rnnlm.tracking.store import reaching_mlflow
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = ("training.epochs=2000", "training.device=cpu", "model.hidden_size=16", "tokenizer.minimum_count=1")
+MEDIUM = ("training.epochs=200", *LONG[1:])
 SHORT = ("training.epochs=1", *LONG[1:])
 PATIENCE_SECONDS = 120
 
@@ -136,3 +139,59 @@ def test_a_killed_command_leaves_no_server_and_the_next_one_settles_its_runs(
     assert found["flow"].count("CRASHED") == 2
     assert set(found["flow"] + found["task"]) == {"CRASHED", "COMPLETED"}
     assert mlflow_status(command.home, folder) == "KILLED"
+
+
+def server_of(command: Command) -> int:
+    """The process of the temporary server."""
+    for number in command.living():
+        with contextlib.suppress(OSError):
+            if b"flows.operations.temporary_server" in Path(f"/proc/{number}/cmdline").read_bytes():
+                return number
+    raise AssertionError(command.living())
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_in_mid_training_costs_nothing(tracked_home: Home, toy_folder: Path, tmp_path: Path) -> None:
+    command = Command(tracked_home, toy_folder, tmp_path / "said", MEDIUM)
+    try:
+        folder = command.wait_for_training()
+        os.kill(server_of(command), signal.SIGKILL)
+        assert command.process.wait(PATIENCE_SECONDS) == 0, command.said.read_text()
+    finally:
+        command.end()
+    said = command.said.read_text()
+    assert "Prefect's temporary server ended with code -9; it is started again" in said
+    assert "Traceback" not in said
+    assert "registered rnnlm-toy version 1 as champion" in said
+    assert (folder / "COMPLETE").exists()
+    assert set(states(tracked_home)["flow"]) == {"COMPLETED"}
+
+
+@pytest.mark.slow
+def test_a_configured_server_that_is_lost_is_done_without(
+    tracked_home: Home, toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "elsewhere"))
+    start = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
+    server = subprocess.Popen(start, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
+    try:
+        wait_for_server(os.environ["PREFECT_API_URL"])
+        command = Command(tracked_home, toy_folder, tmp_path / "said", MEDIUM)
+        try:
+            command.wait_for_training()
+            os.killpg(server.pid, signal.SIGKILL)
+            assert command.process.wait(3 * PATIENCE_SECONDS) == 0, command.said.read_text()
+        finally:
+            command.end()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+    said = command.said.read_text()
+    assert "was lost; what is done is kept" in said
+    assert "Traceback" not in said
+    assert "registered rnnlm-toy version 1 as champion" in said

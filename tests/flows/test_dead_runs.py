@@ -1,0 +1,133 @@
+"""A flow run whose process was killed gets a truthful state; one whose process lives is left alone."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun, WorkPool
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Pending
+
+from flows.operations import dead_runs
+from flows.operations.dead_runs import WAS_KILLED, settle_dead_runs
+from rnnlm.home import Home
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOW = """
+import time
+from prefect import flow, task
+from flows.operations.beginning import hold_run_lock
+
+@task
+def work():
+    print("working", flush=True)
+    time.sleep(600)
+
+@flow(name="inner")
+def inner():
+    hold_run_lock()
+    work()
+
+@flow(name="outer")
+def outer():
+    hold_run_lock()
+    inner()
+
+outer()
+"""
+
+
+@pytest.fixture
+def client(prefect_server: None) -> Iterator[SyncPrefectClient]:
+    with get_client(sync_client=True) as client:
+        yield client
+
+
+@pytest.fixture
+def process(home: Home, prefect_server: None) -> Iterator[subprocess.Popen[str]]:
+    """A process in the middle of a task of a subflow."""
+    environment = os.environ | {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", FLOW], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "working\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def runs(home: Home, client: SyncPrefectClient) -> list[FlowRun]:
+    """The flow runs whose locks lie in the home."""
+    ids = [UUID(path.stem) for path in (home.root / "locks" / "flow-runs").iterdir()]
+    return [client.read_flow_run(run_id) for run_id in ids]
+
+
+def test_what_a_killed_process_ran_is_crashed_with_its_subflows_and_tasks(
+    home: Home, client: SyncPrefectClient, process: subprocess.Popen[str]
+) -> None:
+    before = runs(home, client)
+    assert len(before) == 2
+    assert settle_dead_runs(home) == 0  # alive
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    end = time.monotonic() + 60
+    while not unfinished_tasks(client, before):  # states of tasks reach the server a little later
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert settle_dead_runs(home) >= 3
+    for run in before:
+        state = client.read_flow_run(run.id).state
+        assert state is not None
+        assert (state.name, state.message) == ("Crashed", WAS_KILLED)
+    assert unfinished_tasks(client, before) == []
+    assert settle_dead_runs(home) == 0
+    assert runs(home, client) == []
+
+
+def unfinished_tasks(client: SyncPrefectClient, of: list[FlowRun]) -> list[str]:
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+
+    found = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[run.id for run in of])))
+    return [task.name for task in found if task.state is None or not task.state.is_final()]
+
+
+def test_what_a_worker_took_and_never_started_is_crashed(
+    home: Home, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect import flow
+    from prefect.client.schemas.actions import WorkPoolCreate
+
+    pool: WorkPool = client.create_work_pool(WorkPoolCreate(name="rnnlm", type="process"), overwrite=True)
+    deployment = client.create_deployment(
+        client.create_flow(flow(lambda: None, name="never")), "never", work_pool_name=pool.name
+    )
+    taken = client.create_flow_run_from_deployment(deployment, state=Pending())
+    assert settle_dead_runs(home) == 0  # it may still start
+    monkeypatch.setattr(dead_runs, "STARTS_WITHIN", timedelta(seconds=-60))
+    assert settle_dead_runs(home) == 1
+    state = client.read_flow_run(taken.id).state
+    assert state is not None
+    assert state.is_crashed()
+    assert state.timestamp <= datetime.now(UTC)
+
+
+def test_a_run_that_this_server_does_not_know_is_kept_for_the_one_that_does(
+    home: Home, client: SyncPrefectClient
+) -> None:
+    folder = home.root / "locks" / "flow-runs"
+    folder.mkdir(parents=True)
+    lock = folder / "00000000-0000-0000-0000-000000000000.flow-run"
+    lock.touch()
+    assert settle_dead_runs(home) == 0
+    assert lock.exists()
+    os.utime(lock, (0, 0))
+    settle_dead_runs(home)
+    assert not lock.exists()

@@ -1,0 +1,26 @@
+"""A temporary server is only as long-lived as the block that it is for."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from flows.operations import temporary_server
+from flows.operations.temporary_server import kept_running
+from rnnlm.errors import RnnlmError
+
+
+def test_one_that_cannot_start_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(listening: object) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"], stdin=subprocess.PIPE)
+
+    monkeypatch.setattr(temporary_server, "start", start)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        pytest.raises(RnnlmError, match="ended with code 3"),
+        kept_running(listening),
+    ):
+        pass
+    assert "PREFECT_API_URL" not in os.environ

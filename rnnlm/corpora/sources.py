@@ -15,6 +15,7 @@ from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.decoding import check_encoding
 from rnnlm.corpora.freshness import Note, freshness_of, is_current, now, read_note
 from rnnlm.corpora.hub import PREFIX, hub_name
+from rnnlm.corpora.looking import look_at
 from rnnlm.corpora.origins import (
     WILDCARDS,
     Downloaded,
@@ -58,7 +59,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     if it cannot be reached, what was obtained before is used, with a warning. CorpusError where there is no text to be
     had; FetchError where a download failed and may be tried again.
     """
-    origin = check_source(config)
+    origin = named_origin(config)
     settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
     key = {"stage": STAGE_VERSION, "origin": origin.key(), "settings": settings}
     corpus = remembered(home, config, key, origin, force)
@@ -70,8 +71,15 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     return corpus
 
 
-def check_source(config: CorpusConfig) -> Origin:
-    """The source's origin; CorpusError for one that cannot be right, before anything is started for it."""
+def check_source(config: CorpusConfig) -> None:
+    """CorpusError for a source that cannot be right, before anything is started for it. Files are looked into."""
+    origin = named_origin(config)
+    if isinstance(origin, OnDisk):
+        look_at(config.source, origin.paths, origin.named, config)
+
+
+def named_origin(config: CorpusConfig) -> Origin:
+    """The source's origin. CorpusError for a name that cannot be right."""
     check_encoding(config.encoding)
     origin = origin_of(config.source, config.format)
     if isinstance(origin, OnDisk) and origin.named:

@@ -52,5 +52,10 @@ def kind_of(path: Path) -> Kind:
 
 
 def fingerprint(files: list[InputFile]) -> list[Any]:
-    """What tells that the inputs are as they were: path, size and time of change of each."""
-    return states([file.path for file in files])
+    """What tells that the inputs are as they were: path, size and time of change of each.
+
+    A database's rows may still lie in the write-ahead log beside it.
+    """
+    paths = [file.path for file in files]
+    logs = [Path(f"{file.path}.wal") for file in files if file.kind == "query"]
+    return states([*paths, *(path for path in logs if path.exists())])

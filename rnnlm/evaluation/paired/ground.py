@@ -11,7 +11,7 @@ from rnnlm.errors import CorpusError
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.reading import connect
 from rnnlm.sequences.tables import table
-from rnnlm.statements import statement
+from rnnlm.statements import literal, statement
 
 TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: a loss a token, for each of two models
 
@@ -40,7 +40,7 @@ def write_training_digests(dataset: DatasetRecord, path: Path) -> int:
 
 def common_ground(dataset: DatasetRecord, training_digests: list[Path]) -> list[GroundDocument]:
     """The dataset's validation documents, in the corpus's order, that lie in none of the training splits."""
-    parameters = {"training_digests": [str(path) for path in training_digests]}
+    parameters = {"training_digests": [literal(path) for path in training_digests]}
     with connect(dataset) as connection:
         rows = table(connection, "promotion/read_common_ground", parameters)
     return [GroundDocument(**row) for row in rows]

@@ -82,8 +82,8 @@ class Opener:
             own = split_named(file.name) if named else None
             names = self.member_names(file)
             members = [""] if names is None else [name for name in names if may_be_text(name, self.config.format)]
-            others = set(names or []) - set(members)
-            passed_over += [full_name(file, name) for name in sorted(others) if not is_note(name)]
+            unread = sorted(set(names or []) - set(members))
+            passed_over += [full_name(file, name) for name in unread if not is_note(name)]
             if names and not members and any(is_archive_name(name) for name in names):
                 raise CorpusError(f"{file.label}: holds archives and no text; archives inside archives are not opened")
             plan.append((file, {name: own or (name and split_named(name)) or "text" for name in members}))

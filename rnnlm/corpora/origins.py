@@ -42,7 +42,9 @@ class Written:
 class Origin(Protocol):
     """A place that text comes from."""
 
-    remote: bool  # elsewhere, where the text may change under the same key
+    @property
+    def remote(self) -> bool:
+        """True if the text lies elsewhere, where it may change under the same key."""
 
     def key(self) -> dict[str, Any]:
         """What the text depends on, the settings aside; it differs where the text may. It holds no secret."""

@@ -3,7 +3,6 @@
 import logging
 import re
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,7 +36,6 @@ from rnnlm.stages import stage
 
 logger = logging.getLogger(__name__)
 STAGE_VERSION = 3
-ABANDONED_SECONDS = 24 * 3600
 TEXT_SETTINGS = (  # the fields of CorpusConfig that change the stored text; the shares cut it later
     "format",
     "column",
@@ -189,25 +187,19 @@ def keep(
 def incoming(home: Home, name: str) -> Iterator[Path]:
     """An empty folder that is gone afterwards, used under the name's lock.
 
-    What a killed run left goes first: under the same name at once, under another after a day without a change.
+    What killed runs left goes first: under this name, and under any other whose lock nobody holds.
     """
     folder = home.corpora / f".incoming-{name}"
+    shutil.rmtree(folder, ignore_errors=True)
     for other in home.corpora.glob(".incoming-*"):
-        if other == folder or last_change(other) < time.time() - ABANDONED_SECONDS:
-            shutil.rmtree(other, ignore_errors=True)
+        with home.lock_if_free(f"corpus-{other.name.removeprefix('.incoming-')}") as free:
+            if free:
+                shutil.rmtree(other, ignore_errors=True)
     folder.mkdir()
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def last_change(folder: Path) -> float:
-    """When the folder or a file in it was last written to; now, if it has just gone."""
-    try:
-        return max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
-    except OSError:
-        return time.time()
 
 
 def record(home: Home, config: CorpusConfig, digest: str, skipped: bool, freshness: str = "") -> CorpusRecord:

@@ -9,8 +9,11 @@ import atexit
 import contextlib
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any, NoReturn
 
 from flows.commands import (
@@ -36,20 +39,48 @@ USER_ERROR = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command. Returns 0, or 2 after a user's mistake, told in at most three lines."""
+    """Run one command. Returns 0, 2 after a user's mistake, told in at most three lines, or 128 + a signal's number."""
     options = build_parser().parse_args(arguments)
     try:
         home = find_home()
         set_environment(home)
-        with results_alone_on_stdout(options.json) as say, full_disk_explained(home):
+        with sigterm_raises(), results_alone_on_stdout(options.json) as say, full_disk_explained(home):
             options.command(options, home, say)
     except (RnnlmError, TrackingError) as error:
         print(f"rnnlm: {error}", file=sys.stderr)
         return USER_ERROR
     except KeyboardInterrupt:
-        print("rnnlm: interrupted", file=sys.stderr)
-        return 130
+        return tell_interrupted(signal.SIGINT)
+    except Terminated:
+        return tell_interrupted(signal.SIGTERM)
     return 0
+
+
+def tell_interrupted(number: int) -> int:
+    """One line for the user. Returns the exit code of a program that a signal ended."""
+    print("rnnlm: interrupted; the same command resumes", file=sys.stderr)
+    return 128 + number
+
+
+class Terminated(BaseException):  # noqa: N818  no error: like KeyboardInterrupt
+    """SIGTERM, as an exception of the main thread."""
+
+
+@contextlib.contextmanager
+def sigterm_raises() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does. Prefect, training and uvicorn handle it first while they run."""
+    if threading.current_thread() is not threading.main_thread():  # no other may set handlers
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def console_entry() -> NoReturn:

@@ -2,19 +2,22 @@
 
 from prefect import flow
 
+from flows.operations.dead_runs import ON_RUNNING
+from flows.operations.parameters import over_deployment
 from flows.prepare_flow import prepare_flow
 from flows.train_flow import train_flow
 from rnnlm.config import PipelineConfig
 from rnnlm.records import PipelineRecord
 
 
-@flow(name="pipeline", flow_run_name="pipeline of {config.corpus.public_source}")
+@flow(name="pipeline", flow_run_name="pipeline of {config.corpus.public_source}", on_running=ON_RUNNING)
 def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
     """Corpus → tokenizer → sequences → training → perplexity → samples → registry.
 
     Each stage's output is named by the digest of all it depends on, so a stage whose verified output
     exists skips itself; `config.force` names stages to run again.
     """
+    config = over_deployment(config)
     prepared = prepare_flow(config)
     trained = train_flow(config, prepared.dataset)
     return PipelineRecord(**dict(prepared), **dict(trained))

@@ -2,6 +2,8 @@
 
 from prefect import flow
 
+from flows.operations.dead_runs import ON_RUNNING
+from flows.operations.parameters import over_deployment
 from rnnlm.config import PipelineConfig
 from rnnlm.records import PreparedRecord
 from rnnlm.reports.pipeline import corpus_report, sequences_report, tokenizer_report
@@ -13,9 +15,10 @@ from tasks.store_sequences import store_sequences
 from tasks.train_tokenizer import train_tokenizer
 
 
-@flow(name="prepare", flow_run_name="prepare {config.corpus.public_source}")
+@flow(name="prepare", flow_run_name="prepare {config.corpus.public_source}", on_running=ON_RUNNING)
 def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     """A checked dataset: one DuckDB file of shifted sequences with its tokenizer beside it."""
+    config = over_deployment(config)
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
     publish_markdown("corpus", corpus_report(corpus))
 

@@ -2,6 +2,7 @@
 
 from prefect import flow
 
+from flows.operations.dead_runs import ON_RUNNING
 from rnnlm.config import TrackingConfig
 from rnnlm.probes.config import EchoConfig
 from rnnlm.probes.records import EchoComparison
@@ -12,7 +13,7 @@ from tasks.publish_link import publish_link
 from tasks.publish_markdown import publish_markdown
 
 
-@flow(name="probe-echo", flow_run_name="probe echo")
+@flow(name="probe-echo", flow_run_name="probe echo", on_running=ON_RUNNING)
 def probe_echo_flow(
     config: EchoConfig = EchoConfig(), tracking: TrackingConfig = TrackingConfig(), force: bool = False
 ) -> EchoComparison:

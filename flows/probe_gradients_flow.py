@@ -2,6 +2,7 @@
 
 from prefect import flow
 
+from flows.operations.dead_runs import ON_RUNNING
 from flows.prepare_flow import prepare_flow
 from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.probes.config import GradientProbeConfig
@@ -15,7 +16,7 @@ from tasks.publish_markdown import publish_markdown
 RUNNING_TEXT = PipelineConfig(sequences=SequencesConfig(mode="stream"))  # sentences are too short to look far back in
 
 
-@flow(name="probe-gradients", flow_run_name="probe gradients on {pipeline.corpus.public_source}")
+@flow(name="probe-gradients", flow_run_name="probe gradients on {pipeline.corpus.public_source}", on_running=ON_RUNNING)
 def probe_gradients_flow(
     config: GradientProbeConfig = GradientProbeConfig(), pipeline: PipelineConfig = RUNNING_TEXT, force: bool = False
 ) -> GradientComparison:

@@ -2,6 +2,8 @@
 
 from prefect import flow
 
+from flows.operations.dead_runs import ON_RUNNING
+from flows.operations.parameters import over_deployment
 from rnnlm.config import PipelineConfig
 from rnnlm.records import SamplesRecord
 from rnnlm.reports.pipeline import samples_report
@@ -9,9 +11,10 @@ from tasks.publish_markdown import publish_markdown
 from tasks.sample_champion import sample_champion
 
 
-@flow(name="sample", flow_run_name="sample from {config.corpus.public_source}")
+@flow(name="sample", flow_run_name="sample from {config.corpus.public_source}", on_running=ON_RUNNING)
 def sample_flow(config: PipelineConfig = PipelineConfig()) -> SamplesRecord:
     """Continuations of the configured prompts, by the registered champion."""
+    config = over_deployment(config)
     samples = sample_champion(config.corpus, config.registry, config.generation)
     publish_markdown("samples", samples_report(samples))
     return samples

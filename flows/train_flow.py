@@ -2,7 +2,9 @@
 
 from prefect import flow
 
+from flows.operations.dead_runs import ON_RUNNING
 from flows.operations.evaluating import evaluate
+from flows.operations.parameters import over_deployment
 from flows.prepare_flow import prepare_flow
 from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord, TrainedRecord
@@ -17,9 +19,10 @@ from tasks.register_model import register_model
 from tasks.train_model import train_model
 
 
-@flow(name="train", flow_run_name="train on {config.corpus.public_source}")
+@flow(name="train", flow_run_name="train on {config.corpus.public_source}", on_running=ON_RUNNING)
 def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None) -> TrainedRecord:
     """A new version in the registry. Without a dataset the configured one is prepared first."""
+    config = over_deployment(config)
     dataset = dataset or prepare_flow(config).dataset
     run = train_model(config, dataset, force="training" in config.force)
     publish_markdown("training", training_report(run, config.model, config.training))

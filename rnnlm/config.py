@@ -140,7 +140,7 @@ class TrainingConfig(Section):
     sampled_classes: PositiveInt = 1_024  # of the vocabulary, in each step's sample
     precision: Literal["float32", "bfloat16"] = "float32"  # of the large products; a GPU's in the layers: TF32
     epochs: PositiveInt = 1
-    maximum_tokens: PositiveInt | None = None  # stop after so many predicted tokens; None: all epochs
+    maximum_tokens: PositiveInt | None = None  # of training: the schedule is made for about so many; None: all epochs
     batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream) a step, over all processes
     accumulation: PositiveInt = 1  # micro-batches that a process takes its rows of a step in: less memory, same step
     processes: PositiveInt = 1  # that train together, over all nodes; each takes batch_size / processes rows
@@ -168,7 +168,8 @@ class TrainingConfig(Section):
     averaging_decay: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.99  # exponential: of what was, an update
     temperature_scaling: bool = False  # at the end: logits over the number that suits the validation split best
     early_stopping_patience: PositiveInt | None = None  # evaluations without a better perplexity; None: never stop
-    evaluations: PositiveInt = 3  # on the validation split, evenly spaced, the last one at the end
+    evaluations: PositiveInt = 3  # on validation text, evenly spaced, the last one at the end
+    evaluation_tokens: PositiveInt | None = 20_000  # of the validation split, for them: at most a third; None: a third
     checkpoint_every_seconds: PositiveFloat = 120.0  # and before each evaluation. Changes no result
     checkpoints_kept: PositiveInt = 3  # the newest. Changes no result
     explosion_factor: Annotated[float, Field(gt=1.0)] = 10.0  # times a uniform guess's loss: training has diverged

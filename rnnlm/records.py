@@ -90,6 +90,7 @@ class SplitScore(Record):
     unknown_rate: float  # share of predicted tokens that stand for a word the model cannot spell
     uniform_perplexity: float
     unigram_perplexity: float
+    seen_share: float | None = None  # of the bytes, in lines of the training text; None: not measured, not known
 
 
 class EvaluationRecord(StageRecord):
@@ -128,16 +129,17 @@ class SamplesRecord(StageRecord):
 class Evidence(Record):
     """What a candidate and the champion cost on the same documents; see rnnlm/evaluation/paired."""
 
-    documents: int  # of validation text that neither was trained on
+    documents: int  # of validation text that the training of neither has seen
     units: int  # drawn by the bootstrap: the documents, or 10,000 runs of them where there are more
     byte_count: int  # of all documents
     candidate_nats_per_byte: float
     champion_nats_per_byte: float
     difference: float  # candidate less champion, nats per byte: negative where the candidate is better
-    lower: float  # the share `confidence` of the resampled differences lies above
-    upper: float  # and the same share below
-    confidence: float
+    lower: float  # one-sided bounds at `confidence`, each by itself
+    upper: float
+    confidence: float  # of this comparison: see rnnlm/evaluation/paired/bootstrap.py
     resamples: int
+    comparison: int = 1  # the how-manieth with this champion
 
 
 class RegisteredVersion(StageRecord):

@@ -1,10 +1,13 @@
 """Running a flow from the command line: on the configured server, or on a temporary one in the home."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import TypeVar
 
 from flows.operations.console import quiet_user_errors, show_library_lines
+from flows.operations.dead_runs import settle_dead_runs
+from flows.operations.temporary_server import temporary_server
 from rnnlm.config import Section
 from rnnlm.home import Home
 
@@ -16,11 +19,14 @@ def run_flow(home: Home, flow: Callable[[C], R], config: C) -> R:
     """The flow's result. Errors leave it as they were raised; the console shows no traceback of ours."""
     from prefect.settings import get_current_settings
 
-    if get_current_settings().api.url is None:  # neither the environment nor a profile names a server
-        migrate_database(home)
     quiet_user_errors()
     show_library_lines()
-    return flow(config)
+    with contextlib.ExitStack() as stack:
+        if get_current_settings().api.url is None:  # neither the environment nor a profile names a server
+            migrate_database(home)
+            stack.enter_context(temporary_server())
+        settle_dead_runs(home)
+        return flow(config)
 
 
 def migrate_database(home: Home) -> None:

@@ -21,7 +21,7 @@ class SplitFacts:
     byte_count: int  # utf-8 bytes of the raw split, line ends included
     predicted_tokens: int
     unknown_tokens: int  # words that the vocabulary cannot spell
-    unknown_bytes: int  # and their bytes
+    restoration_bits: float  # what restores the text from its tokens: see TextTokenizer.restoration_bits
 
 
 def baselines(dataset: DatasetRecord, split: Split) -> Baselines:

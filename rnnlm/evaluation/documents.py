@@ -15,11 +15,10 @@ import torch
 
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.contexts import nll_of_alike_rows
-from rnnlm.evaluation.scoring import BITS_OF_AN_UNSPELLABLE_BYTE
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.cutting import TokenRows, ends, rows_of, running_text, sentences
-from rnnlm.sequences.line_facts import predicted_by_line, sums_between, unspelled_by_line, utf8_bytes
-from rnnlm.tokenizers.face import BOS, TextTokenizer
+from rnnlm.sequences.line_facts import predicted_by_line, sums_between, unsaid_by_line
+from rnnlm.tokenizers.face import BOS, TextTokenizer, utf8_bytes
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class DocumentLoss:
     nll_nats: np.ndarray  # (tokens,) float32
     byte_count: int  # UTF-8, line ends included
     unknown_tokens: int  # words that the vocabulary cannot spell
-    unknown_bytes: int  # and their bytes
+    restoration_bits: float  # what restores the text from its tokens: see TextTokenizer.restoration_bits
 
     @property
     def tokens(self) -> int:
@@ -48,8 +47,8 @@ class DocumentLoss:
 
     @property
     def total_nats(self) -> float:
-        """What it costs to write the document out: unknown words at 8 bits a byte on top of their `<unk>`."""
-        return self.summed_nll_nats + BITS_OF_AN_UNSPELLABLE_BYTE * self.unknown_bytes * math.log(2)
+        """What it costs to write the document out: its tokens, and what restores the text from them."""
+        return self.summed_nll_nats + self.restoration_bits * math.log(2)
 
     @property
     def bits_per_byte(self) -> float:
@@ -79,10 +78,10 @@ def document_losses(
     bounds = ends(predicted_by_line(lines, cut.mode))[first_lines].tolist()
     token_ids = np.delete(rows.token_ids, rows.offsets[:-1])
     nll_nats = nll_of_alike_rows(model, rows, batch_size, tail)
-    unspelled = sums_between(unspelled_by_line(tokenizer, line_texts, lines), first_lines).tolist()
+    unsaid = (sums_between(part, first_lines) for part in unsaid_by_line(tokenizer, line_texts, lines, cut.mode))
     return [
-        DocumentLoss(token_ids[first:last], nll_nats[first:last], utf8_bytes(text), *words)
-        for text, words, first, last in zip(texts, unspelled, bounds, bounds[1:], strict=False)
+        DocumentLoss(token_ids[first:last], nll_nats[first:last], utf8_bytes(text), int(words), float(bits))
+        for text, words, bits, first, last in zip(texts, *unsaid, bounds, bounds[1:], strict=False)
     ]
 
 

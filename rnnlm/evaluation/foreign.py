@@ -1,5 +1,6 @@
 """A model measured on text of the caller's choice."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import obtain_corpus
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.on_top.comparing import Comparison, OnTop, compare
+from rnnlm.evaluation.overlap import seen_share
 from rnnlm.evaluation.scoring import score_split
 from rnnlm.home import Home, file_digest
 from rnnlm.models.building import load_model
@@ -15,6 +17,9 @@ from rnnlm.models.origin import origin_of
 from rnnlm.records import SPLITS, DatasetRecord, Split, SplitScore, TokenizerRecord
 from rnnlm.sequences.storing import store_sequences
 from rnnlm.tokenizers.face import load_tokenizer
+
+logger = logging.getLogger(__name__)
+NOTICEABLE_SHARE = 0.1  # short lines, such as greetings, stand in any two texts
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Opened:
     dataset: DatasetRecord
     split: Split  # to be scored
     reported_as: str  # its name, or `all`
+    seen_share: float | None  # of what is to be scored: overlap.seen_share
 
 
 def score_corpus(
@@ -38,7 +44,7 @@ def score_corpus(
     """
     opened = open_corpus(home, folder, config, split)
     score = score_split(opened.model, opened.dataset, opened.split, batch_size)
-    return score.model_copy(update={"split": opened.reported_as})
+    return score.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})
 
 
 def compare_on_corpus(
@@ -55,7 +61,7 @@ def compare_on_corpus(
             f"splits and report on the test split, but {opened.reported_as} is to be scored; give --split test, or none"
         )
     comparison = compare(home, opened.model.language_model, opened.dataset, opened.split, wanted)
-    return comparison.model_copy(update={"split": opened.reported_as})
+    return comparison.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})
 
 
 def open_corpus(
@@ -77,4 +83,13 @@ def open_corpus(
     )
     required = SPLITS if needs_all_splits and not whole else (scored,)
     dataset = store_sequences(home, corpus, config, tokenizer, origin.cut, required_splits=required)
-    return Opened(model, dataset, scored, "all" if whole else scored)
+    reported_as = "all" if whole else scored
+    seen = seen_share(home, origin, dataset, scored)
+    if seen is None:
+        logger.warning("the model's training text is not in this home: whether it holds some of this text is not known")
+    elif seen > NOTICEABLE_SHARE:
+        logger.warning(
+            "%.0f %% of this text stands in the model's training text, too: these are not figures of unseen text",
+            100 * seen,
+        )
+    return Opened(model, dataset, scored, reported_as, seen)

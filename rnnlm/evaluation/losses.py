@@ -2,11 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from rnnlm.evaluation.full_softmax import TokenLoss
+from rnnlm.home import Home, write_once
+from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.progress import Progress
+from rnnlm.records import DatasetRecord, RunRecord, Split
 from rnnlm.sequences.batching import (
     CHUNK_TOKENS,
     EVALUATION_WINDOW,
@@ -20,7 +26,9 @@ from rnnlm.sequences.batching import (
     stream_batches,
 )
 from rnnlm.sequences.cutting import TokenRows, ends, stretches_of
-from rnnlm.training.losses.definition import token_nll
+from rnnlm.sequences.reading import StoredSplit
+
+NLL = "nll.npy"
 
 
 @dataclass(frozen=True)
@@ -45,59 +53,88 @@ def joined_losses(parts: list[TokenLosses]) -> TokenLosses:
     return TokenLosses(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(parts[0])))
 
 
-def token_losses(model: ElmanLanguageModel, source: Source, mode: Mode, batch_size: int = 64) -> Iterator[TokenLosses]:
-    """Every predicted token of a split once, in chunks of about CHUNK_TOKENS: memory does not grow with the split.
+def token_losses(source: Source, nll_nats: np.ndarray) -> Iterator[TokenLosses]:
+    """The tokens of a split with their losses, in chunks of about CHUNK_TOKENS: memory does not grow with the split.
 
-    From the very batches that scoring.nll_of_batches adds up, so that the sums agree. As there, batch_size and
-    padding change nothing but rounding; a stream is read in one lane, its state carried from end to end.
+    nll_nats: (predicted tokens,), from nll_of_split or stored_nll. Rows overlap in the token that is read first, so
+    sentences and the blocks of a stream are alike here.
     """
-    return losses_of_sentences(model, source, batch_size) if mode == "sentence" else losses_of_stream(model, source)
-
-
-def losses_of_sentences(model: ElmanLanguageModel, source: Source, batch_size: int) -> Iterator[TokenLosses]:
-    """A chunk of rows at a time."""
+    done = 0
     for first in range(0, len(source), size := chunk_rows(source)):
         rows = source.read(first, min(first + size, len(source)))
-        yield losses_of_rows(rows, np.arange(first, first + len(rows)), nll_of_rows(model, rows, batch_size))
+        count = int(rows.predicted.sum())
+        yield losses_of_rows(rows, np.arange(first, first + len(rows)), np.asarray(nll_nats[done : done + count]))
+        done += count
 
 
-def losses_of_stream(model: ElmanLanguageModel, source: Source) -> Iterator[TokenLosses]:
-    """Window after window; collected to chunks."""
-    block = int(source.read(0, 1).predicted[0])  # predicted tokens of every stored row but the last
-    cut = cut_stream(source.predicted_count, 1, EVALUATION_WINDOW)
-    state, done = None, 0
-    waiting: list[TokenLosses] = []
-    for batch in stream_batches(source, EVALUATION_WINDOW, cut):
-        nll, state = nll_of_window(model, batch, state)
-        places = np.arange(done, done + len(nll))
-        inputs, targets = (ids[0].numpy().astype(np.int32) for ids in (batch.input_ids, batch.target_ids))
-        waiting.append(TokenLosses(places // block, inputs, targets, nll))
-        done += len(nll)
-        if sum(map(len, waiting)) >= CHUNK_TOKENS:
-            yield joined_losses(waiting)
-            waiting = []
-    if waiting:
-        yield joined_losses(waiting)
+def stored_nll(
+    home: Home, dataset: DatasetRecord, run: RunRecord, split: Split, batch_size: int, *, force: bool = False
+) -> np.ndarray:
+    """(predicted tokens,) float32, read from RUN/nll-SPLIT: computed once, for all that measure the run's model."""
+    folder = run.folder / f"nll-{split}"
+
+    def build(partial: Path) -> None:
+        source = StoredSplit(dataset, split)
+        model = load_model(run.model_folder).language_model
+        file = np.lib.format.open_memmap(partial / NLL, "w+", np.float32, (source.predicted_count,))
+        done = 0
+        for nll in nll_of_split(model, source, dataset.mode, batch_size, f"evaluation of {split}"):
+            file[done : done + len(nll)] = nll
+            done += len(nll)
+        file.flush()
+
+    write_once(home, folder, build, force=force)
+    nll: np.ndarray = np.load(folder / NLL, mmap_mode="r" if dataset.predicted_tokens[split] else None)
+    return nll
+
+
+def nll_of_split(
+    model: ElmanLanguageModel, source: Source, mode: Mode, batch_size: int = 64, what: str = "evaluation"
+) -> Iterator[np.ndarray]:
+    """The loss in nats of every predicted token of a split once, in the order of the text, as float32 arrays.
+
+    The full softmax, whatever loss trained the model. batch_size and padding change nothing but rounding; a stream is
+    read in one lane, its state carried from end to end. what: begins the lines that tell how far it is.
+    """
+    loss = TokenLoss(model)
+    parts = nll_of_sentences(loss, source, batch_size) if mode == "sentence" else nll_of_stream(loss, source)
+    with Progress(what, source.predicted_count, "token") as progress:
+        for nll in parts:
+            yield nll
+            progress.update(len(nll))
+
+
+def nll_of_sentences(loss: TokenLoss, source: Source, batch_size: int) -> Iterator[np.ndarray]:
+    """A chunk of rows at a time."""
+    for first in range(0, len(source), size := chunk_rows(source)):
+        yield nll_of_rows(loss, source.read(first, min(first + size, len(source))), batch_size)
+
+
+def nll_of_stream(loss: TokenLoss, source: Source) -> Iterator[np.ndarray]:
+    """A window at a time."""
+    state = None
+    for batch in stream_batches(source, EVALUATION_WINDOW, cut_stream(source.predicted_count, 1, EVALUATION_WINDOW)):
+        nll, state = nll_of_window(loss, batch, state)
+        yield nll
 
 
 @torch.inference_mode()
-def nll_of_window(
-    model: ElmanLanguageModel, window: Batch, state: torch.Tensor | None
-) -> tuple[np.ndarray, torch.Tensor]:
+def nll_of_window(loss: TokenLoss, window: Batch, state: torch.Tensor | None) -> tuple[np.ndarray, torch.Tensor]:
     """(tokens,) float32 of a stream's single lane, and the state after them."""
-    device = model.embedding.weight.device
-    hidden, state = model.hidden(window.input_ids.to(device), state)
-    return token_nll(model, hidden, window.target_ids.to(device))[0].cpu().numpy(), state
+    device = loss.model.embedding.weight.device
+    hidden, state = loss.model.hidden(window.input_ids.to(device), state)
+    return loss(hidden[0], window.target_ids[0].to(device)).cpu().numpy(), state
 
 
-def nll_of_rows(model: ElmanLanguageModel, rows: TokenRows, batch_size: int) -> np.ndarray:
+def nll_of_rows(loss: TokenLoss, rows: TokenRows, batch_size: int) -> np.ndarray:
     """(predicted tokens,) float32 in the order of the rows, which the model reads sorted by length; state zero
-    before each."""
+    before each.
+    """
     order = by_length(np.arange(len(rows)), rows.lengths)
     by_length_nll = [np.zeros(0, np.float32)]
     for group in groups(order, rows.lengths, batch_size):
         (batch,) = padded(rows.take(group), len(group))
-        by_length_nll.append(nll_of_batch(model, batch))
+        by_length_nll.append(nll_of_batch(loss, batch))
     place = np.argsort(order)  # row → where it stands in the order
     starts = ends(rows.predicted[order])[:-1]
     return stretches_of(np.concatenate(by_length_nll), starts[place], rows.predicted).token_ids
@@ -115,14 +152,18 @@ def groups(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> Iterator[
 
 
 @torch.inference_mode()
-def nll_of_batch(model: ElmanLanguageModel, batch: Batch) -> np.ndarray:
+def nll_of_batch(loss: TokenLoss, batch: Batch) -> np.ndarray:
     """(predicted tokens,) float32 row after row without padding; long rows go through the model window by window."""
+    model = loss.model
     device = model.embedding.weight.device
     state, losses = None, []
     windows = (ids.split(EVALUATION_WINDOW, dim=1) for ids in (batch.input_ids, batch.target_ids))
     for input_ids, target_ids in zip(*windows, strict=True):
         hidden, state = model.hidden(input_ids.to(device), state)
-        losses.append(token_nll(model, hidden, target_ids.to(device)).cpu())
+        predicted = target_ids.ne(model.pad_id)
+        nll = torch.zeros(target_ids.shape)
+        nll[predicted] = loss(hidden[predicted.to(device)], target_ids[predicted].to(device)).cpu()
+        losses.append(nll)
     return torch.cat(losses, dim=1)[batch.target_ids.ne(model.pad_id)].numpy()
 
 

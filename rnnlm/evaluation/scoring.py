@@ -1,16 +1,18 @@
 """How well a model predicts a whole split: exact, with the full softmax, whatever trained it."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts
+from rnnlm.evaluation.full_softmax import TokenLoss
+from rnnlm.evaluation.losses import nll_of_split, stored_nll
 from rnnlm.home import Home, digest_of
-from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
@@ -18,10 +20,8 @@ from rnnlm.sequences.batching import Batch, Mode, Source
 from rnnlm.sequences.feeding import evaluation_batches
 from rnnlm.sequences.reading import StoredSplit
 from rnnlm.stages import once_in_run, stage
-from rnnlm.training.losses.definition import summed_nll
 
-STAGE_VERSION = 1
-BITS_OF_AN_UNSPELLABLE_BYTE = 8  # what a byte costs that is written out without any model
+STAGE_VERSION = 2
 
 
 @stage("evaluation")
@@ -31,8 +31,10 @@ def evaluate_run(
     """The run's model on each configured split, kept in the run's folder."""
 
     def build() -> dict[str, object]:
-        model = load_model(run.model_folder)
-        return {split: score_split(model, dataset, split, config.batch_size).model_dump() for split in config.splits}
+        def summed_nll(split: Split) -> float:
+            return float(stored_nll(home, dataset, run, split, config.batch_size, force=force).sum(dtype=np.float64))
+
+        return {split: score_of(dataset, split, summed_nll).model_dump() for split in config.splits}
 
     facts = {
         "stage": STAGE_VERSION,
@@ -47,11 +49,21 @@ def evaluate_run(
 
 def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, batch_size: int) -> SplitScore:
     """Perplexity, bits per byte and unknown rate of a whole split, beside the baselines."""
+
+    def summed_nll(split: Split) -> float:
+        parts = nll_of_split(model.language_model, StoredSplit(dataset, split), dataset.mode, batch_size)
+        return sum(float(part.sum(dtype=np.float64)) for part in parts)
+
+    return score_of(dataset, split, summed_nll)
+
+
+def score_of(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Split], float]) -> SplitScore:
+    """summed_nll: the loss of all predicted tokens of a split, in nats."""
     facts = split_facts(dataset, split)
     if not facts.predicted_tokens:
         raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")
-    nats = nll_per_token(model.language_model, StoredSplit(dataset, split), dataset.mode, batch_size)
-    bits = nats * facts.predicted_tokens / math.log(2) + BITS_OF_AN_UNSPELLABLE_BYTE * facts.unknown_bytes
+    nats = summed_nll(split) / facts.predicted_tokens
+    bits = nats * facts.predicted_tokens / math.log(2) + facts.restoration_bits
     reference = baselines(dataset, split)
     return SplitScore(
         split=split,
@@ -75,8 +87,10 @@ def nll_per_token(model: ElmanLanguageModel, source: Source, mode: Mode, batch_s
 def nll_of_batches(model: ElmanLanguageModel, batches: Iterable[Batch]) -> tuple[float, int]:
     """Summed negative log-likelihood in nats, and over how many predicted tokens."""
     total, count = 0.0, 0
+    loss = TokenLoss(model)
     for batch, hidden, target_ids in read_batches(model, batches):
-        total += summed_nll(model, hidden, target_ids)
+        predicted = target_ids.ne(model.pad_id)
+        total += float(loss(hidden[predicted], target_ids[predicted]).double().sum())
         count += batch.predicted_tokens
     return total, count
 

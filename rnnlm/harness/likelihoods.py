@@ -5,8 +5,8 @@ text, each line feed an `<eos>`. In `sentence` mode each line begins with state 
 last line counts. `<bos>` is the context of what has none. There is no longest context: the state is carried from
 window to window.
 
-A word that the vocabulary cannot spell costs 8 bits for each of its bytes on top of its `<unk>`, as in `rnnlm
-evaluate`: without that, a text would become likelier the more unknown words it has.
+What became `<unk>` is spelt out as in `rnnlm evaluate` (TextTokenizer.spelling_bits): without that, a text would
+become likelier the more unknown words it has. White space between the parts of a question is not counted.
 """
 
 import math
@@ -20,12 +20,10 @@ from torch.nn import functional
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.documents import document_losses, streams
 from rnnlm.evaluation.losses import groups
-from rnnlm.evaluation.scoring import BITS_OF_AN_UNSPELLABLE_BYTE
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import EVALUATION_WINDOW, Batch, by_length, padded
 from rnnlm.sequences.cutting import TokenRows, joined, rows_of, sentences
-from rnnlm.sequences.line_facts import unspelled_by_line
-from rnnlm.tokenizers.face import TextTokenizer
+from rnnlm.tokenizers.face import UNK, TextTokenizer
 from rnnlm.training.losses.definition import CPU_ROWS
 
 
@@ -35,7 +33,7 @@ class Continuation:
 
     rows: TokenRows
     counts: np.ndarray  # (rows,) int64: so many of the row's last tokens are the continuation's
-    unknown_bytes: int  # of its words that the vocabulary cannot spell
+    spelling_bits: float  # of its words that the vocabulary cannot spell
 
 
 def text_log_likelihoods(
@@ -62,8 +60,8 @@ def continuation_of(tokenizer: TextTokenizer, cut: SequencesConfig, context: str
     shared = shared_length(predicted_ids(whole), predicted_ids(before))
     counts = np.clip(np.cumsum(whole.predicted) - shared, 0, whole.predicted)
     rows = np.flatnonzero(counts)
-    unknown_bytes = unknown_bytes_of(tokenizer, context + continuation) - unknown_bytes_of(tokenizer, context)
-    return Continuation(whole.take(rows), counts[rows], max(0, unknown_bytes))
+    bits = spelling_bits(tokenizer, context + continuation) - spelling_bits(tokenizer, context)
+    return Continuation(whole.take(rows), counts[rows], max(0.0, bits))
 
 
 def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> TokenRows:
@@ -92,9 +90,10 @@ def shared_length(a: np.ndarray, b: np.ndarray) -> int:
     return int(different[0]) if len(different) else shortest
 
 
-def unknown_bytes_of(tokenizer: TextTokenizer, text: str) -> int:
+def spelling_bits(tokenizer: TextTokenizer, text: str) -> float:
     lines = text.split("\n")
-    return int(unspelled_by_line(tokenizer, lines, rows_of(tokenizer.encode_lines(lines)))[:, 1].sum())
+    unknown = [ids.count(UNK) for ids in tokenizer.encode_lines(lines)]
+    return sum(tokenizer.spelling_bits(line, count) for line, count in zip(lines, unknown, strict=True) if count)
 
 
 def score_continuations(
@@ -113,9 +112,8 @@ def score_continuations(
         nats[group], misses[group] = read_ends(model, batch, torch.from_numpy(counts[group]))
     total_nats = np.bincount(owner, nats, len(asked))
     total_misses = np.bincount(owner, misses, len(asked))
-    nats_of_a_byte = BITS_OF_AN_UNSPELLABLE_BYTE * math.log(2)
     return [
-        (-float(total_nats[index]) - nats_of_a_byte * one.unknown_bytes, not (total_misses[index] or one.unknown_bytes))
+        (-float(total_nats[index]) - one.spelling_bits * math.log(2), not (total_misses[index] or one.spelling_bits))
         for index, one in enumerate(asked)
     ]
 

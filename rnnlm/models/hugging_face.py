@@ -1,5 +1,6 @@
 """The model as a citizen of the Hugging Face ecosystem: saved as safetensors, found by AutoModelForCausalLM."""
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from transformers import (
 )
 from transformers.utils import ModelOutput
 
+from rnnlm.errors import ModelError
 from rnnlm.models.elman import Backend, ElmanLanguageModel, Nonlinearity
 
 
@@ -65,6 +67,23 @@ class ElmanOutput(ModelOutput):
     state: Tensor | None = None
 
 
+def refuse_plain_harness() -> None:
+    """ModelError if lm_eval's own model class is among the callers.
+
+    It puts `<bos>` before a text that begins with one, and has the model predict the second. Told not to, it leaves
+    line ends, unknown words and white space out of its figures. Nothing that it passes to a model tells it apart from
+    other callers, so the stack must.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_globals.get("__name__") == "lm_eval.models.huggingface":
+            raise ModelError(
+                "lm_eval --model hf: its figures of this model would be wrong, as line ends, unknown words and <bos>\n"
+                "are not counted as the model was trained. Use `rnnlm lm-eval MODEL --tasks … --file …`."
+            )
+
+
 class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
     """ElmanLanguageModel with the arguments and the output that transformers expects.
 
@@ -101,7 +120,11 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, **settings: Any) -> Any:
-        """As in transformers, from safetensors alone: a pickle is refused, for loading one may run any code."""
+        """As in transformers, from safetensors alone: a pickle is refused, for loading one may run any code.
+
+        ModelError in the `hf` model of EleutherAI's harness, whose figures would be wrong.
+        """
+        refuse_plain_harness()
         loaded = super().from_pretrained(*arguments, **settings | {"use_safetensors": True})
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model.hold_one_hot()  # the weights that were read have taken the place of those held before

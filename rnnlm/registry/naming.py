@@ -14,7 +14,7 @@ def registered_name(config: RegistryConfig, corpus_name: str) -> str:
 
 
 def lock_name(name: str) -> str:
-    """The registered model that is the queue of those who change `name`; see locking.py."""
+    """The registered model that is the queue of those who change `name` on a server; see ticket_queue.py."""
     return LOCK + name
 
 

@@ -41,7 +41,8 @@ def in_words(evidence: Evidence, champion: int) -> str:
     documents = "runs of documents" if evidence.units < evidence.documents else "documents"
     return (
         f"{evidence.candidate_nats_per_byte:.4f} nats per byte against {evidence.champion_nats_per_byte:.4f} of "
-        f"champion version {champion}, a difference of {evidence.difference:+.4f} (one-sided {evidence.confidence:.0%} "
-        f"bounds {evidence.lower:+.4f} and {evidence.upper:+.4f}, {evidence.resamples:,} resamples of "
-        f"{evidence.units:,} {documents}, {evidence.byte_count:,} bytes)"
+        f"champion version {champion}, a difference of {evidence.difference:+.4f} (one-sided "
+        f"{100 * evidence.confidence:.4g}% bounds {evidence.lower:+.4f} and {evidence.upper:+.4f}, "
+        f"{evidence.resamples:,} resamples of {evidence.units:,} {documents}, {evidence.byte_count:,} bytes, "
+        f"comparison {evidence.comparison} with it)"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rnnlm.config import PipelineConfig
-from rnnlm.evaluation.paired.ground import write_training_digests
+from rnnlm.evaluation.paired.ground import write_known_digests
 from rnnlm.home import Home, write_json
 from rnnlm.records import DatasetRecord, EvaluationRecord, Evidence, RegisteredVersion, RunRecord, SamplesRecord
 from rnnlm.registry.bundling import (
@@ -60,7 +60,7 @@ def register_model(
         version = None if force else find_version(client, name, identity)
         if version is not None and is_decided(version) and damage_of(version) is None:
             return report(client, name, version.version).model_copy(update={"skipped": True})
-        with holding(client, name) as ticket:
+        with holding(home, client, name) as ticket:
             version = None if force else find_version(client, name, identity)  # another may have made it meanwhile
             skipped = version is not None and is_decided(version) and damage_of(version) is None
             if version is None:
@@ -108,6 +108,7 @@ def add_version(
     card = model_card(name, config, dataset, run, evaluation, samples, tags, parent)
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
         tags["training_documents"] = str(write_evidence(Path(temporary), config, dataset))
+        tags["document_digests"] = "letters"
         model_id, source = log_bundle(client, experiment, mlflow_run_id, name, run.model_folder, card, Path(temporary))
     return client.create_model_version(
         name,
@@ -120,9 +121,9 @@ def add_version(
 
 
 def write_evidence(folder: Path, config: PipelineConfig, dataset: DatasetRecord) -> int:
-    """What lies beside the bundle. Returns the number of training documents."""
+    """What lies beside the bundle. Returns the number of documents that training has seen."""
     write_json(folder / CONFIGURATION, config.model_dump(mode="json"))
-    return write_training_digests(dataset, folder / TRAINING_DOCUMENTS)
+    return write_known_digests(dataset, config.training.evaluation_tokens, folder / TRAINING_DOCUMENTS)
 
 
 def damage_of(version: "ModelVersion") -> str | None:
@@ -204,7 +205,7 @@ def promote(
     if champion is None:
         decision = first_version()
     else:
-        decision = compare_with_champion(client, home, config.registry, dataset, version, run.model_folder, champion)
+        decision = compare_with_champion(client, home, config, dataset, version, run.model_folder, champion)
     logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
     for key, value in decision_tags(decision, champion).items():
         client.set_model_version_tag(name, number, key, value)

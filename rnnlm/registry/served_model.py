@@ -22,7 +22,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 DEFAULTS = {"maximum_tokens": 40, "temperature": 0.8, "top_k": 0, "top_p": 0.95, "seed": 0}
 LOWEST_TEMPERATURE = 0.01  # but 0: below it the quotients leave the range of a float32
-BITS_OF_AN_UNSPELLABLE_BYTE = 8  # as in rnnlm/evaluation/scoring.py
 ROWS, WINDOW, SCORED = 16, 1_024, 128  # rows read together, tokens of each at once, of which so many are scored at once
 
 
@@ -133,7 +132,7 @@ class ServedModel(PythonModel):
     def score(self, text: str) -> dict[str, object]:
         """What rnnlm.evaluation.documents says of the text, as JSON: natural logarithms, None where nothing is there.
 
-        An unknown word costs 8 bits a byte on top of its `<unk>`, in bits_per_byte alone.
+        bits_per_byte, and nothing else, includes what the tokens do not say of the text, such as unknown words.
         """
         text = text.encode("utf-8", "replace").decode("utf-8")  # half a character cannot be written as UTF-8
         lines = text.removesuffix("\n").split("\n")
@@ -141,8 +140,7 @@ class ServedModel(PythonModel):
         nll_nats = self.nll_of(rows)
         token_ids = [token_id for row in rows for token_id in row[1:]]
         total = math.fsum(nll_nats)
-        unspelled = [part for line in lines for part in (*self.tokenizer.unknown_words(line), self.dropped(line))]
-        bits = total / math.log(2) + BITS_OF_AN_UNSPELLABLE_BYTE * len("".join(unspelled).encode())
+        bits = total / math.log(2) + math.fsum(map(self.restoration_bits, lines))
         byte_count = len(text.encode())
         return {
             "log_probability_nats": -total,
@@ -154,8 +152,10 @@ class ServedModel(PythonModel):
             ],
         }
 
-    def dropped(self, line: str) -> str:
-        return str(self.tokenizer.dropped_text(line))
+    def restoration_bits(self, line: str) -> float:
+        ids = self.tokenizer.encode(line)
+        unknown = ids.count(self.tokenizer.unk_id)
+        return float(self.tokenizer.restoration_bits(line, len(ids), unknown, self.cut["mode"] == "sentence"))
 
     def rows(self, lines: list[str]) -> Iterator[list[int]]:
         """Token ids, cut as the training text was; the first of each row is context, the others are predicted.

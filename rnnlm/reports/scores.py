@@ -15,7 +15,7 @@ def score_rows(evaluation: EvaluationRecord) -> Rows:
 
 
 def score_row(score: SplitScore) -> dict[str, Any]:
-    return {
+    row = {
         "split": score.split,
         "tokens": f"{score.tokens:,}",
         "perplexity": f"{score.perplexity:.2f}",
@@ -24,6 +24,7 @@ def score_row(score: SplitScore) -> dict[str, Any]:
         "bits/byte": f"{score.bits_per_byte:.3f}",
         "unknown": f"{score.unknown_rate:.2%}",
     }
+    return row if score.seen_share is None else row | {"in training text": f"{score.seen_share:.1%}"}
 
 
 def comparison_rows(comparison: "Comparison") -> Rows:

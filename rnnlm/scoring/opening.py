@@ -48,4 +48,8 @@ def only_champion(home: Home) -> str:
     if len(names) == 1:
         return f"models:/{names[0]}@champion"
     there = f"there are {len(names)}: {', '.join(names[:8])}" if names else "there is none yet (rnnlm run makes one)"
-    raise ModelError(f"scoring.model: expected one champion, {there};\nor name a model: --model models:/NAME@champion")
+    raise ModelError(
+        f"scoring.model: expected one champion, {there};\n"
+        "name a model: rnnlm score --model models:/NAME@champion,\n"
+        "or of a deployment prefect.yaml's parameters: {config: {model: models:/NAME@champion}}"
+    )

@@ -1,4 +1,4 @@
-"""What lines of text will count in every figure: the tokens they predict, and the words they cannot spell."""
+"""What lines of text count in every figure: the tokens they predict, and what their tokens do not say of them."""
 
 from typing import Literal
 
@@ -13,34 +13,29 @@ def predicted_by_line(lines: TokenRows, mode: Literal["sentence", "stream"]) -> 
     return lines.lengths + 1 if mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
 
 
-def unspelled_by_line(tokenizer: TextTokenizer, texts: list[str], lines: TokenRows) -> np.ndarray:
-    """(lines, 2) int64: how many words of each line the vocabulary cannot spell, and their UTF-8 bytes.
+def unsaid_by_line(
+    tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, mode: Literal["sentence", "stream"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the tokens do not say of each line: (lines,) int64, its words that the vocabulary cannot spell, and
+    (lines,) float64, the bits that restore the line (TextTokenizer.restoration_bits).
 
-    lines: the texts' tokens. Most lines have no such word, and those are not looked at again.
+    lines: the texts' tokens.
     """
-    found = np.zeros((len(texts), 2), np.int64)
-    for line in lines_with_losses(tokenizer, lines):
-        words = tokenizer.unknown_words(texts[line])
-        dropped = utf8_bytes(tokenizer.dropped_text(texts[line]))
-        found[line] = len(words), sum(map(utf8_bytes, words)) + dropped
-    return found
+    unknown_counts = np.diff(np.concatenate([[0], np.cumsum(lines.token_ids == UNK)])[lines.offsets])
+    words, bits = np.zeros(len(texts), np.int64), np.zeros(len(texts))
+    dropped = mode == "sentence"
+    # Only a word tokenizer loses anything of a line without unknown words.
+    worth_a_look = (unknown_counts > 0) | (lines.lengths == 0) | (tokenizer.kind == "word")
+    for line in np.flatnonzero(worth_a_look).tolist():
+        unknown = int(unknown_counts[line])
+        words[line] = len(tokenizer.unknown_words(texts[line])) if unknown else 0
+        bits[line] = tokenizer.restoration_bits(texts[line], int(lines.lengths[line]), unknown, dropped)
+    return words, bits
 
 
 def sums_between(numbers: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """numbers (lines, …), bounds (documents + 1,) → (documents, …): each document's sum of its lines' numbers."""
-    totals = np.concatenate([np.zeros((1, *numbers.shape[1:]), np.int64), numbers.cumsum(axis=0)])
-    sums: np.ndarray = totals[bounds[1:]] - totals[bounds[:-1]]
-    return sums
-
-
-def lines_with_losses(tokenizer: TextTokenizer, lines: TokenRows) -> list[int]:
-    """The lines that the tokenizer could not spell completely."""
-    if tokenizer.drops_text:
-        return list(range(len(lines)))
-    unknown = np.flatnonzero(lines.token_ids == UNK)
-    found: list[int] = np.unique(np.searchsorted(lines.offsets, unknown, side="right") - 1).tolist()
-    return found
-
-
-def utf8_bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+    """numbers (lines,), bounds (documents + 1,) → (documents,): each document's sum of its lines' numbers."""
+    if len(bounds) < 2:
+        return numbers[:0]
+    sums: np.ndarray = np.add.reduceat(np.append(numbers, 0), bounds[:-1])
+    return np.where(np.diff(bounds) > 0, sums, 0)  # reduceat gives an empty stretch the number at its place

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.corpora.fingerprints import fingerprint
 from rnnlm.corpora.splits import Document, Stretch, documents_in, stretches
 from rnnlm.home import atomic_file
 from rnnlm.records import SPLITS, CorpusRecord, Split
 from rnnlm.sequences.cutting import TokenRows, ends, rows_of, running_text, sentences
-from rnnlm.sequences.line_facts import predicted_by_line, sums_between, unspelled_by_line
+from rnnlm.sequences.line_facts import predicted_by_line, sums_between, unsaid_by_line
 from rnnlm.sequences.token_ids import token_type
 from rnnlm.sequences.workers import Submit, workers
 from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
@@ -87,7 +88,8 @@ def describe(
     line_counts = [len(document) for document in texts]
     bounds = ends(np.array(line_counts, np.int64))
     predicted = sums_between(predicted_by_line(lines, config.mode), bounds)
-    unspelled = sums_between(unspelled_by_line(face, [line for document in texts for line in document], lines), bounds)
+    line_texts = [line for document in texts for line in document]
+    unknown_tokens, restoration_bits = unsaid_by_line(face, line_texts, lines, config.mode)
     return {
         "split": [document.split for document in found],
         "source_file": [document.source_file for document in found],
@@ -96,10 +98,11 @@ def describe(
         "byte_count": [len(document.data) for document in found],
         "line_count": line_counts,
         "sha256": [document.sha256 for document in found],
+        "fingerprint": [fingerprint(document.data) for document in found],
         "split_key": [document.split_key for document in found],
         "predicted_tokens": predicted.tolist(),
-        "unknown_tokens": unspelled[:, 0].tolist(),
-        "unknown_bytes": unspelled[:, 1].tolist(),
+        "unknown_tokens": sums_between(unknown_tokens, bounds).tolist(),
+        "restoration_bits": sums_between(restoration_bits, bounds).tolist(),
     }
 
 

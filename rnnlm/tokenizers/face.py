@@ -1,8 +1,9 @@
 """Text ↔ ids behind one face, whatever the kind of tokenizer. Needs tokenizers alone: it travels with every
 registered model."""
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -12,6 +13,11 @@ PAD, UNK, BOS, EOS = range(4)  # their ids, in every tokenizer of ours
 NEVER_FROM_TEXT = frozenset((PAD, BOS, EOS))
 SETTINGS_FILE = "rnnlm_tokenizer.json"  # what tokenizer.json cannot say: kind, splitting, unknown_literal
 ANY_CHARACTER, WORD = re.compile("(?s:.)"), re.compile(r"\S+")
+# What it costs to restore a text from its tokens. The probabilities of all texts sum to at most one: see
+# TextTokenizer.restoration_bits.
+SPELLED_BYTE_BITS = 8  # a byte that is written out without any model
+PLAIN_GAP_BITS = math.log2(256 / 255)  # a gap between words is as expected
+LITERAL_BITS = math.log2(6 / 5)  # `<unk>` is the corpus's own literal and no unknown word
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: not encodable as UTF-8
 
 
@@ -29,7 +35,7 @@ class TextTokenizer:
     ) -> None:
         self.kind = kind
         self.unknown_literal = unknown_literal
-        self.drops_text = kind == "word" and splitting == "textbook"  # what its pattern does not match is lost
+        self.splitting = splitting
         self._tokenizer = tokenizer
         self._tokenizer.encode_special_tokens = True  # do not look for special tokens in text
         self._words: dict[str, int] | None = None  # a dictionary does what the library does, six times as fast
@@ -85,15 +91,48 @@ class TextTokenizer:
             words = [line[start:end] for token_id, start, end in self.spans(line) if token_id == UNK]
         return [word for word in words if word != self.unknown_literal]
 
-    def dropped_text(self, line: str) -> str:
-        """What of the line no token stands for, white space apart."""
-        if not self.drops_text:
-            return ""
-        left, end = [], 0
+    def restoration_bits(self, line: str, token_count: int, unknown_count: int, blank_is_dropped: bool) -> float:
+        """What it costs to restore the line from its tokens: the bits that come on top of theirs.
+
+        An unknown word costs 8 bits for each of its UTF-8 bytes and for its end (a character needs no end). A word
+        tokenizer does not see white space and loses what its pattern does not match. So each gap between words says
+        whether it is as expected: one space, nothing at the ends of the line; if words are split at punctuation, one
+        more bit tells whether a space stands there. Any other gap is written out, with an escape and an end. So is a
+        blank line if it becomes no sequence (blank_is_dropped). Other tokenizers restore their text.
+
+        token_count, unknown_count: of the line's ids, and how many of them are `<unk>`.
+        """
+        if not token_count and blank_is_dropped:
+            return SPELLED_BYTE_BITS * (2 + utf8_bytes(line))
+        bits = 0.0
+        if self.kind == "word":
+            inner = max(0, token_count - 1)
+            bits += (inner + 2) * PLAIN_GAP_BITS + (inner if self.splitting != "whitespace" else 0)
+            bits += SPELLED_BYTE_BITS * sum(2 + utf8_bytes(gap) for gap in self.unexpected_gaps(line))
+        return bits + (self.spelling_bits(line, unknown_count) if unknown_count else 0.0)
+
+    def spelling_bits(self, line: str, unknown_count: int) -> float:
+        """The part of restoration_bits that is for what became `<unk>`."""
+        words = self.unknown_words(line)
+        ends = 0 if self.kind == "char" else len(words)
+        bytes_and_ends = sum(map(utf8_bytes, words)) + ends
+        return SPELLED_BYTE_BITS * bytes_and_ends + LITERAL_BITS * (unknown_count - len(words))
+
+    def unexpected_gaps(self, line: str) -> Iterator[str]:
+        """What stands between the words of a line, and before and after them, where it is not as expected."""
+        if self.splitting != "textbook" and line == " ".join(line.split()):
+            return  # quick: most lines are such
+        expected, end = ("",), 0
         for _, start, stop in self.spans(line):
-            left.append(line[end:start])
-            end = stop
-        return "".join("".join([*left, line[end:]]).split())
+            if line[end:start] not in expected:
+                yield line[end:start]
+            expected, end = (" ",) if self.splitting == "whitespace" else ("", " "), stop
+        if line[end:]:
+            yield line[end:]
+
+
+def utf8_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def unspecial(ids: list[int]) -> list[int]:

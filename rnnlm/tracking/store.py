@@ -34,6 +34,11 @@ def tracking_uri(home: Home) -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or embedded_uri(home)
 
 
+def registry_uri(home: Home) -> str:
+    """Where models are registered: MLFLOW_REGISTRY_URI where it is set, else the tracking store."""
+    return os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri(home)
+
+
 def is_embedded(home: Home) -> bool:
     return tracking_uri(home) == embedded_uri(home)
 
@@ -102,7 +107,7 @@ def reaching_mlflow(home: Home) -> Iterator["MlflowClient"]:
     uri = tracking_uri(home)
     try:
         prepare_store(home)
-        yield MlflowClient(tracking_uri=uri, registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or uri)
+        yield MlflowClient(tracking_uri=uri, registry_uri=registry_uri(home))
     except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
         cause = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise TrackingError(

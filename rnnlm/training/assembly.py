@@ -15,9 +15,10 @@ from rnnlm.models.building import build_model
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord
-from rnnlm.sequences.batching import Batch
+from rnnlm.sequences.batching import Batch, Source
 from rnnlm.sequences.feeding import TrainingBatches, evaluation_batches, training_loader
 from rnnlm.sequences.reading import StoredSplit, training_counts
+from rnnlm.sequences.sample import tuning_sample
 from rnnlm.training.devices import float32_products, keep_freed_memory, precision_of_products
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.history import HISTORY, History, write_samples
@@ -68,7 +69,7 @@ def with_temperature(
     result: Result, network: ElmanLanguageModel, config: PipelineConfig, dataset: DatasetRecord
 ) -> Result:
     """The best weights are scaled, and what that makes of their validation perplexity."""
-    held_out = StoredSplit(dataset, "valid")
+    held_out = held_out_text(config, dataset)
 
     def batches() -> Iterable[Batch]:
         return evaluation_batches(held_out, dataset.mode, config.evaluation.batch_size)
@@ -99,8 +100,8 @@ def train_model(
     # rows of a vocabulary in 18 ms. So between processes gradients are whole; the optimizer finds the rows again.
     network.embedding.sparse = by_rows and world.size == 1
     network.stack.precision = precision_of_products(training)
-    held_out = StoredSplit(dataset, "valid")
-    plan = make_plan(config, training_batches(config, dataset, world).batches_an_epoch, network)
+    held_out = held_out_text(config, dataset)
+    plan = make_plan(config, planned_steps(config, dataset, world), network)
     optimizer = make_optimizer(network, training)
     optimizer.by_rows = (network.embedding.weight, network.head.weight) if by_rows else ()
     schedule = make_schedule(optimizer, training, plan.total_steps)
@@ -142,6 +143,11 @@ def train_model(
         return Training(state, feed, loss, plan, evaluate, report, checkpoints, interruption, updated).run()
 
 
+def held_out_text(config: PipelineConfig, dataset: DatasetRecord) -> Source:
+    """What training is validated on."""
+    return tuning_sample(StoredSplit(dataset, "valid"), config.training.evaluation_tokens)
+
+
 def training_batches(
     config: PipelineConfig, dataset: DatasetRecord, world: World, first_batch: int = 0
 ) -> TrainingBatches:
@@ -159,13 +165,25 @@ def training_batches(
     )
 
 
-def make_plan(config: PipelineConfig, batches_an_epoch: int, network: ElmanLanguageModel) -> Plan:
+def planned_steps(config: PipelineConfig, dataset: DatasetRecord, world: World) -> int:
+    """Steps of all epochs, or of as many batches of average size as hold training.maximum_tokens, if those are fewer.
+
+    Warm-up, decay, averaging and evaluations stretch over them.
+    """
     training = config.training
-    total_steps = training.epochs * batches_an_epoch
+    batches_an_epoch = training_batches(config, dataset, world).batches_an_epoch
+    steps = training.epochs * batches_an_epoch
+    if training.maximum_tokens is None:
+        return steps
+    tokens_a_batch = dataset.predicted_tokens["train"] / max(1, batches_an_epoch)
+    return min(steps, max(1, round(training.maximum_tokens / tokens_a_batch)))
+
+
+def make_plan(config: PipelineConfig, total_steps: int, network: ElmanLanguageModel) -> Plan:
+    training = config.training
     uniform_loss = math.log(max(2, int((~network.never_predicted).sum())))  # nats per token
     return Plan(
         total_steps=total_steps,
-        maximum_tokens=training.maximum_tokens,
         clip_norm=training.clip_norm,
         evaluation_steps=evaluation_steps(total_steps, training.evaluations),
         log_every_seconds=config.tracking.log_every_seconds,

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from rnnlm.progress import Progress
 from rnnlm.sequences.batching import Batch
 from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.losses.definition import Loss
 from rnnlm.training.optimization import norms_of_parts
-from rnnlm.training.progress import Progress
 from rnnlm.training.resuming.checkpoints import Checkpoints
 from rnnlm.training.resuming.divergence import DivergedError, Watch, all_finite, went_back
 from rnnlm.training.resuming.interruption import Interruption
@@ -31,7 +31,6 @@ class Plan:
     """How long the loop goes on, and what it does on the way."""
 
     total_steps: int
-    maximum_tokens: int | None
     clip_norm: float
     evaluation_steps: frozenset[int]  # after these steps; the end is always evaluated
     log_every_seconds: float
@@ -100,7 +99,7 @@ class Training:
         state, plan = self.state, self.plan
         state.model.train()
         with (
-            Progress(plan.total_steps, plan.log_every_seconds, state.step) as progress,
+            Progress("training", plan.total_steps, "step", plan.log_every_seconds, state.step) as progress,
             self.interruption.held_back(),
         ):
             if not self.ended:
@@ -124,8 +123,7 @@ class Training:
 
     @property
     def ended(self) -> bool:
-        maximum = self.plan.maximum_tokens
-        return self.state.step >= self.plan.total_steps or (maximum is not None and self.state.tokens >= maximum)
+        return self.state.step >= self.plan.total_steps
 
     def take(self, batch: Batch, progress: Progress) -> None:
         """One step, measured where it is its turn."""

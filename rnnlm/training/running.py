@@ -40,7 +40,7 @@ from rnnlm.training.resuming.checkpoints import CHECKPOINTS
 from rnnlm.training.resuming.interruption import Interruption, noticing_signals
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 2
+STAGE_VERSION = 3
 UNMARKED = (CHECKPOINTS, PROCESSES, TRACKING, SAMPLES)  # scaffolding, what changes later, pages for people
 STARTED = "started.json"
 # Of TrainingConfig. Not `processes`: it changes how sums are rounded.

@@ -1,11 +1,16 @@
--- Grain: one row a text of the validation split that lies in none of the files $training_digests (Parquet, a column
--- sha256): where it stands in the corpus for the first time. One text is one unit, however often it is repeated.
-with unseen as (
+-- Grain: one row a text of the validation split that lies in none of the files $known_digests (Parquet, a column
+-- sha256: of a text's letters, or of its bytes in files written before fingerprints were): where it stands in the
+-- corpus for the first time. One text is one unit, however often it is repeated.
+with known as (
+    select sha256 from read_parquet($known_digests)
+),
+unseen as (
     select document_id, source_file, byte_offset, byte_count, sha256
     from documents
     where
         split = 'valid'
-        and sha256 not in (select sha256 from read_parquet($training_digests))
+        and fingerprint not in (select sha256 from known)
+        and sha256 not in (select sha256 from known)
 )
 
 select

@@ -1,7 +1,7 @@
 -- Adds rows of the Arrow table `incoming`, whose columns are those of documents.
 insert into documents by name
 select
-    document_id, split, source_file, source_number, byte_offset, byte_count, line_count, sha256, split_key,
-    predicted_tokens, unknown_tokens, unknown_bytes
+    document_id, split, source_file, source_number, byte_offset, byte_count, line_count, sha256, fingerprint, split_key,
+    predicted_tokens, unknown_tokens, restoration_bits
 from incoming
 order by document_id;

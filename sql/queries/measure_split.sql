@@ -1,8 +1,8 @@
--- Grain: one row: the raw size of $split and what of it the vocabulary cannot spell.
+-- Grain: one row: the raw size of $split and what its tokens do not say of it.
 select
     cast(coalesce(sum(byte_count), 0) as bigint) as byte_count,
     cast(coalesce(sum(predicted_tokens), 0) as bigint) as predicted_tokens,
     cast(coalesce(sum(unknown_tokens), 0) as bigint) as unknown_tokens,
-    cast(coalesce(sum(unknown_bytes), 0) as bigint) as unknown_bytes
+    coalesce(fsum(restoration_bits), 0.0) as restoration_bits
 from documents
 where split = $split;

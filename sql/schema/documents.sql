@@ -8,8 +8,9 @@ create table documents (
     byte_count bigint not null, -- utf-8, line ends included
     line_count bigint not null,
     sha256 varchar not null,
+    fingerprint varchar not null, -- sha256 of the letters alone: the same however the text was cleaned
     split_key varchar not null, -- beginning of the digest that decides its split: its own, or its whole source's
     predicted_tokens bigint not null,
     unknown_tokens bigint not null, -- predicted as <unk> because the vocabulary cannot spell them
-    unknown_bytes bigint not null -- utf-8 bytes of those words
+    restoration_bits double not null -- what restores the text from its tokens: unknown words, white space
 );

@@ -1,6 +1,6 @@
 """A real server: prefect.yaml is deployed, runs appear on schedule, a worker finishes a triggered one."""
 
-import os
+import json
 import signal
 import socket
 import subprocess
@@ -11,9 +11,15 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from flows.operations.deploying import CHECKOUT, deploy_all
+from rnnlm.config import PipelineConfig
+from rnnlm.corpora.sources import corpus_name
 from rnnlm.home import Home
+from rnnlm.presets import read_presets
+from rnnlm.registry.naming import registered_name
+from rnnlm.scoring.config import ScoringConfig
 from tests.conftest import give_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]
@@ -35,33 +41,19 @@ def server_home(tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path)
 
 @pytest.fixture(scope="module")
 def server(server_home: Home) -> Iterator[httpx.Client]:
-    """A Prefect server on a free port, its database in a home of its own; one for all tests: it starts in seconds."""
-    home = server_home
+    """A Prefect server as README starts it, but on a free port; one for all tests: it starts in seconds."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        port = str(free.getsockname()[1])
     url = f"http://127.0.0.1:{port}/api"
-    home.make(home.prefect)
-    log = (home.root / "server.log").open("w")
-    command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with pytest.MonkeyPatch.context() as environment, httpx.Client(base_url=url, timeout=30) as client:
-        for name, value in {
-            "PREFECT_HOME": str(home.prefect),
-            "PREFECT_API_URL": url,
-            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-            "DO_NOT_TRACK": "true",
-        }.items():
+        environment.setenv("PREFECT_API_URL", url)
+        for name, value in printed_variables().items():
             environment.setenv(name, value)
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=os.environ.copy())
-
-        def healthy() -> bool:
-            try:
-                return client.get("/health").status_code == 200
-            except httpx.HTTPError:
-                return False
-
+        log = (server_home.root / "server.log").open("w")
+        command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", port]
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         try:
-            wait_for(healthy, 120, "server")
             yield client
         finally:
             process.send_signal(signal.SIGINT)
@@ -72,10 +64,17 @@ def server(server_home: Home) -> Iterator[httpx.Client]:
             log.close()
 
 
+def printed_variables() -> dict[str, str]:
+    """What a shell has after `eval "$(rnnlm env)"`."""
+    script = f'eval "$({sys.executable} -m flows.command_line env)"; env -0'
+    done = subprocess.run(["sh", "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    return dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
+
+
 @pytest.fixture(scope="module")
-def deployed(server: httpx.Client) -> list[str]:
-    """The names of what was deployed."""
-    return deploy_all()
+def deployed(server: httpx.Client, server_home: Home) -> list[str]:
+    """The names of what was deployed, while the server is still starting."""
+    return deploy_all(server_home)
 
 
 def runs(client: httpx.Client, deployment_id: str, state: str) -> list[dict[str, object]]:
@@ -103,11 +102,7 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
         wait_for(lambda id_=deployment["id"]: len(runs(server, id_, "SCHEDULED")) > 0, 60, "scheduled run")
 
     smoke = server.get("/deployments/name/pipeline/smoke").json()
-    config = {
-        "corpus": {"source": str(toy_folder)},
-        "model": {"hidden_size": 16},
-        "training": {"maximum_tokens": 500, "device": "cpu"},
-    }
+    config = {"corpus": {"source": str(toy_folder)}, "training": {"maximum_tokens": 500, "device": "cpu"}}
     created = server.post(f"/deployments/{smoke['id']}/create_flow_run", json={"parameters": {"config": config}})
     created.raise_for_status()
     run_id = created.json()["id"]
@@ -121,9 +116,25 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
     finished = server.get(f"/flow_runs/{run_id}").json()
     assert finished["state"]["type"] == "COMPLETED", worker.stdout[-3000:] + worker.stderr[-3000:]
     assert finished["name"] == f"pipeline of {toy_folder}"
-    assert len(list(server_home.runs.glob("*/COMPLETE"))) == 1
-    logs = server.post("/logs/filter", json={"logs": {"flow_run_id": {"any_": [run_id]}}}).json()
-    assert logs
+    [folder] = server_home.runs.glob("*/COMPLETE")
+    used = json.loads((folder.parent / "config.json").read_text())
+    assert used["corpus"]["source"] == str(toy_folder)
+    assert (used["training"]["maximum_tokens"], used["training"]["device"]) == (500, "cpu")
+    for section, preset in read_presets()["smoke"].items():  # what was not given is the deployment's
+        expected = preset | config.get(section, {})
+        assert {field: used[section][field] for field in expected} == expected
+    lines = library_lines(server, run_id)
+    for part in ("training: step ", "training: done", "rnnlm-toy version 1 becomes champion"):
+        assert any(part in line for line in lines), lines
+
+
+def library_lines(client: httpx.Client, run_id: str) -> list[str]:
+    """What the library told in the logs of the run, of its subflows and of their tasks."""
+    parents = {"flow_runs": {"parent_flow_run_id": {"any_": [run_id]}}}
+    children = [child["id"] for child in client.post("/flow_runs/filter", json=parents).json()]
+    query = {"logs": {"flow_run_id": {"any_": [run_id, *children]}}}
+    logs = client.post("/logs/filter", json=query).json()
+    return [log["message"] for log in logs if log["name"].startswith("rnnlm.")]
 
 
 def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client, deployed: list[str]) -> None:
@@ -134,3 +145,19 @@ def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client, de
     )
     assert answer.status_code in (409, 422)
     assert runs(server, smoke["id"], "PENDING") == []
+
+
+def test_nothing_that_our_docs_start_reports_to_anybody(server_home: Home) -> None:
+    variables = printed_variables()
+    assert variables["DO_NOT_TRACK"] == "true"
+    assert variables["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+    assert variables["MLFLOW_DISABLE_TELEMETRY"] == "true"
+    assert variables["HF_HUB_DISABLE_TELEMETRY"] == "1"
+
+
+def test_the_nightly_scoring_uses_the_model_that_the_nightly_training_registers() -> None:
+    plan = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text(encoding="utf-8"))
+    parameters = {deployment["name"]: deployment.get("parameters", {}) for deployment in plan["deployments"]}
+    trained = PipelineConfig.model_validate(parameters["nightly"]["config"])
+    scored = ScoringConfig.model_validate(parameters["score"]["config"])
+    assert scored.model == f"models:/{registered_name(trained.registry, corpus_name(trained.corpus))}@champion"

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,10 @@ def test_the_reader_of_pages_finds_commands() -> None:
     found = commands(ROOT / "README.md")
     assert len(found) >= 20
     assert any(line.startswith("models show") for line in found)
+
+
+def test_images_in_the_docs_are_of_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    named = [tag for page in PAGES for tag in re.findall(r"image: \S*rnnlm:(\S+)", page.read_text(encoding="utf-8"))]
+    assert named
+    assert set(named) == {version}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rnnlm.errors import ConfigError
-from rnnlm.evaluation.losses import joined_losses, token_losses
+from rnnlm.evaluation.losses import nll_of_split
 from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.scoring import log_probabilities
@@ -47,6 +47,7 @@ class Comparison(Record):
     split: str
     tokens: int
     variants: tuple[Variant, ...]  # the plain model first
+    seen_share: float | None = None  # as of SplitScore
 
 
 def compare(home: Home, model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wanted: OnTop) -> Comparison:
@@ -100,7 +101,7 @@ def interpolated(
     counted = train_kneser_ney(home, dataset, config)
 
     def counts_say(part: Split) -> np.ndarray:
-        # Row after row, place after place: the order of token_losses, over the same stored rows.
+        # Row after row, place after place: the order of nll_of_split, over the same stored rows.
         batches = log_probabilities(counted, dataset, part, config)
         return np.concatenate([batch.column("log_probability").to_numpy() for batch in batches])
 
@@ -112,8 +113,8 @@ def interpolated(
 
 def static_log_probabilities(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:
     """(tokens,) float64 natural logarithms in the order of the text: the plain model's."""
-    losses = joined_losses(list(token_losses(model, StoredSplit(dataset, split), dataset.mode)))
-    return -losses.nll_nats.astype(np.float64)
+    parts = list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode))
+    return -np.concatenate(parts).astype(np.float64)
 
 
 def variant(name: str, log_probabilities: np.ndarray, settings: dict[str, float]) -> Variant:

@@ -14,17 +14,19 @@ def compare_models(
     champion: Contestant,
     dataset: DatasetRecord,
     corpus_folder: Path,
-    training_digests: list[Path],
+    known_digests: list[Path],
     losses: Path,
     config: RegistryConfig,
+    comparison: int = 1,
 ) -> Evidence | None:
-    """Both on the validation documents of the candidate's dataset, less those of the training splits given.
+    """Both on the validation documents of the candidate's dataset, less those that the training of either has seen.
 
-    Writes the losses of every document to the Parquet file `losses`. None where no document is left.
+    comparison: the how-manieth candidate this champion is compared with. Writes the losses of every document to the
+    Parquet file `losses`. None if no document is left.
     """
-    documents = common_ground(dataset, training_digests)
+    documents = common_ground(dataset, known_digests)
     if not documents:
         return None
     contestants = {"candidate": load_contestant(candidate), "champion": champion}
     write_losses(contestants, documents, corpus_folder, losses)
-    return measure_evidence(losses, config)
+    return measure_evidence(losses, config, comparison)

@@ -1,4 +1,4 @@
-"""The documents that two models may be compared on: validation text that neither was trained on."""
+"""The documents that two models may be compared on: validation text that the training of neither has seen."""
 
 import hashlib
 from collections.abc import Iterator
@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 from rnnlm.errors import CorpusError
 from rnnlm.records import DatasetRecord
-from rnnlm.sequences.reading import connect
+from rnnlm.sequences.reading import StoredSplit, connect
+from rnnlm.sequences.sample import tuning_sample
 from rnnlm.sequences.tables import table
 from rnnlm.statements import literal, statement
 
@@ -27,20 +28,33 @@ class GroundDocument:
     sha256: str  # hexadecimal
 
 
-def write_training_digests(dataset: DatasetRecord, path: Path) -> int:
-    """Parquet with the sha256 of every training document, sorted, each once. Returns their number.
+def write_known_digests(dataset: DatasetRecord, evaluation_tokens: int | None, path: Path) -> int:
+    """Parquet with the fingerprint of every document that training has seen, sorted, each once. Returns their number.
 
-    They are kept with a registered version: its dataset may be gone when it is compared.
+    Those of the training split, and of the validation split those that the checkpoint and the temperature were chosen
+    on (training.evaluation_tokens). They are kept with a registered version: its dataset may be gone when it is
+    compared. Fingerprints do not change with cleaning.
     """
+    sample = tuning_sample(StoredSplit(dataset, "valid"), evaluation_tokens)
+    sample.close()
     with connect(dataset) as connection:
-        digests = connection.sql(statement("promotion/read_training_digests")).to_arrow_table()
+
+        def tokens_before(row: int) -> int:
+            parameters = {"split": "valid", "row": row}
+            return int(connection.execute(statement("queries/measure_tokens_before"), parameters).fetchall()[0][0])
+
+        places = {
+            "firsts": [tokens_before(first) for first, _ in sample.stretches],
+            "lasts": [tokens_before(last) for _, last in sample.stretches],
+        }
+        digests = connection.sql(statement("promotion/read_known_digests"), params=places).to_arrow_table()
     pq.write_table(digests, path, compression="zstd")
     return len(digests)
 
 
-def common_ground(dataset: DatasetRecord, training_digests: list[Path]) -> list[GroundDocument]:
-    """The dataset's validation documents, in the corpus's order, that lie in none of the training splits."""
-    parameters = {"training_digests": [literal(path) for path in training_digests]}
+def common_ground(dataset: DatasetRecord, known_digests: list[Path]) -> list[GroundDocument]:
+    """The dataset's validation documents, in the corpus's order, that lie in none of the files."""
+    parameters = {"known_digests": [literal(path) for path in known_digests]}
     with connect(dataset) as connection:
         rows = table(connection, "promotion/read_common_ground", parameters)
     return [GroundDocument(**row) for row in rows]

@@ -23,7 +23,7 @@ SCHEMA = pa.schema(
         ("byte_count", pa.int64()),  # UTF-8, line ends included
         ("tokens", pa.int64()),  # predicted
         ("nll_nats", pa.float64()),  # of the tokens, summed
-        ("unknown_bytes", pa.int64()),  # of words that the vocabulary cannot spell: 8 bits each
+        ("restoration_bits", pa.float64()),  # what restores the text from its tokens
         ("total_nats", pa.float64()),  # both
     ]
 )
@@ -67,7 +67,7 @@ def loss_rows(role: str, contestant: Contestant, texts: list[tuple[GroundDocumen
             "byte_count": document.byte_count,
             "tokens": loss.tokens,
             "nll_nats": loss.summed_nll_nats,
-            "unknown_bytes": loss.unknown_bytes,
+            "restoration_bits": loss.restoration_bits,
             "total_nats": loss.total_nats,
         }
         for (document, _), loss in zip(texts, losses, strict=True)

@@ -5,12 +5,11 @@ from pathlib import Path
 
 from rnnlm.config import EvaluationConfig, PipelineConfig
 from rnnlm.errors import DatasetError, ModelError
-from rnnlm.evaluation.losses import token_losses
+from rnnlm.evaluation.losses import stored_nll, token_losses
 from rnnlm.evaluation.surprise.pictures import draw_surprise
 from rnnlm.evaluation.surprise.tables import SurpriseTables, measure_surprise
 from rnnlm.evaluation.surprise.writing import write_losses
 from rnnlm.home import Home, digest_of, read_json, write_json, write_once
-from rnnlm.models.building import load_model
 from rnnlm.records import LOSSES, DatasetRecord, Record, RunRecord, Split
 from rnnlm.sequences.finding import find_dataset
 from rnnlm.sequences.reading import StoredSplit, training_counts
@@ -39,8 +38,8 @@ def surprise_of_run(
     key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, "split": SPLIT})
 
     def build(partial: Path) -> None:
-        model = load_model(run.model_folder).language_model
-        chunks = token_losses(model, StoredSplit(dataset, SPLIT), dataset.mode, config.batch_size)
+        nll_nats = stored_nll(home, dataset, run, SPLIT, config.batch_size)
+        chunks = token_losses(StoredSplit(dataset, SPLIT), nll_nats)
         write_losses(partial, chunks, SPLIT, training_counts(dataset), load_tokenizer(run.model_folder))
         tables = measure_surprise(partial)
         shutil.rmtree(partial / ".spilled", ignore_errors=True)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.evaluation import contexts
-from rnnlm.evaluation.contexts import Normalizer, first_alike, nll_of_alike_rows
+from rnnlm.evaluation import contexts, full_softmax
+from rnnlm.evaluation.contexts import first_alike, nll_of_alike_rows
+from rnnlm.evaluation.full_softmax import Normalizer, TokenLoss
 from rnnlm.evaluation.losses import nll_of_rows
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
@@ -31,16 +32,31 @@ def random_rows() -> TokenRows:
     return rows_of([*rows, rows[4], rows[8], [2]])
 
 
+def nll_by_definition(model: ElmanLanguageModel, rows: TokenRows) -> list[float]:
+    """A row at a time, all logits."""
+    nll: list[float] = []
+    for index in range(len(rows)):
+        row = torch.from_numpy(rows.token_ids[rows.offsets[index] : rows.offsets[index + 1]].astype(np.int64))
+        if len(row) > 1:
+            logits, _ = model(row[None, :-1])
+            nll += torch.nn.functional.cross_entropy(logits[0], row[1:], reduction="none").tolist()
+    return nll
+
+
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("batch_size", [1, 3, 64])
 def test_losses_are_those_of_the_definition(
     nonlinearity: str, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, rows = random_model(nonlinearity), random_rows()
-    expected = nll_of_rows(model, rows, 64)
+    expected = nll_by_definition(model, rows)
+    stored = rows.take(np.flatnonzero(rows.predicted))  # a row that predicts nothing is never stored
+    assert nll_of_rows(TokenLoss(model), stored, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
     assert nll_of_alike_rows(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
-    for name, value in {"ROWS_AT_ONCE": 4, "CLASSES_AT_ONCE": 7, "EVALUATION_WINDOW": 5, "SHARED_DEPTH": 3}.items():
+    for name, value in {"EVALUATION_WINDOW": 5, "SHARED_DEPTH": 3}.items():
         monkeypatch.setattr(contexts, name, value)
+    for name, value in {"ROWS_AT_ONCE": 4, "CLASSES_AT_ONCE": 7}.items():
+        monkeypatch.setattr(full_softmax, name, value)
     assert nll_of_alike_rows(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
@@ -88,9 +104,9 @@ def test_rare_classes_in_bfloat16_change_little_and_nothing_where_all_are_freque
     assert errors(torch.float32).abs().max() < 1e-5
     few_exact = errors(torch.bfloat16)
     assert few_exact.abs().max() < 0.01 and few_exact.mean().abs() < 2e-4
-    monkeypatch.setattr(contexts, "EXACT_CLASSES", 0)
+    monkeypatch.setattr(full_softmax, "EXACT_CLASSES", 0)
     assert errors(torch.bfloat16).square().mean() > 4 * few_exact.square().mean()
-    monkeypatch.setattr(contexts, "EXACT_CLASSES", 4_000)
+    monkeypatch.setattr(full_softmax, "EXACT_CLASSES", 4_000)
     assert errors(torch.bfloat16).abs().max() < 1e-5
 
 

@@ -60,10 +60,12 @@ def test_each_token_costs_what_a_slow_reading_says(
         assert loss.byte_count == len(text)
 
 
-def test_unknown_words_cost_their_bytes(model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_what_tokens_do_not_say_is_paid_for(model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
     (loss,) = document_losses(model, tokenizer, TEXTS[3:], SequencesConfig())
-    assert (loss.unknown_tokens, loss.unknown_bytes) == (1, len("zebra"))
-    assert loss.total_nats == pytest.approx(loss.summed_nll_nats + 5 * 8 * math.log(2))
+    # zebra and its end; a blank line: an escape, nothing and its end; 7 and 4 gaps that are as expected
+    bits = 8 * (5 + 1) + 8 * 2 + (7 + 4) * math.log2(256 / 255)
+    assert (loss.unknown_tokens, loss.restoration_bits) == (1, pytest.approx(bits))
+    assert loss.total_nats == pytest.approx(loss.summed_nll_nats + bits * math.log(2))
     assert loss.bits_per_byte == pytest.approx(loss.total_nats / math.log(2) / len(TEXTS[3]))
     assert loss.perplexity == pytest.approx(math.exp(loss.nll_nats.mean()), rel=1e-5)
 

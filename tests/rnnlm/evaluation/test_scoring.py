@@ -1,6 +1,8 @@
 """Numbers that mean something."""
 
 import math
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from rnnlm.evaluation.scoring import evaluate_run, score_split
 from rnnlm.home import Home
 from rnnlm.models.building import load_model
 from rnnlm.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.tokenizers.face import PLAIN_GAP_BITS
 
 
 def test_the_score_is_the_sum_over_sentences_one_by_one(
@@ -33,7 +36,9 @@ def test_the_score_is_the_sum_over_sentences_one_by_one(
     assert score.nll_nats_per_token == pytest.approx(nats / count, rel=1e-5)
     assert score.perplexity == pytest.approx(math.exp(nats / count), rel=1e-5)
     size = (toy_corpus.folder / "test.txt").stat().st_size
-    assert score.bits_per_byte == pytest.approx(nats / math.log(2) / size, rel=1e-5)
+    gaps = (400 - 40) + 40  # between words, and at both ends of 40 lines
+    bits = nats / math.log(2) + gaps * PLAIN_GAP_BITS
+    assert score.bits_per_byte == pytest.approx(bits / size, rel=1e-5)
 
 
 def test_perplexity_does_not_change_with_batch_size_or_padding(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
@@ -87,7 +92,7 @@ def test_words_it_cannot_spell_cost_their_bytes(
     config = CorpusConfig(source=str(path))
     score = score_corpus(home, toy_run.model_folder, config)
     assert (score.split, score.tokens, score.unknown_rate) == ("all", 7, 1 / 7)
-    bits = score.nll_nats_per_token * 7 / math.log(2) + 8 * len("zebra")
+    bits = score.nll_nats_per_token * 7 / math.log(2) + 8 * (len("zebra") + 1) + 7 * PLAIN_GAP_BITS
     assert score.bits_per_byte == pytest.approx(bits / 25)
 
 
@@ -97,6 +102,36 @@ def test_a_corpus_the_model_was_trained_on_is_scored_on_its_test_split(
     score = score_corpus(home, toy_run.model_folder, CorpusConfig(source=str(toy_corpus.folder)))
     assert score.split == "test"
     assert score.perplexity == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
+
+
+@pytest.mark.parametrize("place", ["at the end", "at the beginning"])
+def test_training_text_with_a_line_more_is_not_passed_off_as_unseen(
+    home: Home,
+    toy_run: RunRecord,
+    toy_corpus: CorpusRecord,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    place: str,
+) -> None:
+    text = (toy_corpus.folder / "train.txt").read_text()
+    line = "the zebra sees the unicorn near the waterfall .\n"
+    (tmp_path / "grown.txt").write_text(text + line if place == "at the end" else line + text)
+    score = score_corpus(home, toy_run.model_folder, CorpusConfig(source=str(tmp_path / "grown.txt")))
+    assert score.split == "all"
+    assert score.seen_share == pytest.approx(1 - len(line) / (len(text) + len(line)), abs=1e-3)
+    assert "stands in the model's training text, too" in caplog.text
+
+
+def test_unseen_text_is_told_from_text_of_which_nothing_is_known(
+    home: Home, toy_run: RunRecord, toy_dataset: DatasetRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "other.txt").write_text("a fox , a dog and a zebra .\n" * 3)
+    config = CorpusConfig(source=str(tmp_path / "other.txt"))
+    assert score_corpus(home, toy_run.model_folder, config).seen_share == 0.0
+    assert not caplog.text
+    shutil.rmtree(toy_dataset.folder)
+    assert score_corpus(home, toy_run.model_folder, config).seen_share is None
+    assert "is not known" in caplog.text
 
 
 def test_a_model_folder_without_its_facts_is_told(home: Home, toy_run: RunRecord, toy_corpus: CorpusRecord) -> None:

@@ -1,6 +1,7 @@
 """The class that the harness knows as `rnnlm`, asked as the harness asks it."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from rnnlm.harness.language_model import RecurrentLM, asked_for  # noqa: E402
 from rnnlm.harness.running import load_tasks, run_harness  # noqa: E402
 from rnnlm.home import Home  # noqa: E402
 from rnnlm.records import CorpusRecord  # noqa: E402
+from rnnlm.tokenizers.face import PLAIN_GAP_BITS  # noqa: E402
 
 QUESTIONS = [  # after an animal comes a verb, after a verb an article: the grammar of the toy corpus
     {"question": "the cat", "choices": ["house", "sees"], "answer": 1},
@@ -84,11 +86,12 @@ def test_answers_come_in_the_order_of_the_requests(model: RecurrentLM) -> None:
 
 
 def test_a_text_is_as_likely_in_one_piece_as_after_nothing(model: RecurrentLM) -> None:
-    """A text that ends with a line feed: rolling and plain likelihood are the same sum."""
+    """A text that ends with a line feed. The rolling likelihood also says that each gap is one space."""
     text = "the cat sees the dog near the river .\n" * 40
     (rolling,) = model.loglikelihood_rolling(requests("loglikelihood_rolling", (text,)))
     ((plain, _),) = model.loglikelihood(requests("loglikelihood", ("", text)))
-    assert rolling == pytest.approx(plain, rel=1e-6)
+    gaps_nats = 40 * 10 * PLAIN_GAP_BITS * math.log(2)  # around and between nine words a line
+    assert rolling == pytest.approx(plain - gaps_nats, rel=1e-6)
 
 
 def test_a_task_says_how_to_draw() -> None:
@@ -107,6 +110,16 @@ def test_a_task_of_choices_runs(home: Home, stream_folder: Path, tmp_path: Path)
     assert accuracy.standard_error is not None
     limited = run_harness(home, stream_folder, [task_file(tmp_path, CHOICE)], limit=2, fewshot=1)
     assert (limited.metrics[0].documents, limited.metrics[0].value) == (2, 1.0)
+
+
+@pytest.mark.parametrize("settings", [{}, {"add_bos_token": False}])
+def test_the_plain_way_into_the_harness_is_refused(
+    home: Home, stream_folder: Path, tmp_path: Path, settings: dict[str, object]
+) -> None:
+    """It used to give infinity, or a perplexity three times too good, without a word."""
+    arguments = {"pretrained": str(stream_folder), "device": "cpu"} | settings
+    with pytest.raises(ModelError, match="rnnlm lm-eval MODEL"):
+        lm_eval.simple_evaluate("hf", arguments, tasks=load_tasks([task_file(tmp_path, CHOICE)]))
 
 
 def test_a_task_of_writing_runs(home: Home, stream_folder: Path, tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_word_that_the_context_begins_belongs_to_the_continuation(
     stream_model: ElmanLanguageModel, tokenizer: TextTokenizer
 ) -> None:
     found = continuation_of(tokenizer, STREAM, "the ca", "t sees")
-    assert (found.counts.tolist(), found.unknown_bytes) == ([2], 0)
+    assert (found.counts.tolist(), found.spelling_bits) == ([2], 0.0)
     ((nats, _),) = score(stream_model, tokenizer, STREAM, ("the ca", "t sees"))
     slow = read_slowly(stream_model, [BOS, *tokenizer.encode("the")], tokenizer.encode("cat sees"))
     assert nats == pytest.approx(slow, rel=1e-4)

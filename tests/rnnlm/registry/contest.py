@@ -26,7 +26,7 @@ def paragraph(draw: random.Random) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def write_contest_corpus(folder: Path, seed: int = 0, validation: int = 260) -> dict[str, list[str]]:
+def write_contest_corpus(folder: Path, seed: int = 0, validation: int = 400) -> dict[str, list[str]]:
     """train.txt, valid.txt, test.txt of short paragraphs; returns them by split."""
     draw = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)

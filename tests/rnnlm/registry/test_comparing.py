@@ -1,7 +1,9 @@
 """Candidate against champion in a real registry: better takes over, all else challenges and says why."""
 
+import hashlib
 import shutil
 from pathlib import Path
+from statistics import NormalDist
 
 import pyarrow.parquet as pq
 import pytest
@@ -92,14 +94,15 @@ def test_too_few_documents_are_no_evidence_unless_one_says_so(contest: Contest) 
 
 def test_the_evidence_is_the_same_each_time_and_the_seed_is_a_setting(contest: Contest) -> None:
     contest.register("good")
-    bounds = []
+    found = []
     for seed in (0, 0, 1):
-        registered = contest.register("fair", force=True, seed=seed)
-        assert registered.evidence is not None
-        bounds.append((registered.evidence.difference, registered.evidence.upper))
-    assert bounds[0] == bounds[1]
-    assert bounds[0][0] == bounds[2][0]
-    assert bounds[0][1] != bounds[2][1]
+        evidence = contest.register("fair", force=True, seed=seed).evidence
+        assert evidence is not None
+        standard_error = (evidence.upper - evidence.difference) / NormalDist().inv_cdf(evidence.confidence)
+        found.append((evidence.difference, standard_error))
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
+    assert found[0][0] == found[2][0]
+    assert found[0][1] != pytest.approx(found[2][1], rel=1e-9)
 
 
 def grown(contest: Contest, folder: Path, texts: dict[str, list[str]]) -> DatasetRecord:
@@ -128,9 +131,48 @@ def test_a_grown_corpus_is_compared_without_what_either_was_trained_on(contest: 
     assert candidate.alias == "challenger"  # characters, and untrained
     assert "not known" not in candidate.reason
     assert candidate.evidence is not None
-    expected = set(texts["valid"]) - set(old["train"]) - set(new["train"])
-    assert candidate.evidence.documents == len(expected)
-    assert candidate.evidence.byte_count == sum(map(len, expected))
+    unseen = set(texts["valid"]) - set(old["train"]) - set(new["train"])
+    assert 0.6 * len(unseen) < candidate.evidence.documents < 0.75 * len(unseen)  # a third chose the checkpoint
+    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / LOSSES).to_pylist()}
+    assert scored < {hashlib.sha256(text.encode()).hexdigest() for text in unseen}
+
+
+def test_cleaning_does_not_hide_what_the_champion_was_trained_on(contest: Contest, tmp_path: Path) -> None:
+    """The candidate's text is the champion's in capitals: its validation split holds the champion's training text."""
+    contest.register("good")
+    texts = write_contest_corpus(tmp_path / "texts")
+    loud = {split: [text.upper() for text in paragraphs] for split, paragraphs in texts.items()}
+    loud["valid"] = [*(text.upper() for text in texts["train"]), *loud["valid"]]
+    contest.dataset = grown(contest, tmp_path / "loud", loud)
+    run = contest.run_of("fair")
+    shutil.rmtree(run.model_folder)
+    counts = training_counts(contest.dataset)
+    write_model(build_model(contest.config.model, len(counts), seed=0), run.model_folder, contest.dataset)
+    contest.register("fair")
+    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / LOSSES).to_pylist()}
+    assert not scored & {hashlib.sha256(text.upper().encode()).hexdigest() for text in texts["train"]}
+    assert scored
+
+
+@pytest.mark.parametrize(
+    ("digits", "digests", "refused"), [("N", "letters", True), ("###", "letters", False), ("###", "bytes", True)]
+)
+def test_cleaning_that_hides_text_is_no_comparison(contest: Contest, digits: str, digests: str, refused: bool) -> None:
+    contest.register("poor")
+    with reaching_mlflow(contest.home) as client:
+        client.set_model_version_tag(NAME, "1", "document_digests", digests)
+    corpus = contest.config.corpus.model_copy(update={"digits": digits})
+    contest.config = contest.config.model_copy(update={"corpus": corpus})
+    candidate = contest.register("good")
+    assert ("corpus.digits differs, so it cannot be told" in candidate.reason) == refused
+    assert (candidate.evidence is None) == refused
+
+
+def test_each_comparison_with_a_champion_has_a_smaller_chance_of_error(contest: Contest) -> None:
+    contest.register("good")
+    found = [contest.register("fair", force=True).evidence for _ in range(3)]
+    assert [one.comparison for one in found if one] == [1, 2, 3]
+    assert [one.confidence for one in found if one] == pytest.approx([1 - 0.05 / 2, 1 - 0.05 / 6, 1 - 0.05 / 12])
 
 
 def test_a_champion_registered_before_its_documents_were_kept_is_compared_and_told(
@@ -164,4 +206,4 @@ def test_a_corpus_without_a_document_that_neither_knows_is_told(contest: Contest
     contest.dataset = grown(contest, tmp_path / "all", texts | {"valid": texts["train"]})
     candidate = contest.register("poor", force=True)
     assert candidate.alias == "challenger"
-    assert "every validation document lies in a training split" in candidate.reason
+    assert "the training of one of the two has seen every validation document" in candidate.reason

@@ -57,7 +57,7 @@ def test_fewer_than_the_minimum_of_units_never_takes_over(units: int, alias: str
 def test_the_reason_gives_figures_interval_and_units() -> None:
     assert decide(evidence(-0.1511, -0.0489), 3, CONFIG).reason == (
         "better: 1.2000 nats per byte against 1.3000 of champion version 3, a difference of -0.1000 (one-sided 95% "
-        "bounds -0.1511 and -0.0489, 10,000 resamples of 412 documents, 88,123 bytes)"
+        "bounds -0.1511 and -0.0489, 10,000 resamples of 412 documents, 88,123 bytes, comparison 1 with it)"
     )
 
 

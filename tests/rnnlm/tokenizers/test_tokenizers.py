@@ -1,6 +1,8 @@
 """Text ↔ ids: learnt from the training split alone, special tokens never from text, the same after a reload."""
 
+import itertools
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from rnnlm.home import Home
 from rnnlm.records import TokenizerRecord
 from rnnlm.sequences.storing import store_sequences
 from rnnlm.tokenizers import vocabularies
-from rnnlm.tokenizers.face import BOS, EOS, PAD, UNK, TextTokenizer, load_tokenizer
+from rnnlm.tokenizers.face import BOS, EOS, PAD, PLAIN_GAP_BITS, UNK, TextTokenizer, load_tokenizer
 from rnnlm.tokenizers.pretrained import load_pretrained, own_spellings
 from rnnlm.tokenizers.showing import coloured
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
@@ -176,19 +178,19 @@ def test_white_space_is_what_python_splits_at(home: Home, tmp_path: Path, codes:
 
 
 @pytest.mark.parametrize(
-    ("splitting", "pieces", "dropped"),
+    ("splitting", "pieces", "gaps"),
     [
-        ("whitespace", ["Don't", "stop,", "A1", "now..."], ""),
-        ("punctuation", ["Don", "'", "t", "stop", ",", "A1", "now", ".", ".", "."], ""),
-        ("textbook", ["Don", "t", "stop", "A1", "now", ".", ".", "."], "',"),
+        ("whitespace", ["Don't", "stop,", "A1", "now..."], ["  "]),
+        ("punctuation", ["Don", "'", "t", "stop", ",", "A1", "now", ".", ".", "."], ["  "]),
+        ("textbook", ["Don", "t", "stop", "A1", "now", ".", ".", "."], ["'", "  ", ", "]),
     ],
 )
-def test_what_a_word_is_can_be_chosen(splitting: str, pieces: list[str], dropped: str) -> None:
+def test_what_a_word_is_can_be_chosen(splitting: str, pieces: list[str], gaps: list[str]) -> None:
     config = TokenizerConfig.model_validate({"splitting": splitting})
     text = "Don't  stop, A1 now..."
     tokenizer = TextTokenizer(train_words(iter([text]), config), "word", "<unk>", splitting)
     assert tokenizer.pieces(tokenizer.encode(text)) == pieces
-    assert tokenizer.dropped_text(text) == dropped
+    assert list(tokenizer.unexpected_gaps(text)) == gaps
     assert (
         tokenizer.unknown_words("A1 <unk> <eos>")
         == {
@@ -200,14 +202,62 @@ def test_what_a_word_is_can_be_chosen(splitting: str, pieces: list[str], dropped
 
 
 def test_what_the_textbook_drops_is_paid_for(home: Home, tmp_path: Path) -> None:
-    """8 bits for each dropped byte: a tokenizer does not get better by leaving text out."""
+    """A tokenizer does not get better by leaving text out."""
     (tmp_path / "c.txt").write_text("a, b!\n" * 3)
     source = CorpusConfig(source=str(tmp_path / "c.txt"), valid_share=0, test_share=0)
     corpus = obtain_corpus(home, source)
     tokenizer = train_tokenizer(home, corpus, source, TokenizerConfig(splitting="textbook"))
     dataset = store_sequences(home, corpus, source, tokenizer, SequencesConfig(), required_splits=("train",))
     facts = split_facts(dataset, "train")
-    assert (facts.predicted_tokens, facts.unknown_tokens, facts.unknown_bytes) == (9, 0, 6)
+    assert (facts.predicted_tokens, facts.unknown_tokens) == (9, 0)
+    # A line: ", " and "!" written out, each with an escape and an end; one inner gap, three in all.
+    assert facts.restoration_bits == pytest.approx(3 * (8 * (2 + 2) + 8 * (1 + 2) + 1 + 3 * PLAIN_GAP_BITS))
+
+
+def tokenizer_of(kind: str, splitting: str, literal: str | None) -> TextTokenizer:
+    """It knows `a` and `,`."""
+    config = TokenizerConfig.model_validate({"kind": kind, "splitting": splitting, "unknown_literal": literal})
+    train = train_characters if kind == "char" else train_words
+    return TextTokenizer(train(iter(["a", ","]), config), kind, literal, splitting)
+
+
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+@pytest.mark.parametrize(
+    ("kind", "splitting", "literal"),
+    [
+        ("word", "whitespace", None),
+        ("word", "whitespace", "b"),
+        ("word", "punctuation", "b"),
+        ("word", "textbook", None),
+        ("char", "whitespace", None),
+    ],
+)
+def test_the_probabilities_of_all_texts_sum_to_at_most_one(
+    kind: str, splitting: str, literal: str | None, mode: str
+) -> None:
+    """Every line of up to six characters of a small alphabet, under a fixed distribution of tokens."""
+    tokenizer = tokenizer_of(kind, splitting, literal)
+    vocabulary = tokenizer.vocabulary_size - 2  # <pad> and <bos> are never predicted
+    probability = {EOS: 0.3, UNK: 0.25} | dict.fromkeys(range(4, 2 + vocabulary), 0.45 / (vocabulary - 2))
+    assert sum(probability.values()) == pytest.approx(1.0)
+    total = 0.0
+    for length in range(7):
+        for characters in itertools.product("ab, ", repeat=length):
+            line = "".join(characters)
+            ids = tokenizer.encode(line)
+            dropped = mode == "sentence" and not ids
+            bits = tokenizer.restoration_bits(line, len(ids), ids.count(UNK), mode == "sentence")
+            predicted = [] if dropped else [*ids, EOS]
+            total += math.prod(probability[token] for token in predicted) * 2**-bits
+    assert 0.15 < total <= 1.0
+
+
+@pytest.mark.parametrize("splitting", ["whitespace", "punctuation"])
+def test_indentation_is_not_free(splitting: str) -> None:
+    tokenizer = tokenizer_of("word", splitting, None)
+    costs = [tokenizer.restoration_bits(" " * indent + "a a", 2, 0, True) for indent in (0, 4, 12)]
+    assert costs[1] - costs[0] == pytest.approx(8 * (4 + 2))
+    assert costs[2] - costs[1] == pytest.approx(8 * 8)
 
 
 def test_counting_words_forgets_the_rarest_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,13 +40,12 @@ def run(
     loss: Loss = exact_cross_entropy,
     perplexities: list[float] | None = None,
     report: list[Event] | None = None,
-    maximum_tokens: int | None = None,
     **settings: object,
 ) -> Outcome:
     config = TrainingConfig.model_validate({"learning_rate": 0.01, "schedule": "constant", "device": "cpu"} | settings)
     optimizer = make_optimizer(model, config)
     script = iter(perplexities or [])
-    plan = Plan(len(batches), maximum_tokens, config.clip_norm, frozenset({len(batches) // 2}) - {0}, 10.0)
+    plan = Plan(len(batches), config.clip_norm, frozenset({len(batches) // 2}) - {0}, 10.0)
     events: list[Event] = [] if report is None else report
     state = TrainingState(model, optimizer, make_schedule(optimizer, config, len(batches)))
     return Training(
@@ -112,10 +111,6 @@ def test_the_best_weights_are_returned_not_the_last() -> None:
     assert not torch.equal(outcome.best_weights["head.weight"], model.head.weight)
 
 
-def test_a_bound_on_tokens_ends_the_run() -> None:
-    assert run(network(), [batch([[2, 4, 5, 3]])] * 100, maximum_tokens=10).trained_tokens == 12
-
-
 @pytest.mark.parametrize("worth", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_stops_with_step_and_advice(worth: float) -> None:
     def broken(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
@@ -165,7 +160,7 @@ def test_clipping_bounds_the_step() -> None:
     model = network()
     before = torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()])
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    plan = Plan(1, None, 0.01, frozenset(), 10.0)
+    plan = Plan(1, 0.01, frozenset(), 10.0)
     schedule = make_schedule(optimizer, TrainingConfig(schedule="constant", warmup_share=0.0), 1)
     one = [batch([[2, 4, 5, 3]])]
     state = TrainingState(model, optimizer, schedule)

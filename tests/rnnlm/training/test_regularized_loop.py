@@ -59,7 +59,7 @@ def training(
     optimizer = make_optimizer(model, config)
     regularizers = make_regularizers(model, config, len(batches))
     state = TrainingState(model, optimizer, make_schedule(optimizer, config, len(batches)), regularizers)
-    plan = Plan(len(batches), None, config.clip_norm, frozenset(perplexities), 10.0)
+    plan = Plan(len(batches), config.clip_norm, frozenset(perplexities), 10.0)
     heard: list[Event] = [] if events is None else events
     return Training(
         state,

@@ -1,6 +1,7 @@
 """A run's folder: whole, reproducible, skipped the second time."""
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,9 +11,12 @@ import torch
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import DeviceError
 from rnnlm.evaluation.baselines import baselines
+from rnnlm.evaluation.scoring import nll_per_token
 from rnnlm.home import Home, is_complete, mark_complete
 from rnnlm.models.building import load_model
 from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.sequences.reading import StoredSplit
+from rnnlm.sequences.sample import tuning_sample
 from rnnlm.training.assembly import evaluation_steps
 from rnnlm.training.devices import choose_device
 from rnnlm.training.running import run_training
@@ -162,6 +166,35 @@ def test_a_named_device_that_is_absent_is_one_clear_line() -> None:
     assert len(str(caught.value).splitlines()) == 1
     assert choose_device("cpu").type == "cpu"
     assert choose_device("auto").type in ("cuda", "mps", "cpu")
+
+
+def test_a_budget_of_tokens_makes_the_plan(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
+    """1,000 of the 9,000 tokens of three epochs: warm-up, decay and evaluations all come within them."""
+    settings = {"epochs": 3, "maximum_tokens": 1_000, "warmup_share": 0.2, "batch_size": 10}
+    training = toy_config.training.model_copy(update=settings)
+    run = run_training(home, toy_config.model_copy(update={"training": training}), toy_dataset, Listener().open)
+    lines = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
+    rates = [line["metrics"]["learning_rate"] for line in lines if line["kind"] == "training"]
+    assert run.trained_tokens == 1_000
+    assert max(rates) == pytest.approx(training.learning_rate)
+    assert rates[-1] < 0.2 * training.learning_rate
+    assert [line["step"] for line in lines if line["kind"] == "validation"] == [3, 6, 10]
+
+
+def test_validation_on_the_way_is_of_a_bounded_sample(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    found = {}
+    for tokens in (None, 100):
+        training = toy_config.training.model_copy(update={"evaluation_tokens": tokens})
+        config = toy_config.model_copy(update={"training": training})
+        run = run_training(home, config, toy_dataset, Listener().open)
+        source = tuning_sample(StoredSplit(toy_dataset, "valid"), tokens)
+        network = load_model(run.model_folder).language_model
+        nats = nll_per_token(network, source, toy_dataset.mode, 64)
+        assert run.best_validation_perplexity == pytest.approx(math.exp(nats), rel=1e-6)
+        found[tokens] = source.predicted_count
+    assert found == {None: 140, 100: 100}
 
 
 def test_evaluations_are_evenly_spaced_before_the_end() -> None:

@@ -1,7 +1,8 @@
-"""Temperature scaling: its derivatives by autograd, its minimum by trying, and what it leaves as it was."""
+"""Temperature scaling: its losses by the definition, its minimum by trying, and what it leaves as it was."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -15,8 +16,9 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batching import Batch
 from rnnlm.sequences.reading import StoredSplit
+from rnnlm.sequences.sample import tuning_sample
 from rnnlm.training.running import run_training
-from rnnlm.training.temperature import derivatives, divide_logits, fit_temperature
+from rnnlm.training.temperature import divide_logits, fit_temperature, summed_nll_by_sharpness
 from tests.conftest import untracked
 
 MODELS: dict[str, dict[str, object]] = {
@@ -70,12 +72,26 @@ def summed_loss(model: ElmanLanguageModel, sharpness: Tensor, of: list[Batch]) -
     return total
 
 
-@pytest.mark.parametrize("sharpness", [0.3, 1.0, 2.5])
-def test_the_derivatives_are_those_of_autograd(sharpness: float) -> None:
-    model, s = network(), torch.tensor(sharpness, requires_grad=True)
-    (slope,) = torch.autograd.grad(summed_loss(model, s, batches()), s, create_graph=True)
-    (curvature,) = torch.autograd.grad(slope, s)
-    assert derivatives(model, batches(), sharpness) == pytest.approx((slope.item(), curvature.item()), rel=1e-4)
+def test_all_temperatures_are_measured_as_by_the_definition() -> None:
+    model, sharpness = network(), np.array([0.3, 1.0, 2.5])
+    expected = [float(summed_loss(model, torch.tensor(s), batches()).detach()) for s in sharpness.tolist()]
+    assert summed_nll_by_sharpness(model, batches(), sharpness) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("times", "expected_passes"), [(2.5, 1), (1.0, 2), (0.5, 3)])
+def test_the_temperature_is_found_wherever_it_lies(times: float, expected_passes: int) -> None:
+    """Logits divided beforehand: 2.59 without is 1.04 after 2.5, 5.18 after a half. Near 1 one pass suffices."""
+    model = overconfident()
+    alone = fit_temperature(model, batches)
+    divide_logits(model, times)
+    passes: list[int] = []
+
+    def counted() -> list[Batch]:
+        passes.append(1)
+        return batches()
+
+    assert fit_temperature(model, counted) == pytest.approx(alone / times, rel=0.005)
+    assert len(passes) == expected_passes
 
 
 def test_no_other_temperature_has_a_smaller_loss() -> None:
@@ -128,7 +144,7 @@ def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_
     assert (plain.temperature, scaled.temperature) == (1.0, read_json(scaled.folder / "run.json")["temperature"])
     assert scaled.temperature != pytest.approx(1.0, abs=1e-3)
     assert scaled.best_validation_perplexity < plain.best_validation_perplexity
-    source = StoredSplit(toy_dataset, "valid")
+    source = tuning_sample(StoredSplit(toy_dataset, "valid"), scaling.evaluation_tokens)
     model = load_model(scaled.model_folder).language_model
     nats = nll_per_token(model, source, toy_dataset.mode, 64)
     assert math.exp(nats) == pytest.approx(scaled.best_validation_perplexity, rel=1e-6)

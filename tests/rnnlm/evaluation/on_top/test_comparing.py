@@ -6,7 +6,7 @@ import pytest
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.foreign import compare_on_corpus
-from rnnlm.evaluation.losses import joined_losses, token_losses
+from rnnlm.evaluation.losses import joined_losses, nll_of_split, token_losses
 from rnnlm.evaluation.ngram.config import NgramConfig
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.scoring import log_probabilities, score_split
@@ -69,7 +69,9 @@ def test_both_models_are_asked_for_the_same_tokens_in_the_same_order(
         np.concatenate([batch.column(name).to_numpy() for batch in batches])
         for name in ("sequence_id", "position", "log_probability")
     )
-    losses = joined_losses(list(token_losses(trained, StoredSplit(toy_dataset, "test"), "sentence")))
+    source = StoredSplit(toy_dataset, "test")
+    nll_nats = np.concatenate(list(nll_of_split(trained, source, "sentence")))
+    losses = joined_losses(list(token_losses(source, nll_nats)))
     assert np.array_equal(rows, losses.sequence_ids)
     begins = np.flatnonzero(places == 0)
     assert np.array_equal(begins, np.flatnonzero(losses.previous_ids == 2))  # <bos>

@@ -9,7 +9,13 @@ import pytest
 
 from rnnlm.config import RegistryConfig
 from rnnlm.evaluation.paired import bootstrap
-from rnnlm.evaluation.paired.bootstrap import measure_evidence, resampled_differences, units
+from rnnlm.evaluation.paired.bootstrap import (
+    bounds,
+    measure_evidence,
+    resampled_differences,
+    spent_confidence,
+    units,
+)
 from rnnlm.evaluation.paired.scoring import SCHEMA
 
 BYTES = [10, 20, 70]
@@ -27,7 +33,7 @@ def write_losses(path: Path, candidate: list[float], champion: list[float], byte
             "byte_count": byte_count,
             "tokens": 3,
             "nll_nats": nats[number],
-            "unknown_bytes": 0,
+            "restoration_bits": 0.0,
             "total_nats": nats[number],
         }
         for number, byte_count in enumerate(byte_counts)
@@ -44,11 +50,11 @@ def test_the_sums_are_those_done_by_hand(tmp_path: Path) -> None:
     assert evidence.candidate_nats_per_byte == pytest.approx(1.0)
     assert evidence.champion_nats_per_byte == pytest.approx(1.2)
     assert evidence.difference == pytest.approx(-0.2)
-    assert (evidence.confidence, evidence.resamples) == (0.95, 10_000)
-    assert -20 / 70 <= evidence.lower < -0.2 < evidence.upper <= 2 / 20  # one document alone, three times
+    assert (evidence.confidence, evidence.resamples, evidence.comparison) == (0.975, 10_000, 1)
+    assert evidence.lower < -0.2 < evidence.upper
 
 
-def test_the_bounds_are_quantiles_of_what_a_slow_reading_draws(tmp_path: Path) -> None:
+def test_the_bounds_come_from_the_spread_of_what_a_slow_reading_draws(tmp_path: Path) -> None:
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
     evidence = measure_evidence(losses, RegistryConfig(resamples=500, confidence=0.9, seed=7))
     draw = np.random.Generator(np.random.PCG64(7))
@@ -56,7 +62,14 @@ def test_the_bounds_are_quantiles_of_what_a_slow_reading_draws(tmp_path: Path) -
     for row in draw.integers(0, 3, (500, 3)):
         excess = sum(CANDIDATE[number] - CHAMPION[number] for number in row)
         differences.append(excess / sum(BYTES[number] for number in row))
-    assert [evidence.lower, evidence.upper] == pytest.approx(np.quantile(differences, [0.1, 0.9]))
+    margin = 1.6448536 * np.std(differences, ddof=1)  # one-sided 95 %: half of what 0.9 leaves
+    assert [evidence.lower, evidence.upper] == pytest.approx([-0.2 - margin, -0.2 + margin])
+
+
+def test_the_chances_of_error_add_up_to_what_was_promised() -> None:
+    spent = [1 - spent_confidence(0.95, comparison) for comparison in range(1, 1_000)]
+    assert sum(spent) == pytest.approx(0.05, rel=0.002)
+    assert spent == sorted(spent, reverse=True)
 
 
 def test_a_seed_repeats_its_draws_and_their_grouping_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,19 +96,39 @@ def test_many_documents_are_drawn_in_runs_of_neighbours(monkeypatch: pytest.Monk
     assert evidence.difference == pytest.approx(-0.2)
 
 
+def is_better(excess: np.ndarray, sizes: np.ndarray, confidence: float, seed: int, resamples: int = 400) -> bool:
+    resampled = resampled_differences(excess, sizes, resamples, seed)
+    return bounds(excess.sum() / sizes.sum(), resampled, confidence)[1] < 0
+
+
 def test_models_that_are_alike_are_told_apart_no_oftener_than_promised() -> None:
     """300 pairs of models whose documents differ by chance alone: about 5 % come out as better."""
     draw = np.random.default_rng(0)
     found = 0
     for trial in range(300):
         sizes = draw.integers(50, 500, 250)
-        excess = draw.normal(0, 0.1, 250) * sizes
-        found += np.quantile(resampled_differences(excess, sizes, 400, seed=trial), 0.95) < 0
+        found += is_better(draw.normal(0, 0.1, 250) * sizes, sizes, 0.95, trial)
     assert 0.02 * 300 <= found <= 0.09 * 300
+
+
+def test_many_nights_make_no_more_false_alarms_than_one() -> None:
+    """100 champions, each met by 20 candidates that are as good as it, on the same documents."""
+    draw = np.random.default_rng(1)
+    sizes = draw.integers(50, 500, 250)
+    replaced = naive = 0
+    for champion in range(100):
+        nights = [draw.normal(0, 0.1, 250) * sizes for _ in range(20)]
+        replaced += any(
+            is_better(excess, sizes, spent_confidence(0.95, night), 20 * champion + night, 200)
+            for night, excess in enumerate(nights, start=1)
+        )
+        naive += any(is_better(excess, sizes, 0.95, 20 * champion, 200) for excess in nights)
+    assert replaced <= 9
+    assert naive > 40
 
 
 def test_a_small_but_steady_difference_is_seen() -> None:
     draw = np.random.default_rng(0)
     sizes = draw.integers(50, 500, 250)
     excess = draw.normal(-0.02, 0.1, 250) * sizes  # a fifth of the spread between documents
-    assert np.quantile(resampled_differences(excess, sizes, 2_000, seed=0), 0.95) < 0
+    assert is_better(excess, sizes, 0.975, seed=0)

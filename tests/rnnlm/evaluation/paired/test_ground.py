@@ -1,4 +1,4 @@
-"""The common ground is the validation text that neither model was trained on, each text once."""
+"""The common ground is the validation text that the training of neither model has seen, each text once."""
 
 import hashlib
 from pathlib import Path
@@ -7,9 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rnnlm.corpora.fingerprints import fingerprint
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.paired import ground as grounds
-from rnnlm.evaluation.paired.ground import common_ground, read_texts, write_training_digests
+from rnnlm.evaluation.paired.ground import common_ground, read_texts, write_known_digests
+from rnnlm.sequences.reading import StoredSplit
+from rnnlm.sequences.sample import RowSample, tuning_sample
+from rnnlm.tokenizers.face import BOS, EOS, load_tokenizer
 from tests.rnnlm.evaluation.paired.texts import TRAIN, VALID, Ground
 
 
@@ -23,19 +27,46 @@ def others(path: Path, *texts: str) -> Path:
     return path
 
 
-def test_the_digests_are_those_of_the_training_documents_sorted(ground: Ground, tmp_path: Path) -> None:
-    assert write_training_digests(ground.dataset, tmp_path / "digests.parquet") == 2
-    digests = pq.read_table(tmp_path / "digests.parquet")
-    assert digests.column("sha256").to_pylist() == sorted({sha256(text) for text in TRAIN})
+def known(ground: Ground, folder: Path) -> tuple[Path, list[str]]:
+    """The file of what training has seen, and the validation documents that it names."""
+    path = folder / "known.parquet"
+    write_known_digests(ground.dataset, 1, path)
+    digests = pq.read_table(path).column("sha256").to_pylist()
+    assert digests == sorted(set(digests))
+    assert {fingerprint(text.encode()) for text in TRAIN} <= set(digests)
+    return path, [text for text in VALID if fingerprint(text.encode()) in digests and text not in TRAIN]
 
 
-def test_what_either_was_trained_on_and_repetitions_are_left_out(ground: Ground, tmp_path: Path) -> None:
-    own = tmp_path / "own.parquet"
-    write_training_digests(ground.dataset, own)
-    left = common_ground(ground.dataset, [own])
-    assert [document.sha256 for document in left] == [sha256(VALID[number]) for number in (0, 2, 4)]
+def test_what_chose_the_checkpoint_is_known_to_training(ground: Ground, tmp_path: Path) -> None:
+    """A sample of one token is of the last row."""
+    path, tuned = known(ground, tmp_path)
+    assert tuned == [VALID[4]]
+    assert [document.sha256 for document in common_ground(ground.dataset, [path])] == [
+        sha256(VALID[number]) for number in (0, 2)
+    ]
+
+
+def test_no_token_of_the_sample_is_of_a_document_that_is_left(ground: Ground, tmp_path: Path) -> None:
+    path = tmp_path / "known.parquet"
+    for tokens in (None, 4, 9):
+        write_known_digests(ground.dataset, tokens, path)
+        sample = tuning_sample(StoredSplit(ground.dataset, "valid"), tokens)
+        tuned = {tuple(ids) for ids in rows_of_sample(sample)}
+        tokenizer = load_tokenizer(ground.dataset.tokenizer_folder)
+        for parts in read_texts(ground.corpus_folder, common_ground(ground.dataset, [path])):
+            for _, text in parts:
+                assert not tuned & {(BOS, *tokenizer.encode(line), EOS) for line in text.split("\n") if line}
+
+
+def rows_of_sample(sample: RowSample) -> list[list[int]]:
+    rows = sample.read(0, len(sample))
+    return [rows.token_ids[rows.offsets[i] : rows.offsets[i + 1]].tolist() for i in range(len(rows))]
+
+
+def test_what_either_knows_and_repetitions_are_left_out(ground: Ground, tmp_path: Path) -> None:
+    own, _ = known(ground, tmp_path)
     left = common_ground(ground.dataset, [own, others(tmp_path / "others.parquet", "a bird runs .\n\n", "else")])
-    assert [document.sha256 for document in left] == [sha256(VALID[number]) for number in (0, 4)]
+    assert [document.sha256 for document in left] == [sha256(VALID[0])]  # digests of bytes still count
     everything = others(tmp_path / "everything.parquet", *VALID)
     assert common_ground(ground.dataset, [own, everything]) == []
 

@@ -83,7 +83,7 @@ def run(
 ) -> list[Tensor]:
     """The final weights."""
     steps = frozenset(STEPS * index // evaluations for index in range(1, evaluations))
-    plan = Plan(STEPS, None, 1.0, steps, 10.0)
+    plan = Plan(STEPS, 1.0, steps, 10.0)
     feed = batches()
     Training(state, lambda first: feed[first:], noisy_loss(state), plan, evaluate, report, checkpoints).run()
     return [value.clone() for value in state.model.state_dict().values()]

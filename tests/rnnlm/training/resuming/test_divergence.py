@@ -56,7 +56,7 @@ def run(
 ) -> Outcome:
     ids = torch.tensor([[2, 4, 5, 6]])
     batches = [Batch(ids[:, :-1], ids[:, 1:], False, 3)] * STEPS
-    plan = Plan(STEPS, None, 1.0, frozenset(), 10.0, loss_limit=10 * math.log(10), divergence_retries=retries)
+    plan = Plan(STEPS, 1.0, frozenset(), 10.0, loss_limit=10 * math.log(10), divergence_retries=retries)
     checkpoints = Checkpoints(folder, 2, every_seconds)
     return Training(
         state, lambda first: batches[first:], loss, plan, lambda step: perplexity, events.append, checkpoints

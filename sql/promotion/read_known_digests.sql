@@ -1,0 +1,26 @@
+-- Grain: one row a text that a model's training has seen, its fingerprint: the documents of the training split, and
+-- those validation documents that touch the predicted tokens $firsts[i] … $lasts[i] - 1 of their split, on which its
+-- checkpoint and temperature were chosen. A text that stands there twice is one row.
+with held_out as (
+    select
+        fingerprint,
+        predicted_tokens,
+        sum(predicted_tokens) over (order by document_id) as last_token
+    from documents
+    where split = 'valid'
+),
+stretches as (
+    select unnest($firsts) as first_token, unnest($lasts) as last_token
+),
+tuned as (
+    select held_out.fingerprint
+    from held_out
+    inner join stretches
+        on held_out.last_token > stretches.first_token
+        and held_out.last_token - held_out.predicted_tokens < stretches.last_token
+)
+
+select fingerprint as sha256 from documents where split = 'train'
+union
+select fingerprint as sha256 from tuned
+order by sha256;

@@ -1,0 +1,138 @@
+"""Ctrl-C, SIGTERM and SIGKILL of `rnnlm run`: a checkpoint, one line, nothing left running, no run left `Running`."""
+
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rnnlm.home import Home
+from rnnlm.tracking.store import reaching_mlflow
+
+ROOT = Path(__file__).resolve().parents[2]
+LONG = ("training.epochs=2000", "training.device=cpu", "model.hidden_size=16", "tokenizer.minimum_count=1")
+SHORT = ("training.epochs=1", *LONG[1:])
+PATIENCE_SECONDS = 120
+
+
+class Command:
+    """`rnnlm run` as a terminal starts it: in a process group of its own."""
+
+    def __init__(self, home: Home, corpus: Path, said: Path, settings: tuple[str, ...] = LONG) -> None:
+        self.home, self.said = home, said
+        command = [sys.executable, "-c", "from flows.command_line import console_entry; console_entry()", "run"]
+        command += ["--corpus", str(corpus), *(part for setting in settings for part in ("--set", setting))]
+        with said.open("w") as stream:
+            self.process = subprocess.Popen(
+                command,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,
+                # A shell's background job, and so what a test runner starts, may ignore SIGINT.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+            )
+
+    def wait_for_training(self) -> Path:
+        """Returns the run's folder once a few steps are measured."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < end and self.process.poll() is None:
+            for history in self.home.runs.glob("*/history.jsonl"):
+                if history.read_bytes().count(b"\n") > 5:
+                    return history.parent
+            time.sleep(0.05)
+        raise AssertionError(self.said.read_text())
+
+    def living(self) -> list[int]:
+        """Processes that work in this home."""
+        mark = f"RNNLM_HOME={self.home.root}\0".encode()
+        found = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if mark in path.read_bytes() and int(path.parent.name) != os.getpid():
+                    found.append(int(path.parent.name))
+        return found
+
+    def wait_until_nothing_lives(self) -> None:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while self.living():
+            assert time.monotonic() < end, self.living()
+            time.sleep(0.1)
+
+    def end(self) -> None:
+        for process in (self.process.pid, *self.living()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def command(tracked_home: Home, toy_folder: Path, tmp_path: Path) -> Iterator[Command]:
+    command = Command(tracked_home, toy_folder, tmp_path / "said")
+    try:
+        yield command
+    finally:
+        command.end()
+
+
+def states(home: Home) -> dict[str, list[str]]:
+    """Kind of run → the states in Prefect's database."""
+    with contextlib.closing(sqlite3.connect(home.prefect / "prefect.db")) as connection:
+        return {
+            kind: sorted(row[0] for row in connection.execute(f"select state_type from {kind}_run"))
+            for kind in ("flow", "task")
+        }
+
+
+def mlflow_status(home: Home, folder: Path) -> str:
+    noted = json.loads((folder / "tracking.json").read_text())
+    with reaching_mlflow(home) as client:
+        return str(client.get_run(noted["mlflow_run_id"]).info.status)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "to_all"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_a_signal_leaves_a_checkpoint_one_line_and_nothing_running(
+    command: Command, number: signal.Signals, to_all: bool
+) -> None:
+    folder = command.wait_for_training()
+    start = time.monotonic()
+    os.killpg(command.process.pid, number) if to_all else command.process.send_signal(number)
+    assert command.process.wait(PATIENCE_SECONDS) == 128 + number
+    assert time.monotonic() - start < 30  # 3 s; a server that is gone would cost minutes
+    said = command.said.read_text()
+    assert said.splitlines()[-1] == "rnnlm: interrupted; the same command resumes"
+    assert "Traceback" not in said
+    assert len(list((folder / "checkpoints").glob("step-*/COMPLETE"))) > 0
+    command.wait_until_nothing_lives()
+    found = states(command.home)
+    assert {"RUNNING", "PENDING"}.isdisjoint(found["flow"] + found["task"]), found
+    assert mlflow_status(command.home, folder) == "KILLED"
+
+
+@pytest.mark.slow
+def test_a_killed_command_leaves_no_server_and_the_next_one_settles_its_runs(
+    command: Command, toy_folder: Path, tmp_path: Path
+) -> None:
+    folder = command.wait_for_training()
+    command.process.kill()
+    command.process.wait()
+    command.wait_until_nothing_lives()
+    assert states(command.home)["flow"].count("RUNNING") == 2  # pipeline and train
+    assert mlflow_status(command.home, folder) == "RUNNING"
+    following = Command(command.home, toy_folder, tmp_path / "following", SHORT)
+    try:
+        assert following.process.wait(PATIENCE_SECONDS) == 0, following.said.read_text()
+    finally:
+        following.end()
+    found = states(command.home)
+    assert found["flow"].count("CRASHED") == 2
+    assert set(found["flow"] + found["task"]) == {"CRASHED", "COMPLETED"}
+    assert mlflow_status(command.home, folder) == "KILLED"

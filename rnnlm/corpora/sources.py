@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.decoding import check_encoding
+from rnnlm.corpora.disk import WILDCARDS
 from rnnlm.corpora.freshness import Note, freshness_of, is_current, now, read_note
 from rnnlm.corpora.hub import PREFIX, hub_name
 from rnnlm.corpora.looking import look_at
 from rnnlm.corpora.origins import (
-    WILDCARDS,
     Downloaded,
     Facts,
     OnDisk,

@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rnnlm.corpora.origins import files_in_folder, files_of_glob, states
+from rnnlm.corpora.disk import WILDCARDS, files_in_folder, files_of_glob, states
 from rnnlm.corpora.roles import TABLES, suffix_of
 from rnnlm.errors import CorpusError
 from rnnlm.scoring.config import ScoringConfig
 
 Kind = Literal["text", "csv", "tsv", "jsonl", "parquet", "query"]
 KINDS: dict[str, Kind] = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
-WILDCARDS = set("*?[")
 
 
 @dataclass(frozen=True)

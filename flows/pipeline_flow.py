@@ -9,7 +9,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.records import PipelineRecord
 
 
-@flow(name="pipeline", flow_run_name="pipeline of {config.corpus.source}")
+@flow(name="pipeline", flow_run_name="pipeline of {config.corpus.public_source}")
 def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
     """Corpus → tokenizer → sequences → training → perplexity → samples → registry.
 

@@ -14,7 +14,7 @@ from tasks.store_sequences import store_sequences
 from tasks.train_tokenizer import train_tokenizer
 
 
-@flow(name="prepare", flow_run_name="prepare {config.corpus.source}")
+@flow(name="prepare", flow_run_name="prepare {config.corpus.public_source}")
 def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     """A checked dataset: one DuckDB file of shifted sequences with its tokenizer beside it."""
     config = begin(config)

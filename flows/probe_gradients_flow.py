@@ -16,7 +16,7 @@ from tasks.publish_markdown import publish_markdown
 RUNNING_TEXT = PipelineConfig(sequences=SequencesConfig(mode="stream"))  # sentences are too short to look far back in
 
 
-@flow(name="probe-gradients", flow_run_name="probe gradients on {pipeline.corpus.source}")
+@flow(name="probe-gradients", flow_run_name="probe gradients on {pipeline.corpus.public_source}")
 def probe_gradients_flow(
     config: GradientProbeConfig = GradientProbeConfig(), pipeline: PipelineConfig = RUNNING_TEXT, force: bool = False
 ) -> GradientComparison:

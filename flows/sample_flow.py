@@ -10,7 +10,7 @@ from tasks.publish_markdown import publish_markdown
 from tasks.sample_champion import sample_champion
 
 
-@flow(name="sample", flow_run_name="sample from {config.corpus.source}")
+@flow(name="sample", flow_run_name="sample from {config.corpus.public_source}")
 def sample_flow(config: PipelineConfig = PipelineConfig()) -> SamplesRecord:
     """Continuations of the configured prompts, by the registered champion."""
     config = begin(config)

@@ -18,7 +18,7 @@ from tasks.register_model import register_model
 from tasks.train_model import train_model
 
 
-@flow(name="train", flow_run_name="train on {config.corpus.source}")
+@flow(name="train", flow_run_name="train on {config.corpus.public_source}")
 def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None) -> TrainedRecord:
     """A new version in the registry. Without a dataset the configured one is prepared first."""
     config = begin(config)

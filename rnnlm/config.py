@@ -15,8 +15,11 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    field_serializer,
     model_validator,
 )
+
+from rnnlm.redaction import redacted
 
 Share = Annotated[float, Field(ge=0.0, lt=0.5)]
 DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -48,9 +51,13 @@ class Section(BaseModel):
 
 
 class CorpusConfig(Section):
-    source: str = Field("python-docs", min_length=1)  # catalogue name, hf:…, file, folder, glob or http(s) URL
+    source: str = Field(
+        "python-docs", min_length=1, repr=False
+    )  # catalogue name, hf:…, file, folder, glob or http(s) URL
     name: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")  # None: derived from the source
     sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")  # what a download must hash to
+    # When a URL or hf: name is asked whether its text has changed: each run, never, or after 30m, 12h, 7d.
+    refresh: str = Field("always", pattern=r"^(always|never|[1-9][0-9]{0,3}[mhd])$")
     format: Literal["auto", "text", "csv", "tsv", "jsonl", "parquet"] = "auto"  # auto: by the file's name
     column: str | None = None  # the text's, in csv, tsv, jsonl, Parquet and hf:; None: `text`
     encoding: str = "utf-8"  # of the source's files
@@ -63,6 +70,17 @@ class CorpusConfig(Section):
     maximum_unpacked_bytes: PositiveInt = 1 << 40  # of one source, after decompression
     maximum_unpacking_ratio: PositiveFloat = 200.0  # unpacked over packed bytes, from the first 16 MiB on
     maximum_archive_members: PositiveInt = 10_000
+    maximum_download_bytes: PositiveInt = 200_000_000_000  # of one download
+    maximum_download_seconds: PositiveFloat = 172_800.0  # from its first request to its last byte
+
+    @property
+    def public_source(self) -> str:
+        """The source without passwords and signatures: what is shown and kept."""
+        return redacted(self.source)
+
+    @field_serializer("source")
+    def without_secrets(self, source: str) -> str:
+        return redacted(source)
 
 
 class TokenizerConfig(Section):

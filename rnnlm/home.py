@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from rnnlm.errors import HomeError
 
@@ -97,6 +97,17 @@ class Home:
         self.make(folder)
         with FileLock(folder / f"{name}.lock"):
             yield
+
+    @contextmanager
+    def lock_if_free(self, name: str) -> Iterator[bool]:
+        """True with the lock held; False, at once, if another process or thread holds it."""
+        folder = self.root / "locks"
+        self.make(folder)
+        try:
+            with FileLock(folder / f"{name}.lock", timeout=0):
+                yield True
+        except Timeout:
+            yield False
 
     def make(self, folder: Path) -> None:
         """Create a folder of the home. HomeError where it cannot be written to."""

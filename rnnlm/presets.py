@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
+from rnnlm.redaction import redacted
 
 M = TypeVar("M", bound=BaseModel)
 PREFECT_YAML = Path(__file__).resolve().parent.parent / "prefect.yaml"
@@ -97,9 +98,13 @@ def validated(model: type[M], values: dict[str, Any], section: str | None = None
         return model.model_validate(values)
     except ValidationError as error:
         lines = []
+        fields = model.model_fields
         for problem in error.errors():
             path = [*([section] if section else []), *(str(part) for part in problem["loc"])]
-            got = "" if isinstance(problem["input"], dict) else f"; got {problem['input']!r:.60}"
+            secret = "SecretStr" in str(fields[path[-1]].annotation) if path and path[-1] in fields else False
+            got = (
+                "" if secret or isinstance(problem["input"], dict) else f"; got {redacted(repr(problem['input'])):.60}"
+            )
             lines.append(f"{'.'.join(path) or 'configuration'}: {problem['msg']}{got}")
         more = [f"(and {len(lines) - 2} more)"] if len(lines) > 2 else []
         raise ConfigError("\n".join(lines[:2] + more)) from None

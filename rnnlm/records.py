@@ -30,7 +30,8 @@ class CorpusRecord(StageRecord):
     files: dict[str, str]  # "text" or a split's name → file name inside the folder
     corpus_bytes: int
     source_counts: dict[str, int] = {}  # "text" or a split's name → files, archive members and table rows in it
-    source: str
+    source: str  # without passwords and signatures
+    freshness: str = ""  # of a remote text: since when it is unchanged, or that it could not be asked for
     licence: str = ""
 
 

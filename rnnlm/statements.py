@@ -1,5 +1,6 @@
 """SQL lives in sql/, one statement a file; Python reads it by name."""
 
+import glob
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +11,11 @@ SQL = Path(__file__).resolve().parent.parent / "sql"
 def statement(name: str) -> str:
     """The text of sql/<name>.sql, such as statement("queries/read_split")."""
     return (SQL / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def literal(path: Path) -> str:
+    """The path for read_parquet and the like, which take patterns: a[1].csv would be read as a1.csv."""
+    return glob.escape(str(path))
 
 
 def names(room: str) -> list[str]:

@@ -62,10 +62,12 @@ def generate(options: argparse.Namespace, home: Home, say: Say) -> None:
     from rnnlm.models.building import load_model
     from rnnlm.registry.lookup import model_folder
     from rnnlm.tokenizers.face import load_tokenizer
+    from rnnlm.tokenizers.showing import visible
 
     folder = model_folder(home, options.model)
     sample = continue_prompt(load_model(folder), load_tokenizer(folder), options.prompt, config)
-    say(sample.text, {"prompt": sample.prompt, "text": sample.text, "tokens": sample.tokens})
+    text = "\n".join(map(visible, sample.text.split("\n")))  # --json gives the very characters
+    say(text, {"prompt": sample.prompt, "text": sample.text, "tokens": sample.tokens})
 
 
 def listen() -> None:

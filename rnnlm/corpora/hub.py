@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from rnnlm.corpora.writing import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError
 
 ROWS_AT_ONCE = 1000
+REVISION_SECONDS = 30.0  # to wait for the hub's answer
 PREFIX = "hf:"
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "requests", "urllib3"}
 
@@ -46,10 +48,22 @@ def hub_name(source: str) -> HubName:
     return name
 
 
-def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter) -> None:
+def find_revision(source: str) -> str:
+    """The commit that the data set is at now."""
+    with errors_made_ours(source):
+        from huggingface_hub import HfApi
+        from huggingface_hub.errors import RepositoryNotFoundError
+
+        try:
+            return str(HfApi().dataset_info(hub_name(source).path, timeout=REVISION_SECONDS).sha)
+        except RepositoryNotFoundError as error:
+            raise not_found(source, error) from error
+
+
+def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter, revision: str | None) -> None:
     """Every split whose name is one of ours goes to its role; others are told and left out."""
     with errors_made_ours(source):
-        splits = load(hub_name(source))
+        splits = load(hub_name(source), revision)
         roles = {name: split_named(name) for name in sorted(splits)}
         if not any(roles.values()):
             raise CorpusError(
@@ -61,16 +75,17 @@ def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter) -> None:
         for name, role in roles.items():
             if role is not None:
                 label = f"{source}: {name}"
-                writer.append(role, cells(splits[name], label, column_of(config)), label, rows=True)
+                texts = limited(cells(splits[name], label, column_of(config)), label, config)
+                writer.append(role, texts, label, rows=True)
 
 
-def load(name: HubName) -> Any:
+def load(name: HubName, revision: str | None) -> Any:
     from datasets import load_dataset
 
     for noisy in ("fsspec.local", "huggingface_hub.utils._http", "httpx"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     path = str(name.folder.resolve()) if name.folder else name.path
-    return load_dataset(path, name.configuration, streaming=True)
+    return load_dataset(path, name.configuration, revision=revision, streaming=True)
 
 
 def cells(rows: Any, label: str, column: str) -> Iterator[str]:
@@ -86,6 +101,21 @@ def cells(rows: Any, label: str, column: str) -> Iterator[str]:
                 raise no_text(label, column, type(cell).__name__)
 
 
+def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[str]:
+    """The texts, refused as soon as they are more, or take longer, than a download may."""
+    deadline = time.monotonic() + config.maximum_download_seconds
+    byte_count = 0
+    for text in texts:
+        byte_count += len(text.encode("utf-8", "replace"))
+        if byte_count > config.maximum_download_bytes:
+            limit = f"{config.maximum_download_bytes:,} bytes of text (corpus.maximum_download_bytes)"
+            raise CorpusError(f"{label}: holds more than {limit}; raise that if you want it")
+        if time.monotonic() > deadline:
+            limit = f"{config.maximum_download_seconds:,.0f} s (corpus.maximum_download_seconds)"
+            raise FetchError(f"{label}: took more than {limit}; run again, or raise that")
+        yield text
+
+
 @contextlib.contextmanager
 def errors_made_ours(source: str) -> Iterator[None]:
     """`datasets` and what lies below it raise many types: two of ours say whether another try is worth it."""
@@ -96,14 +126,12 @@ def errors_made_ours(source: str) -> Iterator[None]:
     except Exception as error:
         from datasets.exceptions import DatasetNotFoundError
 
-        reason = f"{type(error).__name__}: {printable(str(error).partition(chr(10))[0])}"
+        reason = reason_of(error)
         network = isinstance(error, ConnectionError | TimeoutError) or any(
             kind.__module__.split(".")[0] in NETWORK_LIBRARIES for kind in type(error).__mro__
         )
         if isinstance(error, DatasetNotFoundError):
-            raise CorpusError(
-                f"{source}: no such data set on the hub, or it is private; check its name\n({reason})"
-            ) from error
+            raise not_found(source, error) from error
         if network:
             raise FetchError(
                 f"{source}: the hub could not be reached; check the network, or give the text as a file\n({reason})"
@@ -111,3 +139,11 @@ def errors_made_ours(source: str) -> Iterator[None]:
         raise CorpusError(
             f"{source}: cannot be loaded as a data set; check its name and config (hf:owner/name:config)\n({reason})"
         ) from error
+
+
+def not_found(source: str, error: Exception) -> CorpusError:
+    return CorpusError(f"{source}: no such data set on the hub, or it is private; check its name\n({reason_of(error)})")
+
+
+def reason_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {printable(str(error).partition(chr(10))[0])}"

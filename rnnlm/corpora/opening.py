@@ -52,8 +52,9 @@ Plan = list[tuple[SourceFile, dict[str, str]]]  # each file with its wanted memb
 class Opener:
     """Reads the files of one source; keeps count of what they unpack to."""
 
-    def __init__(self, source: str, config: CorpusConfig, scratch: Path) -> None:
-        self.source, self.config, self.scratch = source, config, scratch
+    def __init__(self, source: str, config: CorpusConfig, scratch: Path, *, quiet: bool = False) -> None:
+        """quiet: no warning of what is not read."""
+        self.source, self.config, self.scratch, self.quiet = source, config, scratch, quiet
         self.unpacked_bytes = 0
 
     def texts(self, files: list[SourceFile], named: bool) -> Iterator[Text]:
@@ -81,8 +82,8 @@ class Opener:
             own = split_named(file.name) if named else None
             names = self.member_names(file)
             members = [""] if names is None else [name for name in names if may_be_text(name, self.config.format)]
-            others = set(names or []) - set(members)
-            passed_over += [full_name(file, name) for name in sorted(others) if not is_note(name)]
+            unread = sorted(set(names or []) - set(members))
+            passed_over += [full_name(file, name) for name in unread if not is_note(name)]
             if names and not members and any(is_archive_name(name) for name in names):
                 raise CorpusError(f"{file.label}: holds archives and no text; archives inside archives are not opened")
             plan.append((file, {name: own or (name and split_named(name)) or "text" for name in members}))
@@ -90,10 +91,12 @@ class Opener:
         if not roles:
             raise nothing_left(self.source, passed_over)
         check_roles(self.source, roles)
-        warn_of_omissions(self.source, passed_over, NO_TEXT)
+        if not self.quiet:
+            warn_of_omissions(self.source, passed_over, NO_TEXT)
         if "train" in roles.values():
             others = [name for name, role in roles.items() if role == "text"]
-            warn_of_omissions(self.source, others, "other names tell splits, and these tell none; rename them")
+            if not self.quiet:
+                warn_of_omissions(self.source, others, "other names tell splits, and these tell none; rename them")
             plan = [(file, {name: role for name, role in wanted.items() if role != "text"}) for file, wanted in plan]
         return [(file, wanted) for file, wanted in plan if wanted]
 

@@ -1,46 +1,76 @@
 """The places that text comes from: what tells one state of them from another, and how their text is written."""
 
-import glob
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora import fetching
 from rnnlm.corpora.catalogue import CATALOGUE, Entry
 from rnnlm.corpora.cleaning import without_gutenberg_frame
-from rnnlm.corpora.fetching import fetch
-from rnnlm.corpora.hub import PREFIX, hub_name, write_hub
-from rnnlm.corpora.opening import NO_TEXT, Opener, SourceFile, nothing_left
-from rnnlm.corpora.roles import is_archive_name, is_note, may_be_text, warn_of_omissions
+from rnnlm.corpora.disk import (
+    WILDCARDS,
+    digest_of_file,
+    files_in_folder,
+    files_of_glob,
+    states,
+    unreadable,
+)
+from rnnlm.corpora.fetching import Version
+from rnnlm.corpora.hub import PREFIX, find_revision, hub_name, write_hub
+from rnnlm.corpora.opening import NO_TEXT, Opener, SourceFile
+from rnnlm.corpora.roles import is_note, warn_of_omissions
 from rnnlm.corpora.writing import CorpusWriter
-from rnnlm.errors import CorpusError
-from rnnlm.home import Home, digest_of, file_digest
+from rnnlm.errors import CorpusError, FetchError
+from rnnlm.home import Home, digest_of
+from rnnlm.redaction import redacted
 
-WILDCARDS = set("*?[")
+Facts = dict[str, Any]
+
+
+class UnchangedError(Exception):
+    """Not a failure: the server or hub says that what it has is the version that we have."""
+
+
+class UnavailableError(FetchError):
+    """The server or hub did not give the text; what was obtained before can still be used."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What is to be remembered of a text that was written."""
+
+    facts: Facts = field(default_factory=dict)
+    version: Facts | None = None  # tells one state of a remote text from another
 
 
 class Origin(Protocol):
     """A place that text comes from."""
 
-    def key(self) -> dict[str, Any]:
-        """What the text depends on, the settings aside; it differs where the text may."""
+    @property
+    def remote(self) -> bool:
+        """True if the text lies elsewhere, where it may change under the same key."""
 
-    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter) -> dict[str, Any]:
-        """Write the text; facts about it."""
+    def key(self) -> dict[str, Any]:
+        """What the text depends on, the settings aside; it differs where the text may. It holds no secret."""
+
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+        """Write the text. UnchangedError if the version elsewhere is the known one."""
 
 
 @dataclass(frozen=True)
-class Written:
+class Installed:
     """A corpus that this installation can write by itself."""
 
     entry: Entry
+    remote = False
 
     def key(self) -> dict[str, Any]:
         assert self.entry.versions
         return {"catalogue": self.entry.name, "versions": self.entry.versions()}
 
-    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter) -> dict[str, Any]:
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
         assert self.entry.write
         path = writer.folder / "written"
         facts = self.entry.write(path)
@@ -51,7 +81,7 @@ class Written:
             ]
         for text in Opener(self.entry.name, CorpusConfig(), writer.folder).texts(files, named=path.is_dir()):
             writer.append(text.role, text.pieces, text.label, rows=text.rows)
-        return facts
+        return Written(facts)
 
 
 @dataclass(frozen=True)
@@ -60,20 +90,39 @@ class Downloaded:
 
     url: str
     gutenberg: bool = False
+    remote = True
 
     def key(self) -> dict[str, Any]:
-        return {"url": self.url, "gutenberg": self.gutenberg}
+        return {"url": redacted(self.url), "url_sha256": digest_of(self.url), "gutenberg": self.gutenberg}
 
-    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter) -> dict[str, Any]:
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+        label = redacted(self.url)
         name = PurePosixPath(unquote(urlsplit(self.url).path)).name
-        path, downloads = writer.folder / "downloaded", home.corpora / "downloads"
-        home.make(downloads)
-        with home.lock(f"download-{digest_of(self.url)[:16]}"):
-            fetch(self.url, path, downloads, config.sha256)
-        for text in Opener(self.url, config, writer.folder).texts([SourceFile(path, self.url, name)], named=False):
-            pieces = without_gutenberg_frame(text.pieces, self.url) if self.gutenberg else text.pieces
+        path = writer.folder / "downloaded"
+        version = self.download(home, config, path, Version(**known) if known else None)
+        for text in Opener(label, config, writer.folder).texts([SourceFile(path, label, name)], named=False):
+            pieces = without_gutenberg_frame(text.pieces, label) if self.gutenberg else text.pieces
             writer.append(text.role, pieces, text.label, rows=text.rows and not self.gutenberg)
-        return {}
+        return Written(version=vars(version))
+
+    def download(self, home: Home, config: CorpusConfig, path: Path, known: Version | None) -> Version:
+        downloads = home.corpora / "downloads"
+        home.make(downloads)
+        policy = replace(
+            fetching.POLICY,
+            maximum_bytes=config.maximum_download_bytes,
+            maximum_seconds=config.maximum_download_seconds,
+        )
+        try:
+            with home.lock(f"download-{digest_of(self.url)[:16]}"):
+                version = fetching.fetch(self.url, path, downloads, config.sha256, policy, known)
+        except CorpusError as error:
+            if known is None:
+                raise
+            raise UnavailableError(str(error)) from error
+        if version is None:
+            raise UnchangedError
+        return version
 
 
 @dataclass(frozen=True)
@@ -82,15 +131,29 @@ class OnHub:
 
     source: str
 
+    @property
+    def remote(self) -> bool:
+        return hub_name(self.source).folder is None
+
     def key(self) -> dict[str, Any]:
         folder = hub_name(self.source).folder
         if folder is None:
             return {"hub": self.source}
         return {"hub": self.source, "files": states(sorted(path for path in folder.rglob("*") if path.is_file()))}
 
-    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter) -> dict[str, Any]:
-        write_hub(self.source, config, writer)
-        return {}
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+        version = None
+        if self.remote:
+            try:
+                version = {"revision": find_revision(self.source)}
+            except CorpusError as error:
+                if known is None:
+                    raise
+                raise UnavailableError(str(error)) from error
+            if version == known:
+                raise UnchangedError
+        write_hub(self.source, config, writer, version["revision"] if version else None)
+        return Written(version=version)
 
 
 @dataclass(frozen=True)
@@ -100,11 +163,12 @@ class OnDisk:
     source: str
     paths: tuple[Path, ...]
     named: bool
+    remote = False
 
     def key(self) -> dict[str, Any]:
         return {"named": self.named, "files": states(self.paths)}
 
-    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter) -> dict[str, Any]:
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
         if config.sha256 and (got := digest_of_file(self.paths[0])) != config.sha256:
             raise CorpusError(
                 f"{self.source}: sha256 {got[:12]}, expected {config.sha256[:12]} (corpus.sha256); check the file"
@@ -116,35 +180,14 @@ class OnDisk:
         files = [SourceFile(path, str(path), path.name) for path in self.paths]
         for text in Opener(self.source, config, writer.folder).texts(files, self.named):
             writer.append(text.role, text.pieces, text.label, rows=text.rows)
-        return {}
-
-
-def states(paths: list[Path] | tuple[Path, ...]) -> list[list[Any]]:
-    """Path, size and time of change of each file: what tells, without reading it, that it is as it was."""
-    try:
-        found = [(path.resolve(), path.stat()) for path in paths]
-    except OSError as error:
-        raise unreadable(str(error.filename), error) from error
-    return [[str(path), state.st_size, state.st_mtime_ns] for path, state in found]
-
-
-def digest_of_file(path: Path) -> str:
-    try:
-        return file_digest(path)
-    except OSError as error:
-        raise unreadable(str(path), error) from error
-
-
-def unreadable(label: str, error: Exception) -> CorpusError:
-    reason = getattr(error, "strerror", None) or error
-    return CorpusError(f"{label[:200]}: cannot be read ({reason}); check its path and permissions")
+        return Written()
 
 
 def origin_of(source: str, format: str) -> Origin:
     """What the source names. CorpusError where it names nothing."""
     entry = CATALOGUE.get(source)
     if entry and entry.write:
-        return Written(entry)
+        return Installed(entry)
     location = entry.location if entry else source
     if location.startswith(PREFIX):
         hub_name(location)
@@ -160,13 +203,15 @@ def is_url(source: str) -> bool:
     if not separator:
         return False
     if scheme.lower() not in ("http", "https"):
-        raise CorpusError(f"{source}: expected an http or https URL, got {scheme}://; download it and give the file")
+        raise CorpusError(
+            f"{redacted(source)}: expected an http or https URL, got {scheme}://; download it and give the file"
+        )
     try:
         host = urlsplit(source).hostname
     except ValueError:
         host = None
     if not host:
-        raise CorpusError(f"{source}: is no valid address; expected http(s)://host/path")
+        raise CorpusError(f"{redacted(source)}: is no valid address; expected http(s)://host/path")
     return True
 
 
@@ -189,26 +234,3 @@ def on_disk(source: str, format: str) -> OnDisk:
         f"{source}: no such file or folder, and no corpus of that name;\n"
         f"give a path, a glob, an http(s) URL, hf:OWNER/NAME, or one of: {', '.join(CATALOGUE)}"
     )
-
-
-def files_in_folder(source: str, folder: Path, format: str = "auto") -> tuple[Path, ...]:
-    """The texts and tables directly in a folder, in order of name."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    texts = tuple(path for path in files if may_be_text(path.name, format))
-    if not texts and any(is_archive_name(path.name) for path in files):
-        raise CorpusError(f"{source}: holds archives and no text; to have them opened give a glob, such as {source}/*")
-    if not texts:
-        raise nothing_left(source, [path.name for path in files])
-    return texts
-
-
-def files_of_glob(pattern: str) -> tuple[Path, ...]:
-    """Matched files; a pattern without a suffix, such as data/**, passes over what is no text by its name."""
-    # glob, not Path.glob: it takes absolute patterns and leaves hidden files out, as a shell does
-    found = sorted(Path(name) for name in glob.glob(str(Path(pattern).expanduser()), recursive=True))  # noqa: PTH207
-    files = [path for path in found if path.is_file()]
-    if not PurePosixPath(pattern).suffix:
-        files = [path for path in files if may_be_text(path.name) or is_archive_name(path.name)]
-    if not files:
-        raise CorpusError(f"{pattern}: no file matches; check the pattern (quoted, so that the shell leaves it alone)")
-    return tuple(files)

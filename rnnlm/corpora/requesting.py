@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import email.utils
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
@@ -10,11 +11,12 @@ from urllib.parse import urljoin, urlsplit
 import requests
 
 from rnnlm.errors import CorpusError, FetchError
+from rnnlm.redaction import redacted
 
 MAXIMUM_REDIRECTS = 5
 CHUNK_BYTES = 1 << 20
 RETRIED_STATUSES = {408, 425, 429}  # and all from 500 on
-EXPECTED_STATUSES = {200, 206, 416}
+EXPECTED_STATUSES = {200, 206, 304, 416}
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class FetchPolicy:
     read_seconds: float = 60.0  # between two pieces
     backoff_seconds: float = 1.0  # the longest first wait; it doubles each time
     maximum_wait_seconds: float = 60.0  # between two attempts, whatever the server asks for
+    maximum_bytes: float = math.inf
+    maximum_seconds: float = math.inf  # for all attempts together
 
 
 class TransientError(FetchError):
@@ -37,29 +41,32 @@ class TransientError(FetchError):
 
 
 @contextlib.contextmanager
-def network_errors_told(url: str) -> Iterator[None]:
+def network_errors_told(label: str) -> Iterator[None]:
     """What requests and urllib3 raise becomes a TransientError, or a CorpusError for an address that is none."""
     try:
         yield
     except CorpusError:
         raise
     except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
-        raise CorpusError(f"{url}: is no valid address; expected http(s)://host/path") from None
+        raise CorpusError(f"{label}: is no valid address; expected http(s)://host/path") from None
     except requests.RequestException as error:
         raise TransientError(
-            f"{url}: download failed ({type(error).__name__}); check the address and run again"
+            f"{label}: download failed ({type(error).__name__}); check the address and run again"
         ) from error
     except Exception as error:
         if type(error).__module__.startswith("urllib3"):  # raw streams raise urllib3's own errors
-            raise TransientError(f"{url}: download broke off ({type(error).__name__}); run again") from error
+            raise TransientError(f"{label}: download broke off ({type(error).__name__}); run again") from error
         if isinstance(error, ValueError):
-            raise CorpusError(f"{url}: is no valid address ({error}); expected http(s)://host/path") from None
+            raise CorpusError(f"{label}: is no valid address; expected http(s)://host/path") from None
         raise
 
 
 def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Response:
-    """The final answer after redirects, each of which must stay within http and https: 200, 206 or 416."""
-    asked = url
+    """The final answer after redirects: 200, 206, 304 or 416.
+
+    A redirect must stay within http and https, and must not leave https for http.
+    """
+    asked = redacted(url)
     timeout = (policy.connect_seconds, policy.read_seconds)
     # identity, so that lengths count the bytes that come
     headers = {"Accept-Encoding": "identity", "User-Agent": "rnnlm", **headers}
@@ -69,8 +76,7 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
             break
         response.close()
         target = urljoin(url, response.headers["Location"])
-        if urlsplit(target).scheme not in ("http", "https"):
-            raise CorpusError(f"{asked}: redirects to {target}; only http and https are followed")
+        refuse_redirect(asked, url, target)
         url = target
     else:
         raise CorpusError(f"{asked}: more than {MAXIMUM_REDIRECTS} redirects; give the final address")
@@ -82,6 +88,18 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
         after = retry_after_seconds(response.headers.get("Retry-After"))
         raise TransientError(f"{asked}: the server answered {status}; run again later", after)
     raise CorpusError(f"{asked}: the server answered {status}, expected 200; check the address")
+
+
+def refuse_redirect(asked: str, url: str, target: str) -> None:
+    """CorpusError for a redirect to another scheme, or to one that is not encrypted although this one was."""
+    scheme = urlsplit(target).scheme
+    if scheme not in ("http", "https"):
+        raise CorpusError(f"{asked}: redirects to {redacted(target)}; only http and https are followed")
+    if scheme == "http" and urlsplit(url).scheme == "https":
+        raise CorpusError(
+            f"{asked}: redirects from https to {redacted(target)}, which anybody on the way can change;\n"
+            "give that address yourself if you trust the network"
+        )
 
 
 def pieces(response: requests.Response) -> Iterator[bytes]:

@@ -3,29 +3,39 @@
 import logging
 import re
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 from urllib.parse import urlsplit
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.decoding import check_encoding
+from rnnlm.corpora.disk import WILDCARDS
+from rnnlm.corpora.freshness import Note, freshness_of, is_current, now, read_note
 from rnnlm.corpora.hub import PREFIX, hub_name
-from rnnlm.corpora.origins import WILDCARDS, Downloaded, OnDisk, Origin, is_url, origin_of
+from rnnlm.corpora.looking import look_at
+from rnnlm.corpora.origins import (
+    Downloaded,
+    Facts,
+    OnDisk,
+    Origin,
+    UnavailableError,
+    UnchangedError,
+    is_url,
+    origin_of,
+)
 from rnnlm.corpora.roles import COMPRESSED, check_roles, split_named
 from rnnlm.corpora.splits import carved_splits
 from rnnlm.corpora.writing import CorpusWriter
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home, digest_of, is_complete, read_json, write_json, write_once
+from rnnlm.home import Home, digest_of, read_json, write_json, write_once
 from rnnlm.records import CorpusRecord
 from rnnlm.stages import stage
 
 logger = logging.getLogger(__name__)
 STAGE_VERSION = 3
-ABANDONED_SECONDS = 24 * 3600
 TEXT_SETTINGS = (  # the fields of CorpusConfig that change the stored text; the shares cut it later
     "format",
     "column",
@@ -42,11 +52,12 @@ TEXT_SETTINGS = (  # the fields of CorpusConfig that change the stored text; the
 def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> CorpusRecord:
     """The corpus as clean UTF-8 text under home.corpora, named by the sha256 of its bytes.
 
-    A single UTF-8 file keeps its own sha256. What was obtained before is not read again: a file is known by
-    its path, size and time of change, a URL and a hub's data set by name. CorpusError where there is no text
-    to be had; FetchError where a download failed and may be tried again.
+    A single UTF-8 file keeps its own sha256. What was obtained before is not read again: a file is known by its path,
+    size and time of change. A server or hub is asked whether its text has changed, as often as config.refresh says;
+    if it cannot be reached, what was obtained before is used, with a warning. CorpusError where there is no text to be
+    had; FetchError where a download failed and may be tried again.
     """
-    origin = check_source(config)
+    origin = named_origin(config)
     settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
     key = {"stage": STAGE_VERSION, "origin": origin.key(), "settings": settings}
     corpus = remembered(home, config, key, origin, force)
@@ -58,8 +69,15 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     return corpus
 
 
-def check_source(config: CorpusConfig) -> Origin:
-    """The source's origin; CorpusError for one that cannot be right, before anything is started for it."""
+def check_source(config: CorpusConfig) -> None:
+    """CorpusError for a source that cannot be right, before anything is started for it. Files are looked into."""
+    origin = named_origin(config)
+    if isinstance(origin, OnDisk):
+        look_at(config.source, origin.paths, origin.named, config)
+
+
+def named_origin(config: CorpusConfig) -> Origin:
+    """The source's origin. CorpusError for a name that cannot be right."""
     check_encoding(config.encoding)
     origin = origin_of(config.source, config.format)
     if isinstance(origin, OnDisk) and origin.named:
@@ -81,7 +99,7 @@ def corpus_name(config: CorpusConfig) -> str:
         name = hub_name(source)
         stem = "-".join(filter(None, (Path(name.path).expanduser().resolve().name, name.configuration)))
     elif is_url(source):
-        stem = stem_of(PurePosixPath(urlsplit(source).path).name or urlsplit(source).netloc)
+        stem = stem_of(PurePosixPath(urlsplit(source).path).name or urlsplit(source).hostname or "")
     elif Path(source).expanduser().is_dir():
         stem = Path(source).expanduser().resolve().name
     else:
@@ -102,33 +120,56 @@ def last_plain_part(source: str) -> str:
     return Path(*parts).resolve().name if parts else ""
 
 
-def remembered(home: Home, config: CorpusConfig, key: dict[str, Any], origin: Origin, force: bool) -> CorpusRecord:
-    """The corpus that `key` led to before, if it is still whole; else it is written and remembered."""
-    note = home.corpora / "known" / f"{digest_of(key)[:16]}.json"
-    if not force and (kept := known(home, note)):
-        return record(home, config, kept, skipped=True)
+def remembered(home: Home, config: CorpusConfig, key: Facts, origin: Origin, force: bool) -> CorpusRecord:
+    """The corpus that `key` led to before, if it is still whole and current; else it is written and remembered."""
+    name = digest_of(key)[:16]
+    path = home.corpora / "known" / f"{name}.json"
+    began = now()
+    note = None if force else read_note(home, path)
+    if note and is_current(note, config, origin, began):
+        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, origin))
     home.make(home.corpora)
-    with home.lock(f"corpus-{note.stem}"):  # two runs at once: the second finds what the first wrote
-        if not force and (kept := known(home, note)):
-            return record(home, config, kept, skipped=True)
-        made = keep(home, config, origin, note.stem, force)
-        home.make(note.parent)
-        write_json(note, {"digest": made.digest, "key": key})
-        return made
+    with home.lock(f"corpus-{name}"):  # two runs at once: the second finds what the first wrote
+        note = None if force else read_note(home, path)
+        if not (note and is_current(note, config, origin, began)):
+            note, made = renewed(home, config, origin, name, note, force)
+            home.make(path.parent)
+            write_json(path, {**vars(note), "key": key})
+            if made:
+                return made
+        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, origin))
 
 
-def known(home: Home, note: Path) -> str | None:
-    """The digest that the note holds, if that corpus is there and whole."""
-    noted = read_json(note)
-    return noted["digest"] if noted and is_complete(home.corpora / noted["digest"][:16]) else None
+def renewed(
+    home: Home, config: CorpusConfig, origin: Origin, name: str, note: Note | None, force: bool
+) -> tuple[Note, CorpusRecord | None]:
+    """The note of the text as it is now, and its record if it was written."""
+    try:
+        made, version = keep(home, config, origin, name, note.version if note else None, force)
+    except UnchangedError:
+        assert note is not None
+        return replace(note, checked=now(), problem=""), None
+    except UnavailableError as error:
+        assert note is not None
+        logger.warning("%s\nThe copy of %s is used.", error, note.obtained[:10])
+        return replace(note, problem="could not be asked"), None
+    same = note is not None and note.digest == made.digest
+    moment = now()
+    renewal = Note(made.digest, version, note.obtained if note and same else moment, moment)
+    return renewal, made.model_copy(update={"freshness": freshness_of(renewal, origin)})
 
 
-def keep(home: Home, config: CorpusConfig, origin: Origin, name: str, force: bool) -> CorpusRecord:
-    """Write the text aside, its digest taken on the way, and move it under that digest unless it is there."""
+def keep(
+    home: Home, config: CorpusConfig, origin: Origin, name: str, known: Facts | None, force: bool
+) -> tuple[CorpusRecord, Facts | None]:
+    """Write the text aside, its digest taken on the way, and move it under that digest unless it is there.
+
+    Returns its version, too. UnchangedError, UnavailableError: as Origin.write.
+    """
     with incoming(home, name) as folder:
         writer = CorpusWriter(folder, config)
-        facts = origin.write(home, config, writer)
-        writer.refuse_emptiness(config.source)
+        written = origin.write(home, config, writer, known)
+        writer.refuse_emptiness(config.public_source)
 
         def build(partial: Path) -> None:
             for file_name in writer.written:
@@ -136,22 +177,24 @@ def keep(home: Home, config: CorpusConfig, origin: Origin, name: str, force: boo
             licence = CATALOGUE[config.source].licence if config.source in CATALOGUE else ""
             about = {"files": writer.files, "corpus_bytes": writer.corpus_bytes, "digests": writer.digests}
             about |= {"source_counts": writer.source_counts}
-            write_json(partial / "corpus.json", {**about, "licence": licence, **facts})
+            write_json(partial / "corpus.json", {**about, "licence": licence, **written.facts})
 
         skipped = write_once(home, home.corpora / writer.digest[:16], build, force=force)
-    return record(home, config, writer.digest, skipped)
+    return record(home, config, writer.digest, skipped), written.version
 
 
 @contextmanager
 def incoming(home: Home, name: str) -> Iterator[Path]:
     """An empty folder that is gone afterwards, used under the name's lock.
 
-    What a killed run left goes first: under the same name at once, under another after a day without a change.
+    What killed runs left goes first: under this name, and under any other whose lock nobody holds.
     """
     folder = home.corpora / f".incoming-{name}"
+    shutil.rmtree(folder, ignore_errors=True)
     for other in home.corpora.glob(".incoming-*"):
-        if other == folder or last_change(other) < time.time() - ABANDONED_SECONDS:
-            shutil.rmtree(other, ignore_errors=True)
+        with home.lock_if_free(f"corpus-{other.name.removeprefix('.incoming-')}") as free:
+            if free:
+                shutil.rmtree(other, ignore_errors=True)
     folder.mkdir()
     try:
         yield folder
@@ -159,15 +202,7 @@ def incoming(home: Home, name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def last_change(folder: Path) -> float:
-    """When the folder or a file in it was last written to; now, if it has just gone."""
-    try:
-        return max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
-    except OSError:
-        return time.time()
-
-
-def record(home: Home, config: CorpusConfig, digest: str, skipped: bool) -> CorpusRecord:
+def record(home: Home, config: CorpusConfig, digest: str, skipped: bool, freshness: str = "") -> CorpusRecord:
     folder = home.corpora / digest[:16]
     about = read_json(folder / "corpus.json")
     return CorpusRecord(
@@ -178,6 +213,7 @@ def record(home: Home, config: CorpusConfig, digest: str, skipped: bool) -> Corp
         corpus_bytes=about["corpus_bytes"],
         source_counts=about["source_counts"],
         licence=about["licence"],
-        source=config.source,
+        source=config.public_source,
+        freshness=freshness,
         skipped=skipped,
     )

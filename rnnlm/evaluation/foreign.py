@@ -57,8 +57,8 @@ def compare_on_corpus(
     opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
     if wanted.needs_other_splits and opened.split != "test":
         raise ConfigError(
-            f"{config.source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid splits and\n"
-            f"report on the test split, but {opened.reported_as} is to be scored; give --split test, or none of them"
+            f"{config.public_source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid\n"
+            f"splits and report on the test split, but {opened.reported_as} is to be scored; give --split test, or none"
         )
     comparison = compare(home, opened.model.language_model, opened.dataset, opened.split, wanted)
     return comparison.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})

@@ -45,7 +45,7 @@ def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> d
     corpus = read_json(corpus_folder(home, dataset) / "corpus.json") or {}
     settings = read_json(dataset.tokenizer_folder / SETTINGS_FILE) or {}
     found: dict[str, str | None] = {
-        "corpus_source": config.corpus.source,
+        "corpus_source": config.corpus.public_source,
         "corpus_bytes": str(origin["corpus_bytes"]),
         "corpus_licence": corpus.get("licence"),
         "tokenizer": settings.get("kind"),

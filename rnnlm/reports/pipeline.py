@@ -28,6 +28,7 @@ def corpus_report(corpus: CorpusRecord) -> str:
         ("files", ", ".join(sorted(corpus.files.values()))),
         ("licence", corpus.licence or "not stated"),
     ]
+    rows += [("freshness", corpus.freshness)] if corpus.freshness else []
     return facts("Corpus", corpus, rows)
 
 
@@ -80,7 +81,8 @@ def pipeline_summary(record: PipelineRecord) -> str:
     done = [f"{name} {stage.seconds:.1f} s" for name, stage in stages.items() if not stage.skipped]
     lines = [
         "",
-        f"corpus     {record.corpus.name}, sha256 {record.corpus.digest[:16]}, {record.corpus.corpus_bytes:,} bytes",
+        f"corpus     {record.corpus.name}, sha256 {record.corpus.digest[:16]}, {record.corpus.corpus_bytes:,} bytes"
+        + (f", {record.corpus.freshness}" if record.corpus.freshness else ""),
         f"dataset    {record.dataset.dataset_id}, vocabulary {record.dataset.vocabulary_size:,}, "
         f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
         f"run        {record.run.folder}",

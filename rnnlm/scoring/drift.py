@@ -12,7 +12,7 @@ from rnnlm.scoring.pictures import draw_distributions
 from rnnlm.scoring.reference import find_reference
 from rnnlm.scoring.running import ScoringRecord, work_folder
 from rnnlm.sequences.tables import Rows, table
-from rnnlm.statements import statement
+from rnnlm.statements import literal, statement
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 ENDS = [0.005, 0.995]  # the quantiles between which the picture's bins lie
@@ -82,7 +82,7 @@ def compare(output: Path, reference: Path) -> Distributions:
     """In SQL, over both files; the output predicts something."""
     with reading_scores(output) as connection:
         connection.execute(statement("scoring/create_shares"))
-        connection.execute(statement("scoring/insert_shares"), {"reference": str(reference)})
+        connection.execute(statement("scoring/insert_shares"), {"reference": literal(reference)})
         (whole,) = table(connection, "scoring/measure_drift", {})
         quantiles = table(connection, "scoring/measure_quantiles", {"levels": LEVELS})
         low, high = table(connection, "scoring/measure_quantiles", {"levels": ENDS})

@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rnnlm.corpora.origins import files_in_folder, files_of_glob, states
+from rnnlm.corpora.disk import WILDCARDS, files_in_folder, files_of_glob, states
 from rnnlm.corpora.roles import TABLES, suffix_of
 from rnnlm.errors import CorpusError
 from rnnlm.scoring.config import ScoringConfig
 
 Kind = Literal["text", "csv", "tsv", "jsonl", "parquet", "query"]
 KINDS: dict[str, Kind] = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
-WILDCARDS = set("*?[")
 
 
 @dataclass(frozen=True)
@@ -52,5 +51,10 @@ def kind_of(path: Path) -> Kind:
 
 
 def fingerprint(files: list[InputFile]) -> list[Any]:
-    """What tells that the inputs are as they were: path, size and time of change of each."""
-    return states([file.path for file in files])
+    """What tells that the inputs are as they were: path, size and time of change of each.
+
+    A database's rows may still lie in the write-ahead log beside it.
+    """
+    paths = [file.path for file in files]
+    logs = [Path(f"{file.path}.wal") for file in files if file.kind == "query"]
+    return states([*paths, *(path for path in logs if path.exists())])

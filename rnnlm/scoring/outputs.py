@@ -14,18 +14,22 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rnnlm.errors import HomeError
-from rnnlm.home import atomic_file
+from rnnlm.errors import ConfigError, HomeError
+from rnnlm.home import atomic_file, remove_partials
+from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.scores import SCHEMA
-from rnnlm.statements import statement
+from rnnlm.statements import literal, statement
 
 PROVENANCE = b"rnnlm"  # the key in a Parquet file's metadata
 SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}
 Provenance = dict[str, Any]
 
 
-def check_output(output: Path) -> None:
-    """HomeError where nothing can be written there: told before hours of scoring, not after."""
+def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> None:
+    """HomeError, ConfigError if the output cannot be written or would replace what is not ours.
+
+    Told before hours of scoring, not after.
+    """
     folder = output.expanduser().resolve().parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -33,10 +37,34 @@ def check_output(output: Path) -> None:
         raise unwritable(output, error) from error
     if not os.access(folder, os.W_OK):
         raise HomeError(f"{output}: its folder cannot be written to; give another as scoring.output (--output)")
+    if config.query is None and output in inputs:
+        raise ConfigError(f"scoring.output: {output} is one of the inputs and would be lost; give another (--output)")
+    if output.suffix == ".duckdb" and output.is_file():
+        with connected(output) as connection:
+            refuse_foreign_table(connection, output)
+            if config.query is not None and output in inputs and "scores" in connection.get_table_names(config.query):
+                raise ConfigError(
+                    f"scoring.output: the query reads the table scores of {output}, which its answer would replace;\n"
+                    "give another file (--output)"
+                )
+
+
+def refuse_foreign_table(connection: duckdb.DuckDBPyConnection, output: Path) -> None:
+    """ConfigError if the database has a table or view `scores` that no scoring of ours made."""
+    tables = {name for (name,) in connection.execute(statement("scoring/read_table_names")).fetchall()}
+    if "scores" in tables and "scores_provenance" not in tables:
+        raise ConfigError(
+            f"scoring.output: {output} has a table scores that rnnlm score did not make, and would replace it;\n"
+            "give another file (--output), or rename that table"
+        )
 
 
 def write_output(output: Path, shards: list[Path], provenance: Provenance) -> None:
-    """All shards, one after the other; what was there under that name (that table) is replaced."""
+    """All shards, one after the other; what was there under that name (that table) is replaced.
+
+    Call it under the lock of the output: what a killed run left beside it goes first.
+    """
+    remove_partials(output)
     try:
         if output.suffix == ".parquet":
             write_parquet(output, shards, provenance)
@@ -57,10 +85,11 @@ def write_parquet(output: Path, shards: list[Path], provenance: Provenance) -> N
 def write_database(output: Path, shards: list[Path], provenance: Provenance) -> None:
     """In one transaction: a killed one leaves the file as it was, and its other tables are never touched."""
     with connected(output, read_only=False) as connection:
+        refuse_foreign_table(connection, output)
         connection.begin()
         connection.execute(statement("scoring/create_scores"))
         for shard in shards:
-            connection.execute(statement("scoring/insert_scores"), {"shard": str(shard)})
+            connection.execute(statement("scoring/insert_scores"), {"shard": literal(shard)})
         connection.execute(statement("scoring/create_provenance"))
         connection.execute(
             statement("scoring/insert_provenance"), {"provenance": json.dumps(provenance, sort_keys=True)}
@@ -88,7 +117,7 @@ def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that knows the output as `scores`; what does not fit its memory is spilled beside the output."""
     if output.suffix == ".parquet":
         with duckdb.connect(config=SETTINGS | {"temp_directory": str(spill_of(output))}) as connection:
-            connection.read_parquet(str(output)).create_view("scores")
+            connection.read_parquet(literal(output)).create_view("scores")
             yield connection
     else:
         with connected(output) as connection:

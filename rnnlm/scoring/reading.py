@@ -17,11 +17,18 @@ from rnnlm.corpora.splits import paragraphs
 from rnnlm.errors import CorpusError
 from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.inputs import InputFile
+from rnnlm.statements import literal, statement
 
 SHARD_CHARACTERS = 2 << 20  # a shard ends with the document that reaches so many, however few documents it holds
 ROWS_AT_ONCE = 1_024  # of a table
 # DuckDB's, while it reads. One thread: rows come in the table's order, and the other cores are torch's.
-READING: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}
+READING: dict[str, Any] = {
+    "memory_limit": "512MiB",
+    "threads": 1,
+    "preserve_insertion_order": True,
+    "autoinstall_known_extensions": False,  # they come over the network
+    "autoload_known_extensions": False,
+}
 
 
 class Document(NamedTuple):
@@ -89,6 +96,21 @@ def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
                 yield Cell(ids[0][row] if ids else None, text)
 
 
+def answer(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
+    """What the query answers: one select over the database's own tables. CorpusError for anything else.
+
+    The configuration is locked first: no other file, no network, no extension, no variable of this program.
+    """
+    for name in ("scoring/lock_replacements", "scoring/lock_access", "scoring/lock_configuration"):
+        connection.execute(statement(name))
+    statements = connection.extract_statements(query)
+    kinds = [found.type for found in statements]
+    if kinds != [duckdb.StatementType.SELECT]:
+        names = ", ".join(kind.name.lower() for kind in kinds) or "nothing"
+        raise CorpusError(f"scoring.query: {query[:80]!r} is {names}; expected one select")
+    return connection.sql(query)
+
+
 @contextmanager
 def opened(file: InputFile) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection, to the file itself where that is a database. CorpusError with what DuckDB says of any trouble."""
@@ -109,12 +131,10 @@ def relation(
     connection: duckdb.DuckDBPyConnection, file: InputFile, config: ScoringConfig, wanted: list[str]
 ) -> duckdb.DuckDBPyRelation:
     """The table or the query's answer, which has the wanted columns; read as it is asked for."""
-    path = str(file.path)
+    path = literal(file.path)
     if file.kind == "query":
         assert config.query is not None  # ScoringConfig sees to it
-        found = connection.sql(config.query)
-        if found is None:
-            raise CorpusError(f"scoring.query: {config.query[:80]!r} answers with no table; give a select")
+        found = answer(connection, config.query)
     elif file.kind == "parquet":
         found = connection.read_parquet(path)
     elif file.kind == "jsonl":

@@ -11,7 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rnnlm.errors import ConfigError
 from rnnlm.home import Home, digest_of
 from rnnlm.records import Record, StageRecord
 from rnnlm.scoring.config import ScoringConfig
@@ -91,9 +90,7 @@ def score_texts(home: Home, config: ScoringConfig) -> ScoringRecord:
     if not files:
         logger.info("scoring: %s holds nothing to score", config.input)
         return record
-    check_output(output)
-    if output in {file.path.resolve() for file in files if file.kind != "query"}:
-        raise ConfigError(f"scoring.output: {output} is one of the inputs and would be lost; give another (--output)")
+    check_output(output, config, [file.path.resolve() for file in files])
     with home.lock(f"scores-{key}"):
         skipped = not config.force and (read_provenance(output) or {}).get("key") == key
         if not skipped:
@@ -141,7 +138,8 @@ def make_output(
     for leftover in folder.glob(".*"):  # half-written when a run was killed: we hold the lock
         leftover.unlink()
     shards = score_shards(folder, config, files, model)
-    write_output(output, shards, provenance)
+    with home.lock(f"scores-to-{digest_of(str(output))[:16]}"):
+        write_output(output, shards, provenance)
 
 
 def score_shards(folder: Path, config: ScoringConfig, files: list[InputFile], model: FoundModel) -> list[Path]:

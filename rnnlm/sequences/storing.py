@@ -1,6 +1,7 @@
 """A corpus becomes one DuckDB file: token sequences whose shift by one stands in SQL, in one place."""
 
 import json
+import logging
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.home import Home, digest_of, write_json, write_once
 from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
@@ -26,6 +28,7 @@ from rnnlm.stages import stage
 from rnnlm.statements import statement
 from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
 
+logger = logging.getLogger(__name__)
 STAGE_VERSION = 3
 TOKENS_AT_ONCE = 4_000_000  # inserted together
 
@@ -61,6 +64,12 @@ def store_sequences(
     def build(partial: Path) -> None:
         if force:
             shutil.rmtree(shard_folder, ignore_errors=True)
+        if config.mode == "sentence" and looks_hard_wrapped(corpus):
+            logger.warning(
+                "%s: its lines look broken at a width, and sequences.mode=sentence takes each for a sentence;\n"
+                "set sequences.mode=stream, or give text with a paragraph or sentence a line",
+                corpus.source,
+            )
         shards = tokenize_shards(shard_folder, corpus, corpus_config, config, tokenizer.folder)
         shutil.copytree(tokenizer.folder, partial / "tokenizer", ignore=shutil.ignore_patterns("COMPLETE"))
         face = load_tokenizer(tokenizer.folder)
@@ -87,7 +96,8 @@ def store_sequences(
         write_json(partial / "dataset.json", facts)
 
     skipped = write_once(home, folder, build, force=force)
-    shutil.rmtree(shard_folder, ignore_errors=True)
+    with home.lock(f"{folder.parent.name}-{folder.name}"):  # write_once's own: another process may be at these shards
+        shutil.rmtree(shard_folder, ignore_errors=True)
     # The same text may be known by another name now.
     return record_of(folder).model_copy(update={"corpus_name": corpus.name, "skipped": skipped})
 

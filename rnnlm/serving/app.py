@@ -5,7 +5,7 @@ import contextlib
 import importlib.metadata
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, FastAPI, HTTPException
@@ -34,6 +34,7 @@ from rnnlm.serving.pages.openapi import openapi_page
 from rnnlm.serving.service import Generating, Service
 
 logger = logging.getLogger(__name__)
+CLIENT_CLOSED = 499  # no standard status: what nginx logs for a client that did not wait
 PAGES = frozenset(("/", "/serve.js", "/docs", "/openapi.json", "/health", "/ready"))  # tell nothing of anybody's text
 PATHS = PAGES | {"/generate", "/score", "/metrics"}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -86,17 +87,40 @@ def lifespan_of(service: Service) -> Any:
 
 def add_answers(app: FastAPI, service: Service) -> None:
     @app.post("/generate", response_model=Generated, responses=PROBLEMS | STREAMED)
-    async def generate(request: Annotated[GenerateRequest, Body()]) -> Any:
+    async def generate(request: Annotated[GenerateRequest, Body()], client: Request) -> Any:
         """Continue a prompt; with `stream`, event by event."""
         generating = service.begin(request)
         if request.stream:
             return StreamingResponse(events(generating), media_type="text/event-stream")
-        return json_of(await generating.whole())
+        try:
+            return await while_connected(client, generating.whole())
+        finally:
+            generating.abandon()
 
     @app.post("/score", response_model=Scored, responses=PROBLEMS)
-    async def score(request: Annotated[ScoreRequest, Body()]) -> Any:
+    async def score(request: Annotated[ScoreRequest, Body()], client: Request) -> Any:
         """How probable a text is, token by token."""
-        return await asyncio.to_thread(json_of, await service.score(request))
+        return await while_connected(client, service.score(request))
+
+
+async def while_connected(client: Request, work: Coroutine[Any, Any, Message]) -> Response:
+    """The answer; the work is cancelled as soon as nobody waits for it any more."""
+    task, gone = asyncio.create_task(work), asyncio.create_task(disconnected(client))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return await asyncio.to_thread(json_of, task.result())
+        return Response(status_code=CLIENT_CLOSED)  # for the counters: nobody reads it
+    finally:
+        for each in (task, gone):
+            each.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def disconnected(client: Request) -> None:
+    """Returns when the client has gone. Its body has been read."""
+    while (await client.receive())["type"] != "http.disconnect":
+        pass
 
 
 def json_of(message: Message) -> Response:
@@ -130,7 +154,12 @@ def add_pages(app: FastAPI, service: Service, metrics: Metrics) -> None:
         """It answers, and with which model."""
         if not service.batcher.is_alive:
             raise HTTPException(503, "the batcher has stopped")
-        return Readiness(model=service.current.label, vocabulary_size=service.current.tokenizer.vocabulary_size)
+        current, keeper = service.current, service.keeper
+        if not keeper.is_alive:
+            raise HTTPException(503, "the thread that follows the alias has stopped")
+        return Readiness(
+            model=current.label, vocabulary_size=current.tokenizer.vocabulary_size, following_problem=keeper.problem
+        )
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, 401: PROBLEMS[401]})
     async def figures() -> Response:

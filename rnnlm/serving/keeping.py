@@ -18,12 +18,18 @@ class Keeper:
         self.poll_seconds = poll_seconds
         self.current: LoadedModel = load(followed.home, followed.label())
         self.swaps = self.failures = 0
+        self.problem: str | None = None  # of the last looks: names no path, for /ready is open to all
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="rnnlm-keeper", daemon=True)
 
     def start(self) -> None:
         if self.followed.folder is None:  # a folder stays what it is
             self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """False if nobody follows the alias although somebody should."""
+        return self.followed.folder is not None or self._thread.is_alive()
 
     def stop(self) -> None:
         self._stopped.set()
@@ -42,9 +48,17 @@ class Keeper:
         return True
 
     def _watch(self) -> None:
+        failures = 0  # in a row
         while not self._stopped.wait(self.poll_seconds):
             try:
                 self.look()
-            except (RnnlmError, TrackingError) as error:  # the registry is away, say: what is loaded still answers
+            except Exception as error:  # the registry is away, a version is damaged in any way: this thread goes on
+                failures += 1
                 self.failures += 1
-                logger.warning("still serving %s: %s", self.current.label, error)
+                self.problem = f"{type(error).__name__} at {failures} looks in a row"
+                if isinstance(error, RnnlmError | TrackingError):
+                    logger.warning("still serving %s: %s", self.current.label, error)
+                else:
+                    logger.exception("still serving %s", self.current.label)
+            else:
+                failures, self.problem = 0, None

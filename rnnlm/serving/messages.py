@@ -93,6 +93,9 @@ class Readiness(Message):
     status: Literal["ready"] = "ready"
     model: str
     vocabulary_size: int
+    following_problem: str | None = Field(
+        None, description="what kept the last looks for a newer model from an end; null if nothing did"
+    )
 
 
 class Problem(Message):

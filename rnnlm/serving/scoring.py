@@ -1,12 +1,15 @@
 """A text's probability, token by token, with what the model expected instead."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from rnnlm.evaluation.documents import document_losses, streams
+from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batching import EVALUATION_WINDOW
 from rnnlm.sequences.cutting import TokenRows, rows_of, sentences
 from rnnlm.serving.loading import LoadedModel
@@ -17,8 +20,27 @@ from rnnlm.training.losses.definition import CPU_ROWS
 Likeliest = list[tuple[int, float]]  # (token id, probability)
 
 
-def score_text(loaded: LoadedModel, request: ScoreRequest) -> Scored:
-    """Figures by document_losses; beside each token its place in the text and the likeliest in its stead."""
+class InterruptibleModel:
+    """A language model that calls `check` before each stretch of text it reads: what that raises ends the work."""
+
+    def __init__(self, model: ElmanLanguageModel, check: Callable[[], None]) -> None:
+        self._model, self._check = model, check
+
+    def hidden(self, *arguments: Any, **options: Any) -> Any:
+        self._check()
+        return self._model.hidden(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+def score_text(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], None] | None = None) -> Scored:
+    """Figures by document_losses; beside each token its place in the text and the likeliest in its stead.
+
+    check is called between stretches of the text; what it raises comes out.
+    """
+    if check is not None:
+        loaded = replace(loaded, model=cast(ElmanLanguageModel, InterruptibleModel(loaded.model, check)))
     text = request.text
     (loss,) = document_losses(loaded.model, loaded.tokenizer, [text], loaded.cut)
     places = list(token_places(loaded, text))

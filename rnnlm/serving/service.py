@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import AsyncGenerator
 
@@ -37,24 +38,43 @@ class Service:
         self.batcher.close()
 
     async def score(self, request: ScoreRequest) -> Scored:
-        """One text at a time, in a thread: the prompts go on meanwhile. BusyError where its turn does not come."""
-        loaded = self.current
+        """One text at a time, in a thread: the prompts go on meanwhile.
+
+        BusyError if its turn does not come, or the work is not done, within maximum_seconds. Cancelled, it leaves the
+        queue at once, or stops before the next stretch of its text.
+        """
+        loaded, seconds = self.current, self.config.maximum_seconds
+        deadline = time.monotonic() + seconds
         if self.texts_waiting > self.config.maximum_waiting:
             raise BusyError(f"{self.texts_waiting} texts wait already; ask again later")
         self.texts_waiting += 1
         try:
-            async with asyncio.timeout(self.config.maximum_seconds):
+            async with asyncio.timeout(seconds):
                 await self._scoring.acquire()
         except TimeoutError:
-            raise BusyError(f"its turn did not come within {self.config.maximum_seconds:g} s") from None
+            raise BusyError(f"its turn did not come within {seconds:g} s") from None
         finally:
             self.texts_waiting -= 1
+        abandoned = threading.Event()
+
+        def check() -> None:
+            if abandoned.is_set():
+                raise BusyError("nobody waits for it any more")
+            if time.monotonic() >= deadline:
+                raise BusyError(f"it was not scored within {seconds:g} s; send a shorter text")
+
+        def ended(work: "asyncio.Future[Scored]") -> None:
+            work.exception()  # retrieved, also where nobody waits for it
+            self._scoring.release()  # not before: two texts would share the processor
+
+        work = asyncio.get_running_loop().run_in_executor(None, score_text, loaded, request, check)
+        work.add_done_callback(ended)
         try:
-            scored = await asyncio.to_thread(score_text, loaded, request)
-            self.texts_scored += 1
-            return scored
+            scored = await asyncio.shield(work)
         finally:
-            self._scoring.release()
+            abandoned.set()
+        self.texts_scored += 1
+        return scored
 
     def begin(self, request: GenerateRequest) -> "Generating":
         """The prompt is on its way. BusyError where it cannot be."""
@@ -117,6 +137,10 @@ class Generating:
             unknown_words=self.loaded.tokenizer.unknown_words(self.prompt),
             tokens=[],
         )
+
+    def abandon(self) -> None:
+        """Leave the batch, or the queue for it, before the next step."""
+        self._generation.over = True
 
     async def whole(self) -> Generated:
         """All of parts() at once."""

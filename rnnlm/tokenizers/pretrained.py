@@ -16,12 +16,12 @@ ROLES = ("pad_token", "unk_token", "bos_token", "eos_token")  # in the order of 
 def load_pretrained(name: str) -> Tokenizer:
     """The tokenizer of a folder or of a repository on the Hugging Face hub, through AutoTokenizer.
 
-    ModelError where there is none, or only one that is not saved as tokenizer.json.
+    ModelError where there is none, or only one that is not saved as tokenizer.json, or that comes with code to run.
     """
     from transformers import AutoTokenizer
 
     try:
-        loaded: Any = AutoTokenizer.from_pretrained(name)
+        loaded: Any = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except Exception as error:  # whatever a wrong folder or an absent network makes of transformers
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home
+from rnnlm.redaction import redacted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient  # importing it takes 2 s: at run time only where it is needed
@@ -110,7 +111,7 @@ def reaching_mlflow(home: Home) -> Iterator["MlflowClient"]:
     except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
         cause = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise TrackingError(
-            f"MLflow at {uri} failed: {cause}\n"
+            f"MLflow at {redacted(uri)} failed: {redacted(cause)}\n"
             "Check that it runs and that MLFLOW_TRACKING_URI (unset: the home's mlflow.db) names it."
         ) from error
 
@@ -131,7 +132,7 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
                 raise
     if found.lifecycle_stage == "deleted":
         raise TrackingError(
-            f"experiment {name!r} was deleted in MLflow at {tracking_uri(home)};\n"
+            f"experiment {name!r} was deleted in MLflow at {redacted(tracking_uri(home))};\n"
             "restore it there, or choose another by --set tracking.experiment=NAME."
         )
     return str(found.experiment_id)

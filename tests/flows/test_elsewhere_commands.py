@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -134,3 +135,26 @@ def test_tasks_and_files_that_cannot_be_read_are_told(
     assert main(["lm-eval", toy_run.run_id, "--tasks", str(tmp_path / "bad.yaml")]) == 2
     err = capsys.readouterr().err
     assert len(err[err.index("rnnlm: --tasks") :].strip().splitlines()) <= 3
+
+
+def test_control_characters_that_a_model_writes_do_not_reach_the_terminal(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(toy_run.model_folder, tmp_path / "model")
+    saved = (folder / "tokenizer.json").read_text(encoding="utf-8")
+    for word in ("the", "cat", "near", "house", "tree", "river"):
+        saved = saved.replace(f'"{word}"', f'"\\u001b[2J{word}"')
+    (folder / "tokenizer.json").write_text(saved, encoding="utf-8")
+    command = ["generate", str(folder), "--prompt", "a", "--maximum-tokens", "60", "--temperature", "5"]
+    assert "\x1b[2J" in str(value_of(capsys, *command)["text"])
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert "\\x1b[2J" in printed
+
+
+def test_a_token_that_is_refused_is_not_shown(capsys: pytest.CaptureFixture[str], toy_run: RunRecord) -> None:
+    assert main(["serve", str(toy_run.folder), "--token", "hunter2"]) == 2
+    told = capsys.readouterr().err
+    assert "token" in told
+    assert "hunter2" not in told

@@ -19,7 +19,7 @@ import numpy as np
 from rnnlm.config import RegistryConfig
 from rnnlm.records import Evidence
 from rnnlm.sequences.tables import table
-from rnnlm.statements import statement
+from rnnlm.statements import literal, statement
 
 MAXIMUM_UNITS = 10_000  # of more documents, runs of neighbours are drawn together: a resample stays quick
 DRAWN_AT_ONCE = 2_000_000  # units
@@ -30,7 +30,7 @@ def measure_evidence(losses: Path, config: RegistryConfig, comparison: int = 1) 
 
     comparison: the number of this comparison among those with the same champion, from 1.
     """
-    parameters = {"losses": str(losses)}
+    parameters = {"losses": literal(losses)}
     with duckdb.connect(config={"threads": 1}) as connection:  # one thread adds up in one order
         (totals,) = table(connection, "promotion/measure_losses", parameters)
         pairs = connection.sql(statement("promotion/pair_losses"), params=parameters).to_arrow_table()

@@ -12,7 +12,7 @@ from rnnlm.records import DatasetRecord
 from rnnlm.sequences.reading import StoredSplit, connect
 from rnnlm.sequences.sample import tuning_sample
 from rnnlm.sequences.tables import table
-from rnnlm.statements import statement
+from rnnlm.statements import literal, statement
 
 TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: a loss a token, for each of two models
 
@@ -54,7 +54,7 @@ def write_known_digests(dataset: DatasetRecord, evaluation_tokens: int | None, p
 
 def common_ground(dataset: DatasetRecord, known_digests: list[Path]) -> list[GroundDocument]:
     """The dataset's validation documents, in the corpus's order, that lie in none of the files."""
-    parameters = {"known_digests": [str(path) for path in known_digests]}
+    parameters = {"known_digests": [literal(path) for path in known_digests]}
     with connect(dataset) as connection:
         rows = table(connection, "promotion/read_common_ground", parameters)
     return [GroundDocument(**row) for row in rows]

@@ -8,6 +8,7 @@ import duckdb
 from rnnlm.evaluation.surprise.writing import SEQUENCES, TOKENS
 from rnnlm.records import Record
 from rnnlm.sequences.tables import Rows, table
+from rnnlm.statements import literal
 
 SENTENCES_SHOWN = 10
 MINIMUM_TOKENS = 5  # of a sentence among the worst
@@ -28,8 +29,8 @@ class SurpriseTables(Record):
 
 def measure_surprise(folder: Path) -> SurpriseTables:
     """All tables over the losses in `folder`."""
-    of_tokens = {"tokens": str(folder / TOKENS)}
-    worst = {"sequences": str(folder / SEQUENCES), "count": SENTENCES_SHOWN, "minimum_tokens": MINIMUM_TOKENS}
+    of_tokens = {"tokens": literal(folder / TOKENS)}
+    worst = {"sequences": literal(folder / SEQUENCES), "count": SENTENCES_SHOWN, "minimum_tokens": MINIMUM_TOKENS}
     # One thread: sums in one order, so that the figures of the same files are the same to the last bit.
     settings: dict[str, Any] = {
         "memory_limit": MEMORY_LIMIT,

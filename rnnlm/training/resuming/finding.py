@@ -36,12 +36,12 @@ def find_unfinished(home: Home, name: str) -> tuple[PipelineConfig, DatasetRecor
     if dataset is None:
         raise ModelError(
             f"{folder.name}: its dataset {started['dataset_id'][:12]} is missing or damaged;\n"
-            f"prepare it again: rnnlm prepare --corpus {config.corpus.source}, with the settings in its config.json"
+            f"prepare it again: rnnlm prepare --corpus {config.corpus.public_source} (see its config.json)"
         )
     if name_run(config, dataset) != started["run_id"]:
         raise ModelError(
             f"{folder.name}: began with other versions of rnnlm, torch, transformers or numpy, so it cannot go on\n"
-            f"exactly as it began; install those, or train anew: rnnlm train --corpus {config.corpus.source}"
+            f"exactly as it began; install those, or train anew: rnnlm train --corpus {config.corpus.public_source}"
         )
     return config, dataset
 

@@ -21,6 +21,8 @@ class Server(ThreadingHTTPServer):
         self.body = TEXT
         self.etag: str | None = '"one"'
         self.asked: list[tuple[str, str | None]] = []  # path, Range
+        self.conditions: list[str | None] = []  # If-None-Match, else If-Modified-Since
+        self.modified: str | None = None
         self.released = threading.Event()
 
     @property
@@ -34,6 +36,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         server, first = self.server, not self.server.asked
         server.asked.append((self.path, self.headers["Range"]))
+        server.conditions.append(self.headers["If-None-Match"] or self.headers["If-Modified-Since"])
         behaviour = server.behaviour
         if behaviour == "moved" and first:
             self.answer(301, b"", Location="elsewhere")
@@ -58,6 +61,17 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             self.wfile.write(b"5\r\nhello\r\n")
+        elif behaviour == "no length":
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(server.body)
+            self.close_connection = True
+        elif behaviour == "trickles":
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(server.body)))
+            self.end_headers()
+            while not server.released.wait(0.05):
+                self.wfile.write(b"x")
         else:
             self.file()
 
@@ -67,6 +81,10 @@ class Handler(BaseHTTPRequestHandler):
         asked = self.headers["Range"]
         same = self.headers["If-Range"] in (None, server.etag) or server.behaviour == "ignores If-Range"
         headers = {"ETag": server.etag} if server.etag else {}
+        headers |= {"Last-Modified": server.modified} if server.modified else {}
+        if server.conditions[-1] in {server.etag, server.modified} - {None}:
+            self.answer(304, b"", **headers)
+            return
         if asked and same and server.behaviour != "ignores Range":
             begin = int(asked.removeprefix("bytes=").removesuffix("-"))
             if begin >= len(body):
@@ -89,7 +107,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
+        if status != 304:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 

@@ -12,9 +12,9 @@ import pytest
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import fetching
 from rnnlm.corpora.fetching import fetch
-from rnnlm.corpora.requesting import FetchPolicy, retry_after_seconds
+from rnnlm.corpora.requesting import FetchPolicy, refuse_redirect, retry_after_seconds
 from rnnlm.corpora.sources import obtain_corpus
-from rnnlm.errors import CorpusError, FetchError
+from rnnlm.errors import CorpusError, FetchError, HomeError
 from rnnlm.home import Home
 from tests.rnnlm.corpora.loopback import HALF, QUICK, TEXT, Server
 
@@ -204,7 +204,7 @@ def test_an_address_that_is_none_is_not(target: Path, url: str) -> None:
 
 def test_a_url_is_downloaded_once(server: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "POLICY", QUICK)
-    config = CorpusConfig(source=server.url, sha256=SHA256)
+    config = CorpusConfig(source=server.url, sha256=SHA256)  # which settles that the text cannot change
     first = obtain_corpus(home, config)
     assert (first.digest, first.skipped) == (SHA256, False)
     assert obtain_corpus(home, config).skipped
@@ -237,3 +237,49 @@ def test_without_a_terminal_progress_is_logged(
     with caplog.at_level("INFO"):
         get(server, target)
     assert f"{server.url}: 0.0 of 0.0 MB" in caplog.text
+
+
+def limited(server: Server, home: Home, **limits: object) -> CorpusConfig:
+    return CorpusConfig.model_validate({"source": server.url} | limits)
+
+
+@pytest.mark.parametrize("behaviour", ["good", "no length"])
+def test_a_download_of_more_than_the_maximum_is_refused(server: Server, home: Home, behaviour: str) -> None:
+    server.behaviour = behaviour
+    with pytest.raises(CorpusError, match=r"larger than 1,000 bytes \(corpus\.maximum_download_bytes\)"):
+        obtain_corpus(home, limited(server, home, maximum_download_bytes=1_000))
+    assert [path for path in home.corpora.rglob("*") if path.is_file()] == []
+
+
+def test_a_download_that_trickles_ends_with_its_time(server: Server, home: Home) -> None:
+    server.behaviour = "trickles"
+    with pytest.raises(FetchError, match=r"took more than 1 s \(corpus\.maximum_download_seconds\)"):
+        obtain_corpus(home, limited(server, home, maximum_download_seconds=1))
+
+
+def test_a_download_that_does_not_fit_the_disk_is_refused_before_it_is_read(
+    server: Server, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        free = len(TEXT) - 1
+
+    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda path: Full)
+    with pytest.raises(HomeError, match=f"has room for {len(TEXT) - 1:,};\nfree some space"):
+        get(server, target)
+
+
+@pytest.mark.parametrize(
+    ("url", "target", "refusal"),
+    [
+        ("https://a/x", "http://a/x", "from https to http://a/x"),
+        ("https://a/x", "https://b/y", None),
+        ("http://a/x", "https://a/x", None),
+        ("http://a/x", "http://b/x", None),
+    ],
+)
+def test_a_redirect_does_not_give_up_encryption(url: str, target: str, refusal: str | None) -> None:
+    if refusal is None:
+        refuse_redirect(url, url, target)
+    else:
+        with pytest.raises(CorpusError, match=refusal):
+            refuse_redirect(url, url, target)

@@ -263,13 +263,16 @@ def test_what_a_killed_run_left_is_gone_after_the_next(home: Home, tmp_path: Pat
     assert not left.parent.exists()
 
 
-def test_what_a_killed_run_left_of_another_corpus_is_gone_after_a_day(home: Home, tmp_path: Path) -> None:
-    old = write(home.corpora / ".incoming-old" / "text.txt", b"half")
+def test_what_a_killed_run_left_of_another_corpus_is_gone_and_what_somebody_writes_stays(
+    home: Home, tmp_path: Path
+) -> None:
+    killed = write(home.corpora / ".incoming-killed" / "text.txt", b"half")
     running = write(home.corpora / ".incoming-running" / "text.txt", b"half")
-    for path in (old, old.parent, running.parent):
-        os.utime(path, (0, 0))
-    obtain(home, write(tmp_path / "a.txt", b"one\n"))
-    assert not old.parent.exists()
+    for path in (running, running.parent):
+        os.utime(path, (0, 0))  # a download that waits for its server for days
+    with home.lock("corpus-running"):
+        obtain(home, write(tmp_path / "a.txt", b"one\n"))
+    assert not killed.parent.exists()
     assert running.exists()
 
 

@@ -90,12 +90,10 @@ def test_a_data_set_without_training_text_is_refused(home: Home, folder: Path) -
 
 
 def test_no_hub_is_worth_another_try(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rnnlm.corpora import hub
-
-    def unreachable(name: object) -> object:
+    def unreachable(*arguments: object, **options: object) -> object:
         raise ConnectionError("Couldn't reach 'nobody/nothing' on the Hub\nand more")
 
-    monkeypatch.setattr(hub, "load", unreachable)  # the hub's own client waits 23 s before it says so
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", unreachable)  # its client waits 30 s before it says so
     refused(home, "hf:nobody/nothing", "hub could not be reached", FetchError)
 
 

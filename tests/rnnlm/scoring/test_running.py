@@ -231,3 +231,69 @@ def test_an_input_that_may_be_missing_leaves_no_output(score: Score, tmp_path: P
 def test_without_a_champion_the_model_has_to_be_named(score: Score, tracked_home: Home) -> None:
     with pytest.raises(ModelError, match="--model"):
         score(model=None)
+
+
+def test_folders_whose_names_look_like_patterns_hold_inputs_outputs_and_the_home(
+    configure: Configure, tmp_path: Path
+) -> None:
+    folder = tmp_path / "x[1]"
+    folder.mkdir()
+    (folder / "texts.txt").write_text("\n".join(LINES) + "\n")
+    plain = running.score_texts(Home(tmp_path / "plain"), configure())
+    for ending in ("parquet", "duckdb"):
+        config = configure(input=str(folder / "texts.txt"), output=str(folder / f"scores.{ending}"))
+        scored = running.score_texts(Home(folder / "home"), config)
+        assert scored.totals == plain.totals
+
+
+def make_table(path: Path, name: str) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"create table {name} as select i as id, 'the cat .' as text from range(3) t(i)")
+
+
+def test_a_table_of_somebody_else_is_not_replaced(home: Home, configure: Configure, tmp_path: Path) -> None:
+    make_table(tmp_path / "out.duckdb", "scores")
+    with pytest.raises(ConfigError, match="table scores that rnnlm score did not make"):
+        running.score_texts(home, configure(output=str(tmp_path / "out.duckdb"), force=True))
+    with duckdb.connect(str(tmp_path / "out.duckdb")) as connection:
+        assert connection.execute("select count(*) from scores where text = 'the cat .'").fetchone() == (3,)
+    make_table(tmp_path / "other.duckdb", "mine")
+    running.score_texts(home, configure(output=str(tmp_path / "other.duckdb")))
+    assert len(rows_of(tmp_path / "other.duckdb")) == len(LINES)
+
+
+def test_the_query_s_own_table_is_not_replaced(home: Home, configure: Configure, tmp_path: Path) -> None:
+    path = tmp_path / "both.duckdb"
+    running.score_texts(home, configure(output=str(path)))
+    before = rows_of(path)
+    config = configure(input=str(path), output=str(path), query="select text from scores order by document")
+    with pytest.raises(ConfigError, match="the query reads the table scores"):
+        running.score_texts(home, config)
+    assert rows_of(path) == before
+
+
+def test_rows_in_a_write_ahead_log_count_as_a_change(home: Home, configure: Configure, tmp_path: Path) -> None:
+    path = tmp_path / "in.duckdb"
+    make_table(path, "docs")
+    config = configure(input=str(path), query="select text from docs order by id")
+    assert running.score_texts(home, config).totals.documents == 3
+    script = (
+        "import duckdb, os, sys\n"
+        "connection = duckdb.connect(sys.argv[1])\n"
+        "connection.execute(\"insert into docs values (3, 'the dog .')\")\n"
+        "os._exit(0)"  # without the checkpoint that closing makes
+    )
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True, timeout=120)
+    assert Path(f"{path}.wal").stat().st_size > 0
+    again = running.score_texts(home, config)
+    assert (again.skipped, again.totals.documents) == (False, 4)
+
+
+def test_what_a_killed_scoring_left_beside_its_output_is_gone_after_the_next(
+    home: Home, configure: Configure, tmp_path: Path
+) -> None:
+    left = [tmp_path / ".scores.parquet.0a1b2c3d", tmp_path / ".scores.parquet.spilled"]
+    left[0].write_bytes(b"half")
+    left[1].mkdir()
+    running.score_texts(home, configure())
+    assert not any(path.exists() for path in left)

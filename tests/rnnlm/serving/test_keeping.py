@@ -1,6 +1,8 @@
 """The champion is followed, and nobody notices the moment it changes."""
 
 import itertools
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,8 @@ from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.models.building import build_model, save_model
 from rnnlm.records import RunRecord
+from rnnlm.registry.lookup import model_folder
+from rnnlm.serving import keeping, loading
 from rnnlm.serving.config import ServingConfig
 from rnnlm.serving.keeping import Keeper
 from rnnlm.serving.loading import Followed, followed
@@ -142,3 +146,41 @@ def test_with_several_names_one_has_to_be_given(crown: Crown, tracked_home: Home
         client.create_model_version("another", version.source)
     with pytest.raises(ModelError, match="which model"):
         followed(tracked_home, None)
+
+
+@pytest.mark.parametrize("damage", ["tokenizer.json", "model.safetensors", "config.json"])
+def test_a_damaged_version_ends_no_following(crown: Crown, tracked_home: Home, damage: str) -> None:
+    crown()
+    with LiveServer(followed(tracked_home, NAME), ServingConfig(poll_seconds=0.05)) as live:
+        ready = live.client.get("/ready").json()
+        assert (ready["model"], ready["following_problem"]) == (f"models:/{NAME}/1", None)
+        keeper = live.service.keeper
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(keeping, "load", damaging(damage))
+            crown()
+            wait_for(lambda: keeper.failures > 1)
+            answer = live.client.get("/ready")
+            assert answer.status_code == 200
+            assert "looks in a row" in answer.json()["following_problem"]
+            assert live.client.post("/generate", json={}).json()["model"] == f"models:/{NAME}/1"
+        wait_for(lambda: keeper.swaps == 1)
+        assert live.client.get("/ready").json() == ready | {"model": f"models:/{NAME}/2"}
+
+
+def damaging(name: str) -> Callable[[Home, str], Any]:
+    """Loads as ever, from a copy in which one file is damaged."""
+
+    def load(home: Home, label: str) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copytree(model_folder(home, label), Path(folder) / "model")
+            (copy / name).write_bytes(b'{"a": [1]}')
+            return loading.load(home, str(copy))
+
+    return load
+
+
+def test_a_follower_that_has_stopped_is_told(crown: Crown, tracked_home: Home) -> None:
+    crown()
+    with LiveServer(followed(tracked_home, NAME), ServingConfig(poll_seconds=0.05)) as live:
+        live.service.keeper.stop()
+        assert live.client.get("/ready").status_code == 503

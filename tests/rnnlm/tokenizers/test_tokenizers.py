@@ -1,6 +1,7 @@
 """Text ↔ ids: learnt from the training split alone, special tokens never from text, the same after a reload."""
 
 import itertools
+import json
 import math
 import shutil
 from pathlib import Path
@@ -20,7 +21,7 @@ from rnnlm.records import TokenizerRecord
 from rnnlm.sequences.storing import store_sequences
 from rnnlm.tokenizers import vocabularies
 from rnnlm.tokenizers.face import BOS, EOS, PAD, PLAIN_GAP_BITS, UNK, TextTokenizer, load_tokenizer
-from rnnlm.tokenizers.pretrained import own_spellings
+from rnnlm.tokenizers.pretrained import load_pretrained, own_spellings
 from rnnlm.tokenizers.showing import coloured
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.training import train_tokenizer
@@ -332,3 +333,21 @@ def test_a_line_is_shown_in_coloured_pieces(home: Home, tmp_path: Path) -> None:
 def test_a_folder_without_a_tokenizer_is_told(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"tokenizer\.json"):
         load_tokenizer(tmp_path)
+
+
+def test_a_pretrained_tokenizer_with_code_of_its_own_is_refused_without_a_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "strange"
+    folder.mkdir()
+    ran = tmp_path / "ran"
+    (folder / "code.py").write_text(f"open({str(ran)!r}, 'w')\nclass Strange: ...\n")
+    settings = {"auto_map": {"AutoTokenizer": ["code.Strange", "code.Strange"]}, "tokenizer_class": "Strange"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "config.json").write_text(json.dumps({"model_type": "strange", "auto_map": {"AutoConfig": "code.C"}}))
+    asked: list[object] = []
+    monkeypatch.setattr("builtins.input", lambda *question: asked.append(question) or "y")
+    with pytest.raises(ModelError, match="AutoTokenizer cannot load it"):
+        load_pretrained(str(folder))
+    assert asked == []
+    assert not ran.exists()

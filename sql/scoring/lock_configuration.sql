@@ -1,0 +1,2 @@
+-- What was set before a query cannot be unset by it.
+set lock_configuration = true;

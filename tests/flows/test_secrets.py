@@ -1,0 +1,60 @@
+"""Passwords and signatures in a corpus's address are neither shown nor kept anywhere."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from prefect.client.orchestration import get_client
+
+from flows.operations.running import run_flow
+from flows.pipeline_flow import pipeline_flow
+from flows.prepare_flow import prepare_flow
+from rnnlm.config import CorpusConfig
+from rnnlm.home import Home
+from rnnlm.reports.pipeline import pipeline_summary
+from tests.conftest import toy_pipeline_config, write_toy_corpus
+from tests.rnnlm.corpora.loopback import Server
+from tests.rnnlm.corpora.packing import tar_of
+
+SECRETS = ("hunter2", "s3cr3tsignature")
+
+
+def stored_in_prefect() -> str:
+    """Names, parameters, log lines and artifacts of all runs."""
+
+    async def read() -> str:
+        async with get_client() as client:
+            found = [
+                *await client.read_flow_runs(),
+                *await client.read_task_runs(),
+                *await client.read_logs(),
+                *await client.read_artifacts(),
+            ]
+            return "\n".join(each.model_dump_json() for each in found)
+
+    return asyncio.run(read())
+
+
+@pytest.mark.slow
+def test_a_whole_home_and_prefect_s_database_hold_no_secret_of_the_corpus_s_address(
+    prefect_server: None, tracked_home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = write_toy_corpus(tmp_path / "toy")
+    with Server() as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        server.body = tar_of({path.name: path.read_bytes() for path in folder.iterdir()})
+        address = server.url.replace("//", f"//user:{SECRETS[0]}@") + f".tar?name=toy&sig={SECRETS[1]}"
+        config = toy_pipeline_config(folder).model_copy(update={"corpus": CorpusConfig(source=address)})
+        record = run_flow(tracked_home, pipeline_flow, config)
+        run_flow(tracked_home, prepare_flow, config)
+        server.shutdown()
+    assert [path for path, _ in server.asked] == [f"/text.tar?name=toy&sig={SECRETS[1]}"] * 2
+    shown = pipeline_summary(record) + caplog.text + stored_in_prefect()
+    assert "/text.tar?name=***&sig=***" in shown
+    for secret in SECRETS:
+        assert secret not in shown
+        kept = [
+            path for path in tracked_home.root.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()
+        ]
+        assert kept == []

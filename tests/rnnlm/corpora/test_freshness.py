@@ -1,0 +1,147 @@
+"""A URL or hf: name is asked on each run whether its text has changed; the night does not fail when nobody answers."""
+
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pydantic import ValidationError
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora import fetching, hub
+from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.errors import FetchError
+from rnnlm.home import Home
+from rnnlm.records import CorpusRecord
+from rnnlm.reports.pipeline import corpus_report
+from tests.rnnlm.corpora.loopback import QUICK, TEXT, Server
+
+TODAY = datetime.now(UTC).date().isoformat()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "POLICY", QUICK)
+
+
+def obtain(home: Home, source: str, **settings: object) -> CorpusRecord:
+    return obtain_corpus(home, CorpusConfig.model_validate({"source": source} | settings))
+
+
+def age(home: Home, **ago: int) -> None:
+    """As if the text had been obtained, and asked for, that long ago."""
+    (note,) = (home.corpora / "known").iterdir()
+    then = (datetime.now(UTC) - timedelta(**ago)).isoformat()
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"obtained": then, "checked": then}))
+
+
+@pytest.mark.parametrize(
+    ("etag", "modified", "condition"),
+    [('"one"', None, '"one"'), (None, "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00 GMT")],
+)
+def test_new_text_at_the_same_url_is_seen_by_the_next_run(
+    server: Server, home: Home, etag: str | None, modified: str | None, condition: str
+) -> None:
+    server.etag, server.modified = etag, modified
+    first = obtain(home, server.url)
+    assert first.freshness == f"read on {TODAY}"
+    again = obtain(home, server.url)
+    assert (again.skipped, again.digest) == (True, first.digest)
+    assert server.conditions == [None, condition]
+    assert f"unchanged since {TODAY}" in corpus_report(again)
+    server.body = TEXT + b"a new line .\n"
+    server.etag, server.modified = etag and '"two"', modified and "Thu, 22 Oct 2015 07:28:00 GMT"
+    grown = obtain(home, server.url)
+    assert not grown.skipped
+    assert (grown.folder / "text.txt").read_bytes() == server.body
+    assert obtain(home, server.url).digest == grown.digest
+
+
+def test_a_server_without_validators_is_read_again_and_the_same_text_is_unchanged(server: Server, home: Home) -> None:
+    server.etag = None
+    obtain(home, server.url)
+    age(home, days=3)
+    again = obtain(home, server.url)
+    assert again.skipped
+    assert again.freshness.startswith("unchanged since ")
+    assert TODAY not in again.freshness.split(",")[0]
+
+
+@pytest.mark.parametrize("failure", ["away", "status 503", "status 404"])
+def test_a_server_that_does_not_answer_leaves_the_known_copy_in_use(
+    server: Server, home: Home, caplog: pytest.LogCaptureFixture, failure: str
+) -> None:
+    first = obtain(home, server.url)
+    if failure == "away":
+        server.shutdown()
+        server.server_close()
+    else:
+        server.behaviour = failure
+    with caplog.at_level(logging.WARNING):
+        again = obtain(home, server.url)
+    assert (again.skipped, again.digest) == (True, first.digest)
+    assert again.freshness == f"could not be asked; the copy of {TODAY} is used"
+    assert f"The copy of {TODAY} is used." in caplog.text
+    if failure != "away":
+        server.behaviour = "good"
+        assert obtain(home, server.url).freshness.startswith("unchanged since")
+
+
+def test_a_first_download_that_fails_is_an_error(server: Server, home: Home) -> None:
+    server.behaviour = "status 503"
+    with pytest.raises(FetchError):
+        obtain(home, server.url)
+
+
+def test_never_and_an_age_ask_no_oftener_than_they_say(server: Server, home: Home) -> None:
+    obtain(home, server.url, refresh="never")
+    age(home, days=400)
+    obtain(home, server.url, refresh="never")
+    assert len(server.asked) == 1
+    age(home, hours=11)
+    obtain(home, server.url, refresh="12h")
+    assert len(server.asked) == 1
+    age(home, hours=13)
+    obtain(home, server.url, refresh="12h")
+    assert len(server.asked) == 2
+    obtain(home, server.url, refresh="12h")
+    assert len(server.asked) == 2
+    with pytest.raises(ValidationError):
+        CorpusConfig(refresh="sometimes")
+
+
+def test_a_data_set_s_revision_is_asked_for(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub's client needs a process of its own to talk to a server of ours: see test_hub.py."""
+    revisions, loaded = ["a" * 40, "a" * 40, "b" * 40], []
+
+    def load(name: hub.HubName, revision: str | None) -> dict[str, object]:
+        from datasets import Dataset
+
+        loaded.append(revision)
+        return {"train": Dataset.from_dict({"text": [f"text of {revision}"]}).to_iterable_dataset()}
+
+    monkeypatch.setattr(hub, "load", load)
+    monkeypatch.setattr(
+        "huggingface_hub.HfApi.dataset_info",
+        lambda *_, **__: SimpleNamespace(sha=revisions.pop(0) if revisions else ""),
+    )
+    first, again, changed = (obtain(home, "hf:owner/name") for _ in range(3))
+    assert first.digest == again.digest != changed.digest
+    assert again.skipped
+    assert loaded == ["a" * 40, "b" * 40]
+
+    def away(*_: object, **__: object) -> object:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", away)
+    assert obtain(home, "hf:owner/name").freshness.startswith("could not be asked")
+
+
+def test_a_changed_text_that_is_none_is_an_error_and_the_known_one_stays(server: Server, home: Home) -> None:
+    first = obtain(home, server.url)
+    server.body, server.etag = b"\x1f\x8b\x08 no gzip", '"two"'
+    with pytest.raises(Exception, match="gzip"):
+        obtain(home, server.url)
+    assert Path(first.folder / "text.txt").read_bytes() == TEXT

@@ -152,8 +152,8 @@ def repair_version(
         log_artifacts(
             client,
             version.tags["logged_model_id"],
-            version.source,
-            version.run_id,
+            str(version.source),
+            str(version.run_id),
             run.model_folder,
             card,
             Path(temporary),

@@ -122,7 +122,8 @@ class TextTokenizer:
         """What stands between the words of a line, and before and after them, where it is not as expected."""
         if self.splitting != "textbook" and line == " ".join(line.split()):
             return  # quick: most lines are such
-        expected, end = ("",), 0
+        expected: tuple[str, ...] = ("",)
+        end = 0
         for _, start, stop in self.spans(line):
             if line[end:start] not in expected:
                 yield line[end:start]

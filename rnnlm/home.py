@@ -257,7 +257,9 @@ def full_disk_explained(home: Home) -> Iterator[None]:
 def is_full_disk(error: BaseException) -> bool:
     """True if the error, or one that caused it, says that a disk or quota is full."""
     cause: BaseException | None = error
-    while cause is not None:
+    seen: set[int] = set()  # an error may be its own cause
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
         if getattr(cause, "errno", None) in FULL or FULL_TEXT in str(cause):
             return True
         cause = cause.__cause__ or cause.__context__

@@ -17,6 +17,8 @@ ANY_CHARACTER, WORD = re.compile("(?s:.)"), re.compile(r"\S+")
 # TextTokenizer.restoration_bits.
 SPELLED_BYTE_BITS = 8  # a byte that is written out without any model
 PLAIN_GAP_BITS = math.log2(256 / 255)  # a gap between words is as expected
+PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)  # nothing stands before the first word, or after the last
+SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)  # one space does, as in the Penn Treebank
 LITERAL_BITS = math.log2(6 / 5)  # `<unk>` is the corpus's own literal and no unknown word
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: not encodable as UTF-8
 
@@ -96,9 +98,9 @@ class TextTokenizer:
 
         An unknown word costs 8 bits for each of its UTF-8 bytes and for its end (a character needs no end). A word
         tokenizer does not see white space and loses what its pattern does not match. So each gap between words says
-        whether it is as expected: one space, nothing at the ends of the line; if words are split at punctuation, one
-        more bit tells whether a space stands there. Any other gap is written out, with an escape and an end. So is a
-        blank line if it becomes no sequence (blank_is_dropped). Other tokenizers restore their text.
+        whether it is as expected: one space, or nothing or one space at the ends of the line; if words are split at
+        punctuation, one more bit tells whether a space stands there. Any other gap is written out, with an escape and
+        an end. So is a blank line if it becomes no sequence (blank_is_dropped). Other tokenizers restore their text.
 
         token_count, unknown_count: of the line's ids, and how many of them are `<unk>`.
         """
@@ -107,8 +109,10 @@ class TextTokenizer:
         bits = 0.0
         if self.kind == "word":
             inner = max(0, token_count - 1)
-            bits += (inner + 2) * PLAIN_GAP_BITS + (inner if self.splitting != "whitespace" else 0)
-            bits += SPELLED_BYTE_BITS * sum(2 + utf8_bytes(gap) for gap in self.unexpected_gaps(line))
+            bits += inner * (PLAIN_GAP_BITS + (self.splitting != "whitespace")) + 2 * PLAIN_END_BITS
+            for gap, at_end in self.unexpected_gaps(line):
+                one_space = at_end and gap == " "
+                bits += SPACE_END_BITS if one_space else SPELLED_BYTE_BITS * (2 + utf8_bytes(gap))
         return bits + (self.spelling_bits(line, unknown_count) if unknown_count else 0.0)
 
     def spelling_bits(self, line: str, unknown_count: int) -> float:
@@ -118,18 +122,18 @@ class TextTokenizer:
         bytes_and_ends = sum(map(utf8_bytes, words)) + ends
         return SPELLED_BYTE_BITS * bytes_and_ends + LITERAL_BITS * (unknown_count - len(words))
 
-    def unexpected_gaps(self, line: str) -> Iterator[str]:
-        """What stands between the words of a line, and before and after them, where it is not as expected."""
+    def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
+        """The gaps between words, and at the ends of the line (True), that are not as expected."""
         if self.splitting != "textbook" and line == " ".join(line.split()):
             return  # quick: most lines are such
         expected: tuple[str, ...] = ("",)
         end = 0
         for _, start, stop in self.spans(line):
             if line[end:start] not in expected:
-                yield line[end:start]
+                yield line[end:start], not end
             expected, end = (" ",) if self.splitting == "whitespace" else ("", " "), stop
         if line[end:]:
-            yield line[end:]
+            yield line[end:], True
 
 
 def utf8_bytes(text: str) -> int:

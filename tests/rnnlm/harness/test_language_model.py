@@ -16,7 +16,7 @@ from rnnlm.harness.language_model import RecurrentLM, asked_for  # noqa: E402
 from rnnlm.harness.running import load_tasks, run_harness  # noqa: E402
 from rnnlm.home import Home  # noqa: E402
 from rnnlm.records import CorpusRecord  # noqa: E402
-from rnnlm.tokenizers.face import PLAIN_GAP_BITS  # noqa: E402
+from rnnlm.tokenizers.face import PLAIN_END_BITS, PLAIN_GAP_BITS  # noqa: E402
 
 QUESTIONS = [  # after an animal comes a verb, after a verb an article: the grammar of the toy corpus
     {"question": "the cat", "choices": ["house", "sees"], "answer": 1},
@@ -90,7 +90,7 @@ def test_a_text_is_as_likely_in_one_piece_as_after_nothing(model: RecurrentLM) -
     text = "the cat sees the dog near the river .\n" * 40
     (rolling,) = model.loglikelihood_rolling(requests("loglikelihood_rolling", (text,)))
     ((plain, _),) = model.loglikelihood(requests("loglikelihood", ("", text)))
-    gaps_nats = 40 * 10 * PLAIN_GAP_BITS * math.log(2)  # around and between nine words a line
+    gaps_nats = 40 * (8 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS) * math.log(2)  # nine words a line
     assert rolling == pytest.approx(plain - gaps_nats, rel=1e-6)
 
 

@@ -13,7 +13,7 @@ from rnnlm.records import RunRecord
 from rnnlm.scoring.config import ScoringConfig
 from rnnlm.scoring.reading import Document
 from rnnlm.scoring.scores import SCHEMA, Scorer, surprising
-from rnnlm.tokenizers.face import PLAIN_GAP_BITS, TextTokenizer, load_tokenizer
+from rnnlm.tokenizers.face import PLAIN_END_BITS, PLAIN_GAP_BITS, TextTokenizer, load_tokenizer
 
 TEXTS = ["the cat sees the dog near the river .\n", "the zebra\nthe fox .", "", "the fox", None]
 
@@ -51,7 +51,9 @@ def test_unknown_words_are_counted_and_paid_for(scorer: Scorer) -> None:
     row = table(scorer, TEXTS).to_pylist()[1]
     assert row["tokens"] == 2 + 1 + 3 + 1  # each line's words and its <eos>
     assert row["unknown_rate"] == 1 / 7
-    bits = -row["log_probability"] / math.log(2) + 8 * (len("zebra") + 1) + (3 + 4) * PLAIN_GAP_BITS
+    bits = (
+        -row["log_probability"] / math.log(2) + 8 * (len("zebra") + 1) + (1 + 2) * PLAIN_GAP_BITS + 4 * PLAIN_END_BITS
+    )
     assert row["bits_per_byte"] == pytest.approx(bits / len("the zebra\nthe fox .\n"))
 
 

@@ -16,7 +16,7 @@ from rnnlm.sequences.checks import check_dataset
 from rnnlm.sequences.reading import StoredSplit, connect, read_openings, training_counts
 from rnnlm.sequences.storing import store_sequences
 from rnnlm.statements import names
-from rnnlm.tokenizers.face import PLAIN_GAP_BITS
+from rnnlm.tokenizers.face import PLAIN_END_BITS, PLAIN_GAP_BITS
 from rnnlm.tokenizers.training import train_tokenizer
 
 # ids: <pad> 0, <unk> 1, <bos> 2, <eos> 3, then a 4 (4 times), b 5 (twice), c 6 (once)
@@ -71,7 +71,7 @@ def test_every_check_passes(home: Home, tmp_path: Path, mode: str) -> None:
 
 def test_sizes_and_unknown_words_of_a_split(home: Home, tmp_path: Path) -> None:
     facts = split_facts(store(home, tmp_path / "c"), "test")
-    bits = 8 * 3 + 4 * PLAIN_GAP_BITS  # zz and its end; four gaps around three words
+    bits = 8 * 3 + 2 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS  # zz and its end; gaps between and around three words
     assert (facts.byte_count, facts.predicted_tokens, facts.unknown_tokens) == (7, 4, 1)
     assert facts.restoration_bits == pytest.approx(bits)
 

@@ -20,7 +20,7 @@ from rnnlm.home import Home
 from rnnlm.records import TokenizerRecord
 from rnnlm.sequences.storing import store_sequences
 from rnnlm.tokenizers import vocabularies
-from rnnlm.tokenizers.face import BOS, EOS, PAD, PLAIN_GAP_BITS, UNK, TextTokenizer, load_tokenizer
+from rnnlm.tokenizers.face import BOS, EOS, PAD, PLAIN_END_BITS, PLAIN_GAP_BITS, UNK, TextTokenizer, load_tokenizer
 from rnnlm.tokenizers.pretrained import load_pretrained, own_spellings
 from rnnlm.tokenizers.showing import coloured
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
@@ -190,7 +190,7 @@ def test_what_a_word_is_can_be_chosen(splitting: str, pieces: list[str], gaps: l
     text = "Don't  stop, A1 now..."
     tokenizer = TextTokenizer(train_words(iter([text]), config), "word", "<unk>", splitting)
     assert tokenizer.pieces(tokenizer.encode(text)) == pieces
-    assert list(tokenizer.unexpected_gaps(text)) == gaps
+    assert [gap for gap, _ in tokenizer.unexpected_gaps(text)] == gaps
     assert (
         tokenizer.unknown_words("A1 <unk> <eos>")
         == {
@@ -210,8 +210,9 @@ def test_what_the_textbook_drops_is_paid_for(home: Home, tmp_path: Path) -> None
     dataset = store_sequences(home, corpus, source, tokenizer, SequencesConfig(), required_splits=("train",))
     facts = split_facts(dataset, "train")
     assert (facts.predicted_tokens, facts.unknown_tokens) == (9, 0)
-    # A line: ", " and "!" written out, each with an escape and an end; one inner gap, three in all.
-    assert facts.restoration_bits == pytest.approx(3 * (8 * (2 + 2) + 8 * (1 + 2) + 1 + 3 * PLAIN_GAP_BITS))
+    # A line: ", " and "!" written out, each with an escape and an end; one gap between words, two ends.
+    line = 8 * (2 + 2) + 8 * (1 + 2) + 1 + PLAIN_GAP_BITS + 2 * PLAIN_END_BITS
+    assert facts.restoration_bits == pytest.approx(3 * line)
 
 
 def tokenizer_of(kind: str, splitting: str, literal: str | None) -> TextTokenizer:
@@ -258,6 +259,8 @@ def test_indentation_is_not_free(splitting: str) -> None:
     costs = [tokenizer.restoration_bits(" " * indent + "a a", 2, 0, True) for indent in (0, 4, 12)]
     assert costs[1] - costs[0] == pytest.approx(8 * (4 + 2))
     assert costs[2] - costs[1] == pytest.approx(8 * 8)
+    both_ends = tokenizer.restoration_bits(" a a ", 2, 0, True)  # as each line of the Penn Treebank
+    assert both_ends - costs[0] == pytest.approx(2 * (5 + math.log2(256 / 255)))
 
 
 def test_counting_words_forgets_the_rarest_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,91 @@
+"""The share of scoring in a run's CPU time: validations on the way, and all that scores after the last step.
+
+python benchmarks/scoring_share.py CORPUS PRESET [SECTION.FIELD=VALUE …]
+
+One process without Prefect; times are CPU seconds of the process, so that a busy machine changes them little.
+"""
+
+import functools
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.evaluation import scoring
+from rnnlm.evaluation.surprise import measuring
+from rnnlm.home import Home
+from rnnlm.presets import build_config
+from rnnlm.scoring import reference
+from rnnlm.sequences.storing import store_sequences
+from rnnlm.tokenizers.training import train_tokenizer
+from rnnlm.training import assembly
+from rnnlm.training.running import run_training
+
+seconds: dict[str, float] = defaultdict(float)
+running: list[str] = []
+
+
+def timed(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, its CPU seconds added up under `what`: those of timed functions that it calls are its own."""
+
+    @functools.wraps(function)
+    def wrapped(*arguments: Any, **settings: Any) -> Any:
+        inside = bool(running) and running[-1] != "training"
+        running.append(what)
+        start = time.process_time()
+        try:
+            return function(*arguments, **settings)
+        finally:
+            running.pop()
+            if not inside:
+                seconds[what] += time.process_time() - start
+
+    return wrapped
+
+
+class NoTracker:
+    mlflow_run_id = None
+
+    def __call__(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@contextmanager
+def untracked(run_id: str) -> Iterator[NoTracker]:
+    yield NoTracker()
+
+
+def main() -> None:
+    corpus_source, preset, settings = sys.argv[1], sys.argv[2], sys.argv[3:]
+    config = build_config(preset, settings, corpus_source)
+    assembly.with_temperature = timed("temperature", assembly.with_temperature)  # type: ignore[assignment]
+    assembly.nll_of_batches = timed("on the way", assembly.nll_of_batches)  # type: ignore[assignment]
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(Path(folder))
+        corpus = obtain_corpus(home, config.corpus)
+        tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
+        dataset = store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
+        run = timed("training", run_training)(home, config, dataset, untracked)
+        timed("evaluation", scoring.evaluate_run)(home, dataset, run, config.evaluation)
+        timed("references", reference.keep_references)(home, dataset, run)
+        timed("surprise", measuring.surprise_of_run)(home, dataset, run, config.evaluation)
+    steps = seconds["training"] - seconds["on the way"] - seconds["temperature"]
+    after = sum(seconds[what] for what in ("temperature", "evaluation", "references", "surprise"))
+    print("| part | CPU seconds | of the steps |\n|---|---|---|")
+    rows = {"steps": steps, "validations on the way": seconds["on the way"], "after the last step": after}
+    rows |= {f"- {what}": seconds[what] for what in ("temperature", "evaluation", "references", "surprise")}
+    for what, spent in rows.items():
+        print(f"| {what} | {spent:.1f} | {spent / steps:.1%} |")
+    print(
+        f"\nscoring is {(seconds['on the way'] + after) / (steps + seconds['on the way'] + after):.0%} of the CPU time"
+    )
+
+
+if __name__ == "__main__":
+    main()

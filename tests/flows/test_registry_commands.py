@@ -60,7 +60,7 @@ def test_a_version_is_shown_with_its_lineage(capsys: pytest.CaptureFixture[str],
     assert value["listed"]["version"] == 2
     assert value["corpus"]["digest"] == toy_dataset.corpus_digest
     assert value["evidence"] is None  # the toy corpus has one validation document
-    assert "the training of one of the two has seen every validation document" in text
+    assert "has seen every validation document" in " ".join(text.split())
     assert [parent["version"] for parent in value["parents"]] == [1]
 
 

@@ -11,7 +11,7 @@ from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 
 from flows.operations.console import show_library_lines
-from flows.operations.dead_runs import lock_file
+from flows.operations.dead_runs import lock_file, unlocked_name
 from rnnlm.config import Section
 from rnnlm.home import find_home
 
@@ -47,7 +47,7 @@ def hold_run_lock() -> None:
     home = find_home()
     final = lock_file(home, context.flow_run.id)
     home.make(final.parent)
-    partial = final.with_name(f".{final.name}")
+    partial = unlocked_name(final)
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     partial.replace(final)  # under this name it is never there unlocked while the process lives

@@ -40,6 +40,20 @@ def locks_of(home: Home) -> Path:
     return home.root / "locks" / "flow-runs"
 
 
+def unlocked_name(final: Path) -> Path:
+    """What the file is called until its process has locked it; a process killed then leaves it."""
+    return final.with_name(f".{final.name}")
+
+
+def run_of(path: Path) -> UUID:
+    return UUID(path.stem.removeprefix("."))
+
+
+def just_made(path: Path) -> bool:
+    """True where the file's process may still be about to lock it."""
+    return path.name.startswith(".") and time.time() - path.stat().st_mtime < STARTS_WITHIN.total_seconds()
+
+
 def settle_dead_runs(home: Home) -> int:
     """Crash the flow and task runs of this home, and end the MLflow runs, whose process is gone. Returns how many."""
     from prefect.client.orchestration import get_client
@@ -48,7 +62,7 @@ def settle_dead_runs(home: Home) -> int:
     with get_client(sync_client=True) as client:
         for path in sorted(locks_of(home).glob(f"*{SUFFIX}")):
             with held_no_more(path) as dead:
-                found = settle(client, UUID(path.stem)) if dead else None
+                found = settle(client, run_of(path)) if dead and not just_made(path) else None
                 settled += found or 0
                 # Not found: deleted, or a run of another server than the one asked now, which may be asked again.
                 if found is not None or (dead and time.time() - path.stat().st_mtime > FORGOTTEN_AFTER_SECONDS):

@@ -131,3 +131,22 @@ def test_a_run_that_this_server_does_not_know_is_kept_for_the_one_that_does(
     os.utime(lock, (0, 0))
     settle_dead_runs(home)
     assert not lock.exists()
+
+
+def test_a_process_killed_as_it_made_its_lock_does_not_stop_the_settling(home: Home, client: SyncPrefectClient) -> None:
+    from prefect import flow
+    from prefect.states import Running
+
+    run = client.create_flow_run(flow(lambda: None, name="beginning"), state=Running())
+    lock = dead_runs.unlocked_name(dead_runs.lock_file(home, run.id))
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    assert settle_dead_runs(home) == 0  # its process may be about to lock it
+    assert lock.exists()
+    long_ago = time.time() - 2 * dead_runs.STARTS_WITHIN.total_seconds()
+    os.utime(lock, (long_ago, long_ago))
+    assert settle_dead_runs(home) == 1
+    assert not lock.exists()
+    state = client.read_flow_run(run.id).state
+    assert state is not None
+    assert state.is_crashed()

@@ -308,9 +308,9 @@ def find_damage(folder: Path, apart_from: Collection[str] = ()) -> str | None:
     return None
 
 
-def is_complete(folder: Path, apart_from: Collection[str] = ()) -> bool:
+def is_complete(folder: Path) -> bool:
     """True if the marker is there and every file it names has its digest. HomeError if one cannot be read."""
-    return find_damage(folder, apart_from) is None
+    return find_damage(folder) is None
 
 
 def write_once(home: Home, final: Path, build: Callable[[Path], None], *, force: bool = False) -> bool:

@@ -2,8 +2,6 @@
 
 import logging
 
-from filelock import FileLock, Timeout
-
 from rnnlm.home import Home, read_json
 from rnnlm.tracking.runs import best_effort
 from rnnlm.tracking.store import is_empty, reaching_mlflow
@@ -33,9 +31,6 @@ def end_dead_mlflow_runs(home: Home) -> int:
 
 
 def is_training(home: Home, run_id: str) -> bool:
-    """True where a process holds the run's lock, as run_training does for as long as it lives."""
-    try:
-        with FileLock(home.root / "locks" / f"run-{run_id}.lock", timeout=0):
-            return False
-    except Timeout:
-        return True
+    """True if a process holds the run's lock, as run_training does for as long as it lives."""
+    with home.lock_if_free(f"run-{run_id}") as free:
+        return not free

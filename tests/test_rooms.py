@@ -26,7 +26,7 @@ FORBIDDEN = {  # folder or file → packages it must not import
     "rnnlm/tokenizers": ("torch",),
     "rnnlm/models/elman.py": ("rnnlm", "transformers"),
     "rnnlm/generation/sampling.py": ("rnnlm", "transformers"),
-    "rnnlm/generation/stepping.py": ("rnnlm", "transformers"),
+    "rnnlm/generation/inference_weights.py": ("rnnlm", "transformers"),
 }
 NEEDS_EXTRA = {"rnnlm/harness/language_model.py": "lm_eval"}  # file → the package its class is derived from
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))

@@ -13,13 +13,13 @@ import httpx
 import pytest
 import yaml
 
-from flows.operations.deploying import CHECKOUT, deploy_all
+from flows.operations.deployments import CHECKOUT, deploy_all
 from rnnlm.config import PipelineConfig
-from rnnlm.corpora.sources import corpus_name
+from rnnlm.corpora.download import corpus_name
 from rnnlm.home import Home
 from rnnlm.presets import read_presets
-from rnnlm.registry.naming import registered_name
-from rnnlm.scoring.config import ScoringConfig
+from rnnlm.registry.model_names import registered_name
+from rnnlm.scoring.scoring_config import ScoringConfig
 from tests.conftest import give_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]

@@ -83,11 +83,11 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
     """Seconds and predicted tokens of so many steps: batches, take_step, schedule, and nothing else."""
     import torch
 
-    from rnnlm.losses.selection import choose_loss
     from rnnlm.models.model_factory import build_model
     from rnnlm.sequences.data_feed import TrainingBatches
     from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
     from rnnlm.training.batch_loss import BatchLoss
+    from rnnlm.training.loss_selection import choose_loss
     from rnnlm.training.optimizer_step import take_step
     from rnnlm.training.optimizers import make_optimizer
     from rnnlm.training.schedules import make_schedule

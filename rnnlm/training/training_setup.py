@@ -11,7 +11,6 @@ import torch
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.evaluation.perplexity import nll_of_batches
-from rnnlm.losses.selection import choose_loss
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import build_model
@@ -31,6 +30,7 @@ from rnnlm.training.events import Event, Measurement
 from rnnlm.training.export import sample_sentences, write_model
 from rnnlm.training.history import HISTORY, History, write_samples
 from rnnlm.training.loop import Outcome, Plan, Training
+from rnnlm.training.loss_selection import choose_loss
 from rnnlm.training.optimizer_step import update
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers

@@ -28,7 +28,10 @@ from rnnlm.sequences import corpus_shards
 corpus_shards.SHARD_BYTES, corpus_shards.BYTES_WORTH_A_PROCESS = 2000, 1
 corpus = CorpusRecord.model_validate_json(sys.argv[2])
 config = SequencesConfig(processes=2)
-print(len(corpus_shards.tokenize_shards(Path(sys.argv[1]), corpus, CorpusConfig(source="x"), config, Path(sys.argv[3]))))
+shards = corpus_shards.tokenize_shards(
+    Path(sys.argv[1]), corpus, CorpusConfig(source="x"), config, Path(sys.argv[3])
+)
+print(len(shards))
 """
 
 

@@ -7,9 +7,11 @@ the validation split is most probable; it goes into the weights, so that whoever
 
 import math
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.polynomial import Polynomial
 
 from rnnlm.evaluation.scoring import read_batches
 from rnnlm.models.elman import ElmanLanguageModel
@@ -21,12 +23,17 @@ NEIGHBOURS = 4  # of the grid on each side of the last best: those that are trie
 EVEN = 1e-9  # nats per token: less than that between the grid's best and worst, and no temperature changes anything
 
 
-def fit_temperature(model: ElmanLanguageModel, batches: Callable[[], Iterable[Batch]]) -> float:
-    """The temperature with the smallest summed loss on the batches, between 0.1 and 10.
+class Fit(NamedTuple):
+    temperature: float
+    summed_nll_nats: float  # of all predicted tokens, at that temperature
+
+
+def fit_temperature(model: ElmanLanguageModel, batches: Callable[[], Iterable[Batch]]) -> Fit:
+    """The temperature with the smallest summed loss on the batches, between 0.1 and 10, and that loss.
 
     One pass over them measures all temperatures between 0.56 and 1.8. The loss is convex in 1 / temperature, so only if
     the best of these is at an end does another pass look further. A parabola through the best and its neighbours
-    gives what lies between.
+    gives what lies between; the polynomial through all of them gives the loss there, to float32's last digits.
     """
     centre = len(GRID) // 2
     while True:
@@ -34,12 +41,14 @@ def fit_temperature(model: ElmanLanguageModel, batches: Callable[[], Iterable[Ba
         places = np.arange(first, first + 2 * NEIGHBOURS + 1)
         nats = summed_nll_by_sharpness(model, batches(), GRID[places])
         if np.ptp(nats) <= EVEN * len(nats):
-            return 1.0
+            return Fit(1.0, float(nats[0]))
         best = int(nats.argmin())
         if 0 < best < len(places) - 1:
-            return float(1 / (GRID[places[best]] * 10 ** (vertex(nats[best - 1 : best + 2]) / 16)))
+            offset = vertex(nats[best - 1 : best + 2])
+            loss = Polynomial.fit(np.arange(len(nats)), nats, len(nats) - 1)
+            return Fit(float(1 / (GRID[places[best]] * 10 ** (offset / 16))), float(loss(best + offset)))
         if places[best] in (0, len(GRID) - 1):
-            return float(1 / GRID[places[best]])
+            return Fit(float(1 / GRID[places[best]]), float(nats[best]))
         centre = int(places[best])
 
 

@@ -1,4 +1,4 @@
-"""Ten times the text takes no more memory to check and to describe."""
+"""Five times the text takes no more memory to check and to describe."""
 
 import hashlib
 import os
@@ -118,12 +118,13 @@ def peak_mebibytes(home: Home, dataset_folder: Path) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.xfail(reason="C3 is open: DuckDB's cache (MEMORY_LIMIT) fills up only with more than 30 MB of text")
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 def test_memory_does_not_grow_with_the_dataset(home: Home, tmp_path: Path, mode: Mode) -> None:
-    """5 and 50 shards: about 10 MB and 100 MB of text."""
+    """20 and 100 shards: about 40 MB and 200 MB of text."""
     face = word_tokenizer(home, tmp_path / "words")
     few, many = (
         peak_mebibytes(home, store_large(home, home.datasets / f"{mode}-{shards}", shards, mode, face))
-        for shards in (5, 50)
+        for shards in (20, 100)
     )
     assert many < 1.15 * few

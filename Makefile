@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 
-.PHONY: setup run test test-slow lint
+.PHONY: setup run test test-slow lint docs
 
 setup: $(STAMP)
 
@@ -26,3 +26,6 @@ lint: setup
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+docs: setup
+	$(VENV)/bin/mkdocs build --strict

@@ -17,12 +17,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
 
 from rnnlm.config import PipelineConfig
-from rnnlm.evaluation.scoring import evaluate_run
+from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.home import Home
-from rnnlm.preparing import prepare_dataset
 from rnnlm.presets import build_config
+from rnnlm.sequences.preparation import prepare_dataset
 from rnnlm.training.history import HISTORY, read_lines
-from rnnlm.training.running import run_training
+from rnnlm.training.training_run import run_training
 
 # What is changed in the preset. What it has already makes no row.
 ABLATIONS: dict[str, list[str]] = {

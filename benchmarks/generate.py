@@ -13,10 +13,10 @@ from statistics import median
 import torch
 
 from rnnlm.config import ModelConfig
+from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_batch, continue_ids
-from rnnlm.generation.stepping import LaidOut
-from rnnlm.models.building import build_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.model_factory import build_model
 
 LENGTHS = (100, 1_000, 10_000)  # tokens a text
 ROWS = (1, 8, 32)  # texts at once
@@ -46,7 +46,7 @@ def products_alone(model: ElmanForCausalLM) -> Callable[[int], object]:
 
 def our_loop(model: ElmanForCausalLM) -> Callable[[int], object]:
     """With its weights laid out beforehand: once for all texts."""
-    weights = LaidOut(model.language_model)
+    weights = InferenceWeights(model.language_model)
 
     def run(tokens: int) -> None:
         sampling = Sampling(maximum_tokens=tokens, temperature=0)
@@ -67,7 +67,7 @@ def hugging_face(model: ElmanForCausalLM, rows: int = 1, **settings: object) -> 
 
 
 def our_batch(model: ElmanForCausalLM, rows: int, **settings: float) -> Callable[[int], object]:
-    weights = LaidOut(model.language_model)
+    weights = InferenceWeights(model.language_model)
 
     def run(tokens: int) -> None:
         samplings = [Sampling(tokens, seed=row, **settings) for row in range(rows)]  # type: ignore[arg-type]

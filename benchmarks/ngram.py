@@ -21,13 +21,13 @@ import duckdb  # noqa: E402
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
 
-from rnnlm.evaluation.ngram.config import NgramConfig  # noqa: E402
-from rnnlm.evaluation.ngram.database import NgramRecord  # noqa: E402
 from rnnlm.evaluation.ngram.kneser_ney import count_ngrams  # noqa: E402
-from rnnlm.evaluation.ngram.scoring import measure, open_scores  # noqa: E402
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig  # noqa: E402
+from rnnlm.evaluation.ngram.ngram_database import NgramRecord  # noqa: E402
+from rnnlm.evaluation.ngram.ngram_perplexity import measure, open_scores  # noqa: E402
 from rnnlm.sequences.token_ids import insert  # noqa: E402
-from rnnlm.statements import statement  # noqa: E402
-from rnnlm.tokenizers.face import BOS, EOS  # noqa: E402
+from rnnlm.sql_statements import statement  # noqa: E402
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS  # noqa: E402
 
 HEADS = (
     "train tokens",

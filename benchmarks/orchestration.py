@@ -22,7 +22,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from flows.operations.environment import set_environment
+from flows.operations.prefect_environment import set_environment
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, RunRecord
@@ -83,15 +83,15 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
     """Seconds and predicted tokens of so many steps: batches, take_step, schedule, and nothing else."""
     import torch
 
-    from rnnlm.models.building import build_model
-    from rnnlm.sequences.feeding import TrainingBatches
-    from rnnlm.sequences.reading import StoredSplit, training_counts
+    from rnnlm.models.model_factory import build_model
+    from rnnlm.sequences.data_feed import TrainingBatches
+    from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
     from rnnlm.training.batch_loss import BatchLoss
-    from rnnlm.training.losses.choosing import choose_loss
-    from rnnlm.training.optimization import make_optimizer
+    from rnnlm.training.loss_selection import choose_loss
+    from rnnlm.training.optimizer_step import take_step
+    from rnnlm.training.optimizers import make_optimizer
     from rnnlm.training.schedules import make_schedule
     from rnnlm.training.seeding import step_generator
-    from rnnlm.training.stepping import take_step
 
     training = config.training
     model = build_model(config.model, dataset.vocabulary_size, 0).language_model
@@ -200,9 +200,9 @@ def wall(command: list[str], environment: dict[str, str] | None = None) -> float
 def bare_step(home: Path) -> None:
     """What the script does that `rnnlm train` is compared with: libraries, one step, the same scores."""
     from rnnlm.config import EvaluationConfig
-    from rnnlm.evaluation.scoring import nll_per_token
-    from rnnlm.models.building import build_model
-    from rnnlm.sequences.reading import StoredSplit
+    from rnnlm.evaluation.perplexity import nll_per_token
+    from rnnlm.models.model_factory import build_model
+    from rnnlm.sequences.dataset_reader import StoredSplit
 
     job = json.loads((home / "job.json").read_text(encoding="utf-8"))
     config, dataset = PipelineConfig.model_validate(job["config"]), DatasetRecord.model_validate(job["dataset"])

@@ -22,14 +22,14 @@ os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
 from process_memory import measured
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
-from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
-from rnnlm.sequences.cutting import TokenRows, ends
-from rnnlm.sequences.reading import StoredSplit
-from rnnlm.sequences.storing import store_sequences
-from rnnlm.tokenizers.face import load_tokenizer
-from rnnlm.tokenizers.training import train_tokenizer
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.sequences.segmentation import TokenRows, ends
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 ALL_TRAINING = {"valid_share": 0.0, "test_share": 0.0}
 
@@ -145,7 +145,7 @@ def reader(options: argparse.Namespace, scratch: Path) -> None:
     """Shuffled batches as tensors, on one core; how random their order is; what a token takes on disk."""
     import torch
 
-    from rnnlm.sequences.feeding import TrainingBatches
+    from rnnlm.sequences.data_feed import TrainingBatches
 
     torch.set_num_threads(1)
     os.sched_setaffinity(0, {0})
@@ -177,7 +177,7 @@ def rank_correlations(rows: int, batch_size: int, epochs: int = 20) -> str:
     Windows draw their chunks at random, so it varies about 0 with a deviation of 1 / sqrt(chunks); a full shuffle's
     would be 1 / sqrt(rows).
     """
-    from rnnlm.sequences.batching import shuffled_batches
+    from rnnlm.sequences.batches import shuffled_batches
 
     found = []
     for epoch in range(epochs):
@@ -220,7 +220,7 @@ def bytes_a_token(dataset: DatasetRecord) -> float:
 
 def padding(options: argparse.Namespace, scratch: Path) -> None:
     """Share of padding in the batches of the text itself."""
-    from rnnlm.sequences.feeding import TrainingBatches
+    from rnnlm.sequences.data_feed import TrainingBatches
 
     table(["text", "batch", "padding"])
     home = Home(scratch / "padding")
@@ -267,7 +267,7 @@ def worker(home: Home, action: str, text: Path) -> None:
     cut = SequencesConfig(mode=mode)
     dataset = store_sequences(home, corpus, config, tokenizer, cut, required_splits=("train",))
     if action.startswith("read"):
-        from rnnlm.sequences.feeding import TrainingBatches
+        from rnnlm.sequences.data_feed import TrainingBatches
 
         for _ in TrainingBatches(StoredSplit(dataset, "train"), mode, 32, 35, seed=0):
             pass

@@ -27,12 +27,12 @@ import torch
 from process_memory import measured
 
 from rnnlm.home import Home
-from rnnlm.scoring.config import ScoringConfig
-from rnnlm.scoring.inputs import find_inputs
-from rnnlm.scoring.opening import model_in
-from rnnlm.scoring.outputs import write_output, write_shard
-from rnnlm.scoring.reading import documents, in_shards
-from rnnlm.scoring.scores import Scorer
+from rnnlm.scoring.document_reader import documents, in_shards
+from rnnlm.scoring.document_scores import Scorer
+from rnnlm.scoring.input_files import find_inputs
+from rnnlm.scoring.score_output import write_output, write_shard
+from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.scoring.scoring_model import model_in
 
 Scores = np.ndarray  # (documents, 2): predicted tokens, and their summed log-probability
 
@@ -148,8 +148,8 @@ def print_memory(model: Path, text: Path, counts: list[int], folder: Path) -> No
 
 
 def score_whole(model: Path, text: Path, folder: Path) -> None:
+    from rnnlm.scoring.bulk_scoring import score_texts
     from rnnlm.scoring.drift import measure_drift
-    from rnnlm.scoring.running import score_texts
 
     config = configured(text, folder).model_copy(update={"model": str(model)})
     home = Home(folder / "home")

@@ -15,16 +15,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rnnlm.corpora.sources import obtain_corpus
-from rnnlm.evaluation import scoring
-from rnnlm.evaluation.surprise import measuring
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.evaluation import perplexity
+from rnnlm.evaluation.surprise import surprise_measurement
 from rnnlm.home import Home
 from rnnlm.presets import build_config
-from rnnlm.scoring import reference
-from rnnlm.sequences.storing import store_sequences
-from rnnlm.tokenizers.training import train_tokenizer
-from rnnlm.training import assembly
-from rnnlm.training.running import run_training
+from rnnlm.scoring import reference_scores
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from rnnlm.training import training_setup
+from rnnlm.training.training_run import run_training
 
 seconds: dict[str, float] = defaultdict(float)
 running: list[str] = []
@@ -64,17 +64,17 @@ def untracked(run_id: str) -> Iterator[NoTracker]:
 def main() -> None:
     corpus_source, preset, settings = sys.argv[1], sys.argv[2], sys.argv[3:]
     config = build_config(preset, settings, corpus_source)
-    assembly.with_temperature = timed("temperature", assembly.with_temperature)  # type: ignore[assignment]
-    assembly.nll_of_batches = timed("on the way", assembly.nll_of_batches)  # type: ignore[assignment]
+    training_setup.with_temperature = timed("temperature", training_setup.with_temperature)  # type: ignore[assignment]
+    training_setup.nll_of_batches = timed("on the way", training_setup.nll_of_batches)  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder))
         corpus = obtain_corpus(home, config.corpus)
         tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
         dataset = store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
         run = timed("training", run_training)(home, config, dataset, untracked)
-        timed("evaluation", scoring.evaluate_run)(home, dataset, run, config.evaluation)
-        timed("references", reference.keep_references)(home, dataset, run)
-        timed("surprise", measuring.surprise_of_run)(home, dataset, run, config.evaluation)
+        timed("evaluation", perplexity.evaluate_run)(home, dataset, run, config.evaluation)
+        timed("references", reference_scores.keep_references)(home, dataset, run)
+        timed("surprise", surprise_measurement.surprise_of_run)(home, dataset, run, config.evaluation)
     steps = seconds["training"] - seconds["on the way"] - seconds["temperature"]
     after = sum(seconds[what] for what in ("temperature", "evaluation", "references", "surprise"))
     print("| part | CPU seconds | of the steps |\n|---|---|---|")

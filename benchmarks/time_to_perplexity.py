@@ -26,16 +26,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not b
 from textbook import TextbookLanguageModel, TextbookTrainer
 from train import SAMPLED_CLASSES
 
+from rnnlm.losses.loss import summed_nll
+from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
-from rnnlm.sequences.batching import Batch, ordered_batches, shuffled_batches
-from rnnlm.sequences.cutting import TokenRows, rows_of
+from rnnlm.sequences.batches import Batch, ordered_batches, shuffled_batches
+from rnnlm.sequences.segmentation import TokenRows, rows_of
 from rnnlm.training.batch_loss import BatchLoss
-from rnnlm.training.losses.definition import summed_nll
-from rnnlm.training.losses.sampled import SampledCrossEntropy
-from rnnlm.training.optimization import LazyAdamW
+from rnnlm.training.optimizer_step import take_step
+from rnnlm.training.optimizers import LazyAdamW
 from rnnlm.training.seeding import step_generator
-from rnnlm.training.stepping import take_step
 
 HIDDEN, LAYERS, WARMUP_STEPS, TURN_TOKENS = 200, 1, 100, 100_000
 SPECIAL = ("<pad>", "<eos>", "<bos>")

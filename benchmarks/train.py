@@ -25,17 +25,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not b
 
 from textbook import TextbookLanguageModel, TextbookTrainer
 
+from rnnlm.losses.exact import ChunkedCrossEntropy
+from rnnlm.losses.loss import Loss
+from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
-from rnnlm.sequences.batching import Batch
+from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import BatchLoss
+from rnnlm.training.cuda_graphs import Recorder
 from rnnlm.training.devices import float32_products, keep_freed_memory
-from rnnlm.training.losses.chunked import ChunkedCrossEntropy
-from rnnlm.training.losses.definition import Loss
-from rnnlm.training.losses.sampled import SampledCrossEntropy
-from rnnlm.training.optimization import LazyAdamW
-from rnnlm.training.recording import Recorder
-from rnnlm.training.stepping import take_step, update
+from rnnlm.training.optimizer_step import take_step, update
+from rnnlm.training.optimizers import LazyAdamW
 
 VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # the textbook's shape
 SAMPLED_CLASSES = 1_024

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from flows.commands import (
     corpora,
     data,
-    elsewhere,
+    export,
     models,
     ngram,
     pipeline,
@@ -30,8 +30,8 @@ from flows.commands import (
     serving,
     surprise,
 )
-from flows.commands.adding import Say
-from flows.operations.environment import set_environment
+from flows.commands.parser import Say
+from flows.operations.prefect_environment import set_environment
 from rnnlm.errors import RnnlmError, TrackingError
 from rnnlm.home import find_home, full_disk_explained
 
@@ -116,7 +116,7 @@ class OneLineParser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="rnnlm", description="Text in, registered recurrent language model out.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    groups = (pipeline, corpora, data, ngram, models, registry, surprise, scoring, serving, elsewhere, probes, servers)
+    groups = (pipeline, corpora, data, ngram, models, registry, surprise, scoring, serving, export, probes, servers)
     for group in groups:
         group.add_commands(commands)
     return parser

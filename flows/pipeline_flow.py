@@ -2,7 +2,7 @@
 
 from prefect import flow
 
-from flows.operations.beginning import begin
+from flows.operations.flow_start import begin
 from flows.prepare_flow import prepare_flow
 from flows.train_flow import train_flow
 from rnnlm.config import PipelineConfig

@@ -2,10 +2,10 @@
 
 from prefect import flow
 
-from flows.operations.beginning import begin
+from flows.operations.flow_start import begin
 from rnnlm.config import PipelineConfig
 from rnnlm.records import PreparedRecord
-from rnnlm.reports.pipeline import corpus_report, sequences_report, tokenizer_report
+from rnnlm.reports.pipeline_page import corpus_report, sequences_report, tokenizer_report
 from tasks.check_sequences import check_sequences
 from tasks.describe_sequences import describe_sequences
 from tasks.download_corpus import download_corpus

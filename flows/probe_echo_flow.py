@@ -2,11 +2,11 @@
 
 from prefect import flow
 
-from flows.operations.beginning import begin
+from flows.operations.flow_start import begin
 from rnnlm.config import TrackingConfig
-from rnnlm.probes.config import EchoConfig
-from rnnlm.probes.records import EchoComparison
-from rnnlm.reports.probes import echo_report
+from rnnlm.probes.probe_config import EchoConfig
+from rnnlm.probes.probe_records import EchoComparison
+from rnnlm.reports.probe_page import echo_report
 from tasks.compare_echo import compare_echo
 from tasks.log_comparison import log_comparison
 from tasks.publish_link import publish_link

@@ -2,12 +2,12 @@
 
 from prefect import flow
 
-from flows.operations.beginning import begin
+from flows.operations.flow_start import begin
 from flows.prepare_flow import prepare_flow
 from rnnlm.config import PipelineConfig, SequencesConfig
-from rnnlm.probes.config import GradientProbeConfig
-from rnnlm.probes.records import GradientComparison
-from rnnlm.reports.probes import gradient_comparison_report
+from rnnlm.probes.probe_config import GradientProbeConfig
+from rnnlm.probes.probe_records import GradientComparison
+from rnnlm.reports.probe_page import gradient_comparison_report
 from tasks.compare_gradients import compare_gradients
 from tasks.log_comparison import log_comparison
 from tasks.publish_link import publish_link

@@ -2,10 +2,10 @@
 
 from prefect import flow
 
-from flows.operations.beginning import begin
+from flows.operations.flow_start import begin
 from rnnlm.config import PipelineConfig
 from rnnlm.records import SamplesRecord
-from rnnlm.reports.pipeline import samples_report
+from rnnlm.reports.pipeline_page import samples_report
 from tasks.publish_markdown import publish_markdown
 from tasks.sample_champion import sample_champion
 

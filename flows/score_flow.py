@@ -2,10 +2,10 @@
 
 from prefect import flow
 
-from flows.operations.beginning import begin
-from rnnlm.reports.scoring import scores_report
-from rnnlm.scoring.config import ScoringConfig
+from flows.operations.flow_start import begin
+from rnnlm.reports.scoring_page import scores_report
 from rnnlm.scoring.drift import ScoredRecord
+from rnnlm.scoring.scoring_config import ScoringConfig
 from tasks.compare_scores import compare_scores
 from tasks.publish_markdown import publish_markdown
 from tasks.raise_drift_event import raise_drift_event

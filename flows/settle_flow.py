@@ -2,9 +2,9 @@
 
 from prefect import flow
 
-from flows.operations.beginning import hold_run_lock
 from flows.operations.console import show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
+from flows.operations.flow_start import hold_run_lock
 from rnnlm.home import find_home
 
 

@@ -2,14 +2,14 @@
 
 from prefect import flow
 
-from flows.operations.beginning import begin
-from flows.operations.evaluating import evaluate
+from flows.operations.evaluate_run import evaluate
+from flows.operations.flow_start import begin
 from flows.prepare_flow import prepare_flow
 from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord, TrainedRecord
-from rnnlm.reports.layout import picture_report
-from rnnlm.reports.pipeline import samples_report, training_report
-from rnnlm.reports.registry import registration_report
+from rnnlm.reports.pipeline_page import samples_report, training_report
+from rnnlm.reports.registry_page import registration_report
+from rnnlm.text_layout import picture_report
 from tasks.generate_samples import generate_samples
 from tasks.log_results import log_results
 from tasks.publish_link import publish_link

@@ -6,8 +6,8 @@ from prefect.cache_policies import NO_CACHE
 from rnnlm.config import SequencesConfig
 from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord
-from rnnlm.sequences.checks import check_dataset
-from rnnlm.sequences.describing import check_leakage
+from rnnlm.sequences.dataset_checks import check_dataset
+from rnnlm.sequences.dataset_report import check_leakage
 
 
 @task(task_run_name="check-{dataset.dataset_id}", cache_policy=NO_CACHE)

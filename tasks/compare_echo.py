@@ -4,9 +4,9 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.home import find_home
-from rnnlm.probes.config import EchoConfig
-from rnnlm.probes.keeping import kept_echo
-from rnnlm.probes.records import EchoComparison
+from rnnlm.probes.comparison_store import kept_echo
+from rnnlm.probes.probe_config import EchoConfig
+from rnnlm.probes.probe_records import EchoComparison
 
 
 @task(task_run_name="compare-echo", cache_policy=NO_CACHE)

@@ -5,9 +5,9 @@ from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import TrainingConfig
 from rnnlm.home import find_home
-from rnnlm.probes.config import GradientProbeConfig
-from rnnlm.probes.keeping import kept_gradients
-from rnnlm.probes.records import GradientComparison
+from rnnlm.probes.comparison_store import kept_gradients
+from rnnlm.probes.probe_config import GradientProbeConfig
+from rnnlm.probes.probe_records import GradientComparison
 from rnnlm.records import DatasetRecord
 
 

@@ -4,9 +4,9 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.home import find_home
-from rnnlm.scoring.config import ScoringConfig
+from rnnlm.scoring.bulk_scoring import ScoringRecord
 from rnnlm.scoring.drift import Drift, measure_drift
-from rnnlm.scoring.running import ScoringRecord
+from rnnlm.scoring.scoring_config import ScoringConfig
 
 
 @task(task_run_name="compare-scores-{scoring.key}", cache_policy=NO_CACHE)

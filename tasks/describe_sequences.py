@@ -5,8 +5,8 @@ from prefect.cache_policies import NO_CACHE
 
 from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord
-from rnnlm.reports.data import description_report
-from rnnlm.sequences.describing import describe_dataset
+from rnnlm.reports.dataset_page import description_report
+from rnnlm.sequences.dataset_report import describe_dataset
 
 
 @task(task_run_name="describe-{dataset.dataset_id}", cache_policy=NO_CACHE)

@@ -4,13 +4,13 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import find_home
 from rnnlm.records import CorpusRecord
 
 
 # No retries here: a download tries several times by itself, with backoff, and resumes where it broke off
-# (rnnlm/corpora/fetching.py); so does `datasets`. Retries of retries would only make a wrong address slow.
+# (rnnlm/corpora/http_download.py); so does `datasets`. Retries of retries would only make a wrong address slow.
 @task(task_run_name="download-{config.public_source}", cache_policy=NO_CACHE)
 def download_corpus(config: CorpusConfig, force: bool = False) -> CorpusRecord:
     return obtain_corpus(find_home(), config, force=force)

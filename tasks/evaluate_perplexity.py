@@ -4,7 +4,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import EvaluationConfig
-from rnnlm.evaluation.scoring import evaluate_run
+from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 

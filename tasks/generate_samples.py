@@ -4,7 +4,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import GenerationConfig
-from rnnlm.generation import continuing
+from rnnlm.generation import generate
 from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, RunRecord, SamplesRecord
 
@@ -13,4 +13,4 @@ from rnnlm.records import DatasetRecord, RunRecord, SamplesRecord
 def generate_samples(
     dataset: DatasetRecord, run: RunRecord, config: GenerationConfig, force: bool = False
 ) -> SamplesRecord:
-    return continuing.generate_samples(find_home(), dataset, run, config, force=force)
+    return generate.generate_samples(find_home(), dataset, run, config, force=force)

@@ -5,11 +5,11 @@ from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import TrackingConfig
 from rnnlm.home import find_home
-from rnnlm.probes.records import EchoComparison, GradientComparison
-from rnnlm.tracking import comparisons
+from rnnlm.probes.probe_records import EchoComparison, GradientComparison
+from rnnlm.tracking import probe_runs
 
 
 @task(task_run_name="log-{comparison.picture.stem}", cache_policy=NO_CACHE)
 def log_comparison(comparison: GradientComparison | EchoComparison, tracking: TrackingConfig) -> str | None:
     """The MLflow run's address, where MLflow could be reached."""
-    return comparisons.log_comparison(find_home(), comparison, tracking)
+    return probe_runs.log_comparison(find_home(), comparison, tracking)

@@ -7,7 +7,15 @@ from prefect.cache_policies import NO_CACHE
 
 from rnnlm.home import find_home
 from rnnlm.records import EvaluationRecord, LoggedRecord, RunRecord, SamplesRecord
-from rnnlm.tracking.runs import log_loss_curve, log_losses, log_picture, log_samples, log_scores, run_url, send_rest
+from rnnlm.tracking.mlflow_runs import (
+    log_loss_curve,
+    log_losses,
+    log_picture,
+    log_samples,
+    log_scores,
+    run_url,
+    send_rest,
+)
 
 
 @task(task_run_name="log-results-of-{run.run_id}", cache_policy=NO_CACHE)

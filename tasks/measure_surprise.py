@@ -4,10 +4,10 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import EvaluationConfig
-from rnnlm.evaluation.surprise.measuring import surprise_of_run
+from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
 from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.reports.surprise import surprise_report
+from rnnlm.reports.surprise_page import surprise_report
 
 
 @task(task_run_name="surprise-of-{run.run_id}", cache_policy=NO_CACHE)

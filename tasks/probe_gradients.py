@@ -5,7 +5,7 @@ from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import ProbesConfig
 from rnnlm.home import find_home
-from rnnlm.probes.measuring import measure_gradient_flow
+from rnnlm.probes.run_probes import measure_gradient_flow
 from rnnlm.records import DatasetRecord, GradientFlowRecord, RunRecord
 
 

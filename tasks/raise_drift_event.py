@@ -7,9 +7,9 @@ from prefect.cache_policies import NO_CACHE
 from prefect.events import emit_event
 from prefect.events.worker import EventsWorker
 
-from rnnlm.scoring.config import ScoringConfig
+from rnnlm.scoring.bulk_scoring import ScoringRecord
 from rnnlm.scoring.drift import Drift
-from rnnlm.scoring.running import ScoringRecord
+from rnnlm.scoring.scoring_config import ScoringConfig
 
 EVENT = "rnnlm.scores.drifted"
 

@@ -11,7 +11,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import TrackingError
 from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
-from rnnlm.registry import registering
+from rnnlm.registry import registration
 
 
 def the_world_failed(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
@@ -34,4 +34,4 @@ def register_model(
     samples: SamplesRecord,
     force: bool = False,
 ) -> RegisteredVersion:
-    return registering.register_model(find_home(), config, dataset, run, evaluation, samples, force=force)
+    return registration.register_model(find_home(), config, dataset, run, evaluation, samples, force=force)

@@ -4,12 +4,12 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import CorpusConfig, GenerationConfig, RegistryConfig
-from rnnlm.corpora.sources import corpus_name
-from rnnlm.generation.continuing import sample_model
+from rnnlm.corpora.download import corpus_name
+from rnnlm.generation.generate import sample_model
 from rnnlm.home import find_home
 from rnnlm.records import SamplesRecord
-from rnnlm.registry.lookup import model_folder
-from rnnlm.registry.naming import registered_name
+from rnnlm.registry.model_lookup import model_folder
+from rnnlm.registry.model_names import registered_name
 
 
 @task(task_run_name="sample-champion-of-{corpus.public_source}", cache_policy=NO_CACHE)

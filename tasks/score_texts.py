@@ -4,11 +4,11 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.home import find_home
-from rnnlm.scoring import running
-from rnnlm.scoring.config import ScoringConfig
-from rnnlm.scoring.running import ScoringRecord
+from rnnlm.scoring import bulk_scoring
+from rnnlm.scoring.bulk_scoring import ScoringRecord
+from rnnlm.scoring.scoring_config import ScoringConfig
 
 
 @task(task_run_name="score-{config.input}", cache_policy=NO_CACHE)
 def score_texts(config: ScoringConfig) -> ScoringRecord:
-    return running.score_texts(find_home(), config)
+    return bulk_scoring.score_texts(find_home(), config)

@@ -6,7 +6,7 @@ from prefect.cache_policies import NO_CACHE
 from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.home import find_home
 from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
-from rnnlm.sequences import storing
+from rnnlm.sequences import dataset_writer
 
 
 @task(task_run_name="store-{config.mode}-sequences-of-{corpus.name}", cache_policy=NO_CACHE)
@@ -17,4 +17,4 @@ def store_sequences(
     config: SequencesConfig,
     force: bool = False,
 ) -> DatasetRecord:
-    return storing.store_sequences(find_home(), corpus, corpus_config, tokenizer, config, force=force)
+    return dataset_writer.store_sequences(find_home(), corpus, corpus_config, tokenizer, config, force=force)

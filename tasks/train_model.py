@@ -8,8 +8,8 @@ from prefect.cache_policies import NO_CACHE
 from rnnlm.config import PipelineConfig
 from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.tracking.runs import open_tracker
-from rnnlm.training.running import run_training
+from rnnlm.tracking.mlflow_runs import open_tracker
+from rnnlm.training.training_run import run_training
 
 
 @task(

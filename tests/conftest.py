@@ -55,7 +55,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 @pytest.fixture(scope="session")
 def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated, empty MLflow store: the migration takes seconds, a copy none."""
-    from rnnlm.tracking.store import make_database
+    from rnnlm.tracking.mlflow_store import make_database
 
     template = Home(tmp_path_factory.mktemp("mlflow"))
     make_database(template)
@@ -133,12 +133,12 @@ def untracked(run_id: str) -> Iterator[UntrackedRun]:
 @pytest.fixture(scope="session")
 def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chain]:
     """Every stage but registration, run once."""
-    from rnnlm.corpora.sources import obtain_corpus
-    from rnnlm.evaluation.scoring import evaluate_run
-    from rnnlm.generation.continuing import generate_samples
-    from rnnlm.sequences.storing import store_sequences
-    from rnnlm.tokenizers.training import train_tokenizer
-    from rnnlm.training.running import run_training
+    from rnnlm.corpora.download import obtain_corpus
+    from rnnlm.evaluation.perplexity import evaluate_run
+    from rnnlm.generation.generate import generate_samples
+    from rnnlm.sequences.dataset_writer import store_sequences
+    from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+    from rnnlm.training.training_run import run_training
 
     root = tmp_path_factory.mktemp("chain")
     home = Home(root / "home")
@@ -219,10 +219,10 @@ def register(
 @pytest.fixture(scope="session")
 def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model's folder: two layers, trained on the toy corpus as one running text until they know its grammar."""
-    from rnnlm.corpora.sources import obtain_corpus
-    from rnnlm.sequences.storing import store_sequences
-    from rnnlm.tokenizers.training import train_tokenizer
-    from rnnlm.training.running import run_training
+    from rnnlm.corpora.download import obtain_corpus
+    from rnnlm.sequences.dataset_writer import store_sequences
+    from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+    from rnnlm.training.training_run import run_training
 
     root = tmp_path_factory.mktemp("stream")
     home = Home(root / "home")

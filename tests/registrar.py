@@ -21,7 +21,7 @@ class Registrar:
         self.evaluation, self.samples = evaluation, samples
 
     def __call__(self, force: bool = False) -> RegisteredVersion:
-        from rnnlm.registry.registering import register_model  # torch, which conftest.py imports this module before
+        from rnnlm.registry.registration import register_model  # torch, which conftest.py imports this module before
 
         return register_model(
             self.home, self.config, self.dataset, self.run, self.evaluation, self.samples, force=force

@@ -2,7 +2,7 @@
 
 import argparse
 
-from flows.commands.adding import Commands, Say, add
+from flows.commands.parser import Commands, Say, add
 from rnnlm.home import Home
 
 FIELDS = ("name", "location", "licence", "format", "splits", "size", "advice")

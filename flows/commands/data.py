@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from flows.commands.adding import Commands, Say, add
+from flows.commands.parser import Commands, Say, add
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 
@@ -19,10 +19,10 @@ def add_commands(commands: Commands) -> None:
 
 
 def tokenize(options: argparse.Namespace, home: Home, say: Say) -> None:
-    from rnnlm.registry.lookup import model_folder
-    from rnnlm.sequences.finding import find_dataset
-    from rnnlm.tokenizers.face import load_tokenizer
-    from rnnlm.tokenizers.showing import coloured
+    from rnnlm.registry.model_lookup import model_folder
+    from rnnlm.sequences.dataset_lookup import find_dataset
+    from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+    from rnnlm.tokenizers.token_colors import coloured
 
     dataset = find_dataset(home, options.source)
     tokenizer = load_tokenizer(dataset.tokenizer_folder if dataset else model_folder(home, options.source))
@@ -38,9 +38,9 @@ def tokenize(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 
 def describe(options: argparse.Namespace, home: Home, say: Say) -> None:
-    from rnnlm.reports.data import description_text
-    from rnnlm.sequences.describing import describe_dataset
-    from rnnlm.sequences.finding import find_dataset
+    from rnnlm.reports.dataset_page import description_text
+    from rnnlm.sequences.dataset_lookup import find_dataset
+    from rnnlm.sequences.dataset_report import describe_dataset
 
     dataset = find_dataset(home, options.dataset)
     if dataset is None:

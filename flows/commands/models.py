@@ -4,8 +4,8 @@ import argparse
 import logging
 import sys
 
-from flows.commands import on_top
-from flows.commands.adding import CORPUS, MODEL, Commands, Say, add
+from flows.commands import adaptation_options
+from flows.commands.parser import CORPUS, MODEL, Commands, Say, add
 from rnnlm.config import CorpusConfig, GenerationConfig
 from rnnlm.home import Home
 from rnnlm.presets import validate_section
@@ -20,7 +20,7 @@ def add_commands(commands: Commands) -> None:
         choices=("train", "valid", "test"),
         help="default: test, or all of a text the model was not trained on",
     )
-    on_top.add_options(sub)
+    adaptation_options.add_options(sub)
 
     sub = add(commands, "generate", generate, "text from a model")
     sub.add_argument("model", metavar="MODEL", help=MODEL)
@@ -38,11 +38,11 @@ def add_commands(commands: Commands) -> None:
 
 def evaluate(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
-    wanted = on_top.wanted_by(options)
-    from rnnlm.evaluation.foreign import compare_on_corpus, score_corpus
-    from rnnlm.registry.lookup import model_folder
-    from rnnlm.reports.layout import columns
-    from rnnlm.reports.scores import comparison_rows, score_row
+    wanted = adaptation_options.wanted_by(options)
+    from rnnlm.evaluation.external_corpus import compare_on_corpus, score_corpus
+    from rnnlm.evaluation.score_tables import comparison_rows, score_row
+    from rnnlm.registry.model_lookup import model_folder
+    from rnnlm.text_layout import columns
 
     corpus = validate_section("corpus", CorpusConfig, {"source": options.corpus})
     folder = model_folder(home, options.model)
@@ -58,11 +58,11 @@ def generate(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
     names = ("maximum_tokens", "temperature", "top_k", "top_p", "seed")
     config = validate_section("generation", GenerationConfig, {name: getattr(options, name) for name in names})
-    from rnnlm.generation.continuing import continue_prompt
-    from rnnlm.models.building import load_model
-    from rnnlm.registry.lookup import model_folder
-    from rnnlm.tokenizers.face import load_tokenizer
-    from rnnlm.tokenizers.showing import visible
+    from rnnlm.generation.generate import continue_prompt
+    from rnnlm.models.model_factory import load_model
+    from rnnlm.registry.model_lookup import model_folder
+    from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+    from rnnlm.tokenizers.token_colors import visible
 
     folder = model_folder(home, options.model)
     sample = continue_prompt(load_model(folder), load_tokenizer(folder), options.prompt, config)

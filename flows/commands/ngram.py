@@ -3,14 +3,14 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from flows.commands.adding import CORPUS, Commands, Say, add
 from flows.commands.models import listen
-from rnnlm.evaluation.ngram.config import NgramConfig
+from flows.commands.parser import CORPUS, Commands, Say, add
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.home import Home
 from rnnlm.presets import build_config, validate_section
 
 if TYPE_CHECKING:
-    from rnnlm.evaluation.ngram.running import NgramResult
+    from rnnlm.evaluation.ngram.ngram_evaluation import NgramResult
 
 # Every word of the training split, and no sentence cut, unless the caller says otherwise.
 WHOLE = ("tokenizer.vocabulary_size=1000000", "sequences.context_length=65536")
@@ -43,8 +43,8 @@ def ngram(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
     config = validate_section("ngram", NgramConfig, {name: getattr(options, name) for name in FIELDS})
     pipeline = build_config("default", [*WHOLE, *options.set], options.corpus)
-    from rnnlm.corpora.sources import check_source
-    from rnnlm.evaluation.ngram.running import measure_ngram
+    from rnnlm.corpora.download import check_source
+    from rnnlm.evaluation.ngram.ngram_evaluation import measure_ngram
 
     check_source(pipeline.corpus)
     result = measure_ngram(home, pipeline, config)
@@ -53,7 +53,7 @@ def ngram(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 def summary(result: "NgramResult") -> str:
     """A small table, what to beware of, and the samples."""
-    from rnnlm.reports.layout import columns
+    from rnnlm.text_layout import columns
 
     figures = {"test ppl" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
     if result.validation_perplexity is not None:

@@ -4,7 +4,7 @@ import argparse
 import logging
 import sys
 
-from flows.commands.adding import Commands, Say, add, add_configuration, config_of
+from flows.commands.parser import Commands, Say, add, add_configuration, config_of
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
@@ -38,9 +38,9 @@ def training_config_of(options: argparse.Namespace) -> PipelineConfig:
 
 def run(options: argparse.Namespace, home: Home, say: Say) -> None:
     config = training_config_of(options)
-    from flows.operations.running import run_flow
+    from flows.operations.flow_runner import run_flow
     from flows.pipeline_flow import pipeline_flow
-    from rnnlm.reports.pipeline import pipeline_json, pipeline_summary
+    from rnnlm.reports.pipeline_page import pipeline_json, pipeline_summary
 
     record = run_flow(home, pipeline_flow, config)
     say(pipeline_summary(record), pipeline_json(record))
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 def prepare(options: argparse.Namespace, home: Home, say: Say) -> None:
     config = config_of(options)
-    from flows.operations.running import run_flow
+    from flows.operations.flow_runner import run_flow
     from flows.prepare_flow import prepare_flow
 
     prepared = run_flow(home, prepare_flow, config)
@@ -57,9 +57,9 @@ def prepare(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 def train(options: argparse.Namespace, home: Home, say: Say) -> None:
     config, dataset = resumed(options, home) if options.resume else (training_config_of(options), None)
-    from flows.operations.running import run_flow
+    from flows.operations.flow_runner import run_flow
     from flows.train_flow import train_flow
-    from rnnlm.reports.pipeline import trained_summary
+    from rnnlm.reports.pipeline_page import trained_summary
 
     trained = run_flow(home, lambda config: train_flow(config, dataset), config)
     say(trained_summary(trained), trained.model_dump(mode="json"))
@@ -68,9 +68,9 @@ def train(options: argparse.Namespace, home: Home, say: Say) -> None:
 def join(options: argparse.Namespace, home: Home, say: Say) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("rnnlm").setLevel(logging.INFO)
-    from rnnlm.training.processes import joining
+    from rnnlm.training.distributed import join
 
-    run_id = joining.join(home, options.rendezvous)
+    run_id = join.join(home, options.rendezvous)
     say(f"run        {home.runs / run_id}", {"run_id": run_id})
 
 
@@ -81,6 +81,6 @@ def resumed(options: argparse.Namespace, home: Home) -> tuple[PipelineConfig, Da
             "--resume goes on with the run's own configuration;\n"
             "leave out --corpus, --preset, --set and --force, or leave out --resume to train another run"
         )
-    from rnnlm.training.resuming.finding import find_unfinished
+    from rnnlm.training.checkpointing.run_lookup import find_unfinished
 
     return find_unfinished(home, options.resume)

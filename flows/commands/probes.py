@@ -5,11 +5,11 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from flows.commands.adding import CORPUS, Commands, Say, add
+from flows.commands.parser import CORPUS, Commands, Say, add
 from rnnlm.config import Nonlinearity, RecurrentInitialization
 from rnnlm.home import Home
 from rnnlm.presets import build_config, validate_section
-from rnnlm.probes.config import EchoConfig, GradientProbeConfig
+from rnnlm.probes.probe_config import EchoConfig, GradientProbeConfig
 
 RUNNING_TEXT = ("sequences.mode=stream",)  # sentences are too short to look far back in
 
@@ -78,12 +78,12 @@ def values_of(options: argparse.Namespace, model: type[BaseModel]) -> dict[str, 
 def gradients(options: argparse.Namespace, home: Home, say: Say) -> None:
     config = validate_section("probe", GradientProbeConfig, values_of(options, GradientProbeConfig))
     pipeline = build_config("default", [*RUNNING_TEXT, *options.set], options.corpus)
-    from rnnlm.corpora.sources import check_source
+    from rnnlm.corpora.download import check_source
 
     check_source(pipeline.corpus)
-    from flows.operations.running import run_flow
+    from flows.operations.flow_runner import run_flow
     from flows.probe_gradients_flow import probe_gradients_flow
-    from rnnlm.reports.probes import gradients_text
+    from rnnlm.reports.probe_page import gradients_text
 
     found = run_flow(home, lambda config: probe_gradients_flow(config, pipeline, options.force), config)
     value = {"curves": [curve.model_dump() for curve in found.curves], "picture": str(found.picture)}
@@ -92,9 +92,9 @@ def gradients(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 def echo(options: argparse.Namespace, home: Home, say: Say) -> None:
     config = validate_section("probe", EchoConfig, values_of(options, EchoConfig))
-    from flows.operations.running import run_flow
+    from flows.operations.flow_runner import run_flow
     from flows.probe_echo_flow import probe_echo_flow
-    from rnnlm.reports.probes import echo_text
+    from rnnlm.reports.probe_page import echo_text
 
     found = run_flow(home, lambda config: probe_echo_flow(config, force=options.force), config)
     value = {"scores": [score.model_dump() for score in found.scores], "picture": str(found.picture)}

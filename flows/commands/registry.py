@@ -3,12 +3,12 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from flows.commands.adding import Commands, Say, add
 from flows.commands.models import listen
+from flows.commands.parser import Commands, Say, add
 from rnnlm.home import Home
 
 if TYPE_CHECKING:
-    from rnnlm.registry.history import Change
+    from rnnlm.registry.champion_history import Change
 
 NAME = "the registered model, such as rnnlm-python-docs"
 VERSION = "its number, or champion or challenger"
@@ -34,9 +34,9 @@ def add_commands(commands: Commands) -> None:
 
 
 def models(options: argparse.Namespace, home: Home, say: Say) -> None:
-    from rnnlm.registry.lookup import best_versions, list_models, of_dataset
-    from rnnlm.reports.layout import columns
-    from rnnlm.reports.registry import model_row
+    from rnnlm.registry.model_lookup import best_versions, list_models, of_dataset
+    from rnnlm.reports.registry_page import model_row
+    from rnnlm.text_layout import columns
 
     versions = list_models(home)
     nothing = "no models of that dataset: rnnlm models" if versions and options.dataset else "no models yet: rnnlm run"
@@ -50,7 +50,7 @@ def models(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 def show(options: argparse.Namespace, home: Home, say: Say) -> None:
     from rnnlm.registry.lineage import show_version
-    from rnnlm.reports.registry import lineage_report
+    from rnnlm.reports.registry_page import lineage_report
 
     details = show_version(home, options.name, options.version)
     say(lineage_report(details), details.model_dump(mode="json"))
@@ -58,19 +58,19 @@ def show(options: argparse.Namespace, home: Home, say: Say) -> None:
 
 def promote(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
-    from rnnlm.registry.changing import promote_by_hand
+    from rnnlm.registry.promotion_commands import promote_by_hand
 
     tell(promote_by_hand(home, options.name, options.version, options.reason), options.name, say)
 
 
 def rollback(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
-    from rnnlm.registry.changing import roll_back
+    from rnnlm.registry.promotion_commands import roll_back
 
     tell(roll_back(home, options.name, options.reason), options.name, say)
 
 
 def tell(change: "Change", name: str, say: Say) -> None:
-    from rnnlm.reports.registry import change_line
+    from rnnlm.reports.registry_page import change_line
 
     say(f"{name} version {change.version} is champion: {change_line(change)}", change.model_dump(mode="json"))

@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Callable
 from typing import Any, NamedTuple, get_args
 
-from flows.commands.adding import MODEL, Commands, Say, add
+from flows.commands.parser import MODEL, Commands, Say, add
 from rnnlm.home import Home
 from rnnlm.presets import validate_section
-from rnnlm.scoring.config import ScoringConfig
+from rnnlm.scoring.scoring_config import ScoringConfig
 
 
 class Setting(NamedTuple):
@@ -57,14 +57,14 @@ def add_commands(commands: Commands) -> None:
 
 def score(options: argparse.Namespace, home: Home, say: Say) -> None:
     config = validate_section("scoring", ScoringConfig, given(options))
-    from rnnlm.scoring.inputs import find_inputs
-    from rnnlm.scoring.opening import find_model
+    from rnnlm.scoring.input_files import find_inputs
+    from rnnlm.scoring.scoring_model import find_model
 
     find_inputs(config)  # refused here if they cannot be right: before a server is started for them
     find_model(home, config.model)
-    from flows.operations.running import run_flow
+    from flows.operations.flow_runner import run_flow
     from flows.score_flow import score_flow
-    from rnnlm.reports.scoring import scoring_text
+    from rnnlm.reports.scoring_page import scoring_text
 
     scored = run_flow(home, score_flow, config)
     say(scoring_text(config, scored.scoring, scored.drift), scored.model_dump(mode="json"))

@@ -4,7 +4,7 @@ import argparse
 import os
 import shlex
 
-from flows.commands.adding import Commands, Say, add
+from flows.commands.parser import Commands, Say, add
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 
@@ -15,7 +15,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def env(options: argparse.Namespace, home: Home, say: Say) -> None:
-    from flows.operations.environment import server_environment
+    from flows.operations.prefect_environment import server_environment
 
     variables = server_environment(home)
     say("\n".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items()), variables)
@@ -27,7 +27,7 @@ def deploy(options: argparse.Namespace, home: Home, say: Say) -> None:
             'PREFECT_API_URL is not set: run eval "$(rnnlm env)" and prefect server start, or give the URL of a\n'
             "server, such as PREFECT_API_URL=http://127.0.0.1:4200/api"
         )
-    from flows.operations.deploying import deploy_all
+    from flows.operations.deployments import deploy_all
 
     names = deploy_all(home)
     say("\n".join(f"deployed   {name}" for name in names), names)

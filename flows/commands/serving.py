@@ -3,11 +3,11 @@
 import argparse
 import os
 
-from flows.commands.adding import Commands, Say, add
 from flows.commands.models import listen
+from flows.commands.parser import Commands, Say, add
 from rnnlm.home import Home
 from rnnlm.presets import validate_section
-from rnnlm.serving.config import ServingConfig
+from rnnlm.serving.serving_config import ServingConfig
 
 TOKEN = "RNNLM_SERVE_TOKEN"
 LIMITS = (  # field, type, unit
@@ -45,7 +45,7 @@ def serve(options: argparse.Namespace, home: Home, say: Say) -> None:
     values = {name: getattr(options, name) for name in names}
     token = options.token or os.environ.get(TOKEN)
     config = validate_section("serving", ServingConfig, values | ({"token": token} if token else {}))
-    from rnnlm.serving.running import serve as serve_model
+    from rnnlm.serving.server import serve as serve_model
 
     def announce(address: str, model: str) -> None:
         say(f"serving    {model}\nat         {address}", {"model": model, "address": address})

@@ -4,8 +4,8 @@ import argparse
 import shutil
 from pathlib import Path
 
-from flows.commands.adding import MODEL, Commands, Say, add
 from flows.commands.models import listen
+from flows.commands.parser import MODEL, Commands, Say, add
 from rnnlm.errors import HomeError
 from rnnlm.home import Home
 
@@ -18,9 +18,9 @@ def add_commands(commands: Commands) -> None:
 
 def surprise(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
-    from rnnlm.evaluation.surprise.measuring import surprise_of_model
-    from rnnlm.registry.lookup import run_model_folder
-    from rnnlm.reports.surprise import surprise_text
+    from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_model
+    from rnnlm.registry.model_lookup import run_model_folder
+    from rnnlm.reports.surprise_page import surprise_text
 
     found = surprise_of_model(home, run_model_folder(home, options.model))
     if options.pictures is not None:

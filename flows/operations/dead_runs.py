@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from rnnlm.home import Home
-from rnnlm.tracking.dead_runs import end_dead_mlflow_runs
+from rnnlm.tracking.dead_mlflow_runs import end_dead_mlflow_runs
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

@@ -15,8 +15,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-from rnnlm.child_processes import python_path
 from rnnlm.errors import RnnlmError
+from rnnlm.subprocess_environment import python_path
 
 logger = logging.getLogger(__name__)
 STARTUP = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"  # the setting of Prefect's own temporary server

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator
 from typing import IO, Literal
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.decoding import printable
-from rnnlm.corpora.roles import suffix_of
-from rnnlm.corpora.unpacking import Meter, Stream, Unpacked, damaged
+from rnnlm.corpora.compression import Meter, Stream, Unpacked, damaged
+from rnnlm.corpora.split_names import suffix_of
+from rnnlm.corpora.text_encoding import printable
 from rnnlm.errors import CorpusError
 
 Member = tuple[str, Stream | None]  # name, and its bytes if it is a regular file that is wanted

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rnnlm.corpora import counting, python_docs, zen
+from rnnlm.corpora import counting_corpus, python_docs, zen_corpus
 
 INSTALLATION = "made from this installation"
 
@@ -101,8 +101,8 @@ CATALOGUE = {
             splits=GIVEN,
             size="4,000 training lines",
             advice="--preset counting",
-            versions=counting.versions,
-            write=counting.write_corpus,
+            versions=counting_corpus.versions,
+            write=counting_corpus.write_corpus,
         ),
         Entry(
             name="zen",
@@ -112,8 +112,8 @@ CATALOGUE = {
             splits="the same text in all three",
             size="144 words",
             advice="--preset overfit",
-            versions=zen.versions,
-            write=zen.write_corpus,
+            versions=zen_corpus.versions,
+            write=zen_corpus.write_corpus,
         ),
     )
 }

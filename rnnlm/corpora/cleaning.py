@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.decoding import line_blocks, whole_lines
+from rnnlm.corpora.text_encoding import line_blocks, whole_lines
 from rnnlm.errors import CorpusError
 
 DIGITS = re.compile(r"\d+")

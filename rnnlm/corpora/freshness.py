@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.origins import Facts, Origin
+from rnnlm.corpora.sources import Facts, Origin
 from rnnlm.home import Home, is_complete, read_json
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.decoding import printable, tidy_cell
-from rnnlm.corpora.roles import check_roles, split_named, warn_of_omissions
-from rnnlm.corpora.tables import column_of, no_column, no_text
-from rnnlm.corpora.writing import CorpusWriter
+from rnnlm.corpora.split_names import check_roles, split_named, warn_of_omissions
+from rnnlm.corpora.table_files import column_of, no_column, no_text
+from rnnlm.corpora.text_encoding import printable, tidy_cell
+from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError
 
 ROWS_AT_ONCE = 1000

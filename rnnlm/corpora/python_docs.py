@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rnnlm.corpora.prose import sentences
+from rnnlm.corpora.docstring_prose import sentences
 
 logger = logging.getLogger(__name__)
 LIBRARIES = {  # import name → distribution, all pinned in constraints.txt

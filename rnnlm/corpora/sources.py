@@ -1,219 +1,236 @@
-"""Where text comes from, fetched once: a catalogue name, hf:…, a file, folder or glob, an http(s) URL."""
+"""The places that text comes from: what tells one state of them from another, and how their text is written."""
 
-import logging
-import re
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.catalogue import CATALOGUE
-from rnnlm.corpora.decoding import check_encoding
-from rnnlm.corpora.disk import WILDCARDS
-from rnnlm.corpora.freshness import Note, freshness_of, is_current, now, read_note
-from rnnlm.corpora.hub import PREFIX, hub_name
-from rnnlm.corpora.looking import look_at
-from rnnlm.corpora.origins import (
-    Downloaded,
-    Facts,
-    OnDisk,
-    Origin,
-    UnavailableError,
-    UnchangedError,
-    is_url,
-    origin_of,
+from rnnlm.corpora import http_download
+from rnnlm.corpora.catalogue import CATALOGUE, Entry
+from rnnlm.corpora.cleaning import without_gutenberg_frame
+from rnnlm.corpora.file_formats import NO_TEXT, Opener, SourceFile
+from rnnlm.corpora.http_download import Version
+from rnnlm.corpora.hub import PREFIX, find_revision, hub_name, write_hub
+from rnnlm.corpora.local_files import (
+    WILDCARDS,
+    digest_of_file,
+    files_in_folder,
+    files_of_glob,
+    states,
+    unreadable,
 )
-from rnnlm.corpora.roles import COMPRESSED, check_roles, split_named
-from rnnlm.corpora.splits import carved_splits
-from rnnlm.corpora.writing import CorpusWriter
-from rnnlm.errors import CorpusError
-from rnnlm.home import Home, digest_of, read_json, write_json, write_once
-from rnnlm.records import CorpusRecord
-from rnnlm.stages import stage
+from rnnlm.corpora.split_names import is_note, warn_of_omissions
+from rnnlm.corpora.text_writer import CorpusWriter
+from rnnlm.errors import CorpusError, FetchError
+from rnnlm.home import Home, digest_of
+from rnnlm.redaction import redacted
 
-logger = logging.getLogger(__name__)
-STAGE_VERSION = 3
-TEXT_SETTINGS = (  # the fields of CorpusConfig that change the stored text; the shares cut it later
-    "format",
-    "column",
-    "encoding",
-    "undecodable",
-    "normalization",
-    "lowercase",
-    "digits",
-    "sha256",
-)
+Facts = dict[str, Any]
 
 
-@stage("corpus")
-def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> CorpusRecord:
-    """The corpus as clean UTF-8 text under home.corpora, named by the sha256 of its bytes.
-
-    A single UTF-8 file keeps its own sha256. What was obtained before is not read again: a file is known by its path,
-    size and time of change. A server or hub is asked whether its text has changed, as often as config.refresh says;
-    if it cannot be reached, what was obtained before is used, with a warning. CorpusError where there is no text to be
-    had; FetchError where a download failed and may be tried again.
-    """
-    origin = named_origin(config)
-    settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
-    key = {"stage": STAGE_VERSION, "origin": origin.key(), "settings": settings}
-    corpus = remembered(home, config, key, origin, force)
-    carved = carved_splits(corpus.files)
-    if carved:
-        role = next(iter(set(corpus.files) & {"text", "train"}))
-        shares = ", ".join(f"{split} {getattr(config, f'{split}_share'):.1%}" for split in carved)
-        logger.info("corpus: not given, so carved from %s by digest: %s", role, shares)
-    return corpus
+class UnchangedError(Exception):
+    """Not a failure: the server or hub says that what it has is the version that we have."""
 
 
-def check_source(config: CorpusConfig) -> None:
-    """CorpusError for a source that cannot be right, before anything is started for it. Files are looked into."""
-    origin = named_origin(config)
-    if isinstance(origin, OnDisk):
-        look_at(config.source, origin.paths, origin.named, config)
+class UnavailableError(FetchError):
+    """The server or hub did not give the text; what was obtained before can still be used."""
 
 
-def named_origin(config: CorpusConfig) -> Origin:
-    """The source's origin. CorpusError for a name that cannot be right."""
-    check_encoding(config.encoding)
-    origin = origin_of(config.source, config.format)
-    if isinstance(origin, OnDisk) and origin.named:
-        check_roles(config.source, {str(path): split_named(path.name) for path in origin.paths})
-    one_file = isinstance(origin, Downloaded) or (isinstance(origin, OnDisk) and not origin.named)
-    if config.sha256 and not one_file:
-        raise CorpusError(f"corpus.sha256: is for one file or URL, and {config.source} is neither; leave it out")
-    return origin
+@dataclass(frozen=True)
+class Written:
+    """What is to be remembered of a text that was written."""
+
+    facts: Facts = field(default_factory=dict)
+    version: Facts | None = None  # tells one state of a remote text from another
 
 
-def corpus_name(config: CorpusConfig) -> str:
-    """The configured name, else one made of the source's: 'data/My Text.txt' → 'my-text'."""
-    if config.name:
-        return config.name
-    source = config.source
-    if source in CATALOGUE:
-        stem = source
-    elif source.startswith(PREFIX):
-        name = hub_name(source)
-        stem = "-".join(filter(None, (Path(name.path).expanduser().resolve().name, name.configuration)))
-    elif is_url(source):
-        stem = stem_of(PurePosixPath(urlsplit(source).path).name or urlsplit(source).hostname or "")
-    elif Path(source).expanduser().is_dir():
-        stem = Path(source).expanduser().resolve().name
-    else:
-        stem = stem_of(last_plain_part(source))
-    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].strip("-") or "corpus"
+class Origin(Protocol):
+    """A place that text comes from."""
+
+    @property
+    def remote(self) -> bool:
+        """True if the text lies elsewhere, where it may change under the same key."""
+
+    def key(self) -> dict[str, Any]:
+        """What the text depends on, the settings aside; it differs where the text may. It holds no secret."""
+
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+        """Write the text. UnchangedError if the version elsewhere is the known one."""
 
 
-def stem_of(name: str) -> str:
-    """The name without its suffix, and without a compression's: news.tar.gz → news."""
-    path = PurePosixPath(name)
-    return PurePosixPath(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem
+@dataclass(frozen=True)
+class Installed:
+    """A corpus that this installation can write by itself."""
+
+    entry: Entry
+    remote = False
+
+    def key(self) -> dict[str, Any]:
+        assert self.entry.versions
+        return {"catalogue": self.entry.name, "versions": self.entry.versions()}
+
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+        assert self.entry.write
+        path = writer.folder / "written"
+        facts = self.entry.write(path)
+        files = [SourceFile(path, self.entry.name, "text.txt")]
+        if path.is_dir():
+            files = [
+                SourceFile(split, f"{self.entry.name}: {split.name}", split.name) for split in sorted(path.iterdir())
+            ]
+        for text in Opener(self.entry.name, CorpusConfig(), writer.folder).texts(files, named=path.is_dir()):
+            writer.append(text.role, text.pieces, text.label, rows=text.rows)
+        return Written(facts)
 
 
-def last_plain_part(source: str) -> str:
-    """'data/*.txt' → 'data': the last part that has no wildcard."""
+@dataclass(frozen=True)
+class Downloaded:
+    """One file from an http(s) address."""
+
+    url: str
+    gutenberg: bool = False
+    remote = True
+
+    def key(self) -> dict[str, Any]:
+        return {"url": redacted(self.url), "url_sha256": digest_of(self.url), "gutenberg": self.gutenberg}
+
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+        label = redacted(self.url)
+        name = PurePosixPath(unquote(urlsplit(self.url).path)).name
+        path = writer.folder / "downloaded"
+        version = self.download(home, config, path, Version(**known) if known else None)
+        for text in Opener(label, config, writer.folder).texts([SourceFile(path, label, name)], named=False):
+            pieces = without_gutenberg_frame(text.pieces, label) if self.gutenberg else text.pieces
+            writer.append(text.role, pieces, text.label, rows=text.rows and not self.gutenberg)
+        return Written(version=vars(version))
+
+    def download(self, home: Home, config: CorpusConfig, path: Path, known: Version | None) -> Version:
+        downloads = home.corpora / "downloads"
+        home.make(downloads)
+        policy = replace(
+            http_download.POLICY,
+            maximum_bytes=config.maximum_download_bytes,
+            maximum_seconds=config.maximum_download_seconds,
+        )
+        try:
+            with home.lock(f"download-{digest_of(self.url)[:16]}"):
+                version = http_download.fetch(self.url, path, downloads, config.sha256, policy, known)
+        except CorpusError as error:
+            if known is None:
+                raise
+            raise UnavailableError(str(error)) from error
+        if version is None:
+            raise UnchangedError
+        return version
+
+
+@dataclass(frozen=True)
+class OnHub:
+    """A data set of the Hugging Face hub, or a folder that `datasets` reads."""
+
+    source: str
+
+    @property
+    def remote(self) -> bool:
+        return hub_name(self.source).folder is None
+
+    def key(self) -> dict[str, Any]:
+        folder = hub_name(self.source).folder
+        if folder is None:
+            return {"hub": self.source}
+        return {"hub": self.source, "files": states(sorted(path for path in folder.rglob("*") if path.is_file()))}
+
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+        version = None
+        if self.remote:
+            try:
+                version = {"revision": find_revision(self.source)}
+            except CorpusError as error:
+                if known is None:
+                    raise
+                raise UnavailableError(str(error)) from error
+            if version == known:
+                raise UnchangedError
+        write_hub(self.source, config, writer, version["revision"] if version else None)
+        return Written(version=version)
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """A file; or those of a folder or glob, whose names tell splits."""
+
+    source: str
+    paths: tuple[Path, ...]
+    named: bool
+    remote = False
+
+    def key(self) -> dict[str, Any]:
+        return {"named": self.named, "files": states(self.paths)}
+
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+        if config.sha256 and (got := digest_of_file(self.paths[0])) != config.sha256:
+            raise CorpusError(
+                f"{self.source}: sha256 {got[:12]}, expected {config.sha256[:12]} (corpus.sha256); check the file"
+            )
+        if Path(self.source).expanduser().is_dir():
+            there = (path for path in Path(self.source).expanduser().iterdir() if path.is_file())
+            others = sorted(path.name for path in there if path not in self.paths and not is_note(path.name))
+            warn_of_omissions(self.source, others, NO_TEXT)
+        files = [SourceFile(path, str(path), path.name) for path in self.paths]
+        for text in Opener(self.source, config, writer.folder).texts(files, self.named):
+            writer.append(text.role, text.pieces, text.label, rows=text.rows)
+        return Written()
+
+
+def origin_of(source: str, format: str) -> Origin:
+    """What the source names. CorpusError where it names nothing."""
+    entry = CATALOGUE.get(source)
+    if entry and entry.write:
+        return Installed(entry)
+    location = entry.location if entry else source
+    if location.startswith(PREFIX):
+        hub_name(location)
+        return OnHub(location)
+    if is_url(location):
+        return Downloaded(location, gutenberg=bool(entry and entry.gutenberg))
+    return on_disk(location, format)
+
+
+def is_url(source: str) -> bool:
+    """True for http and https; CorpusError for another scheme."""
+    scheme, separator, _ = source.partition("://")
+    if not separator:
+        return False
+    if scheme.lower() not in ("http", "https"):
+        raise CorpusError(
+            f"{redacted(source)}: expected an http or https URL, got {scheme}://; download it and give the file"
+        )
+    try:
+        host = urlsplit(source).hostname
+    except ValueError:
+        host = None
+    if not host:
+        raise CorpusError(f"{redacted(source)}: is no valid address; expected http(s)://host/path")
+    return True
+
+
+def on_disk(source: str, format: str) -> OnDisk:
+    """A file, the texts directly in a folder, or what a glob such as data/**/*.txt.gz matches, in order of name."""
     path = Path(source).expanduser()
-    parts = path.parts if path.exists() else [part for part in path.parts if not WILDCARDS & set(part)]
-    return Path(*parts).resolve().name if parts else ""
-
-
-def remembered(home: Home, config: CorpusConfig, key: Facts, origin: Origin, force: bool) -> CorpusRecord:
-    """The corpus that `key` led to before, if it is still whole and current; else it is written and remembered."""
-    name = digest_of(key)[:16]
-    path = home.corpora / "known" / f"{name}.json"
-    began = now()
-    note = None if force else read_note(home, path)
-    if note and is_current(note, config, origin, began):
-        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, origin))
-    home.make(home.corpora)
-    with home.lock(f"corpus-{name}"):  # two runs at once: the second finds what the first wrote
-        note = None if force else read_note(home, path)
-        if not (note and is_current(note, config, origin, began)):
-            note, made = renewed(home, config, origin, name, note, force)
-            home.make(path.parent)
-            write_json(path, {**vars(note), "key": key})
-            if made:
-                return made
-        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, origin))
-
-
-def renewed(
-    home: Home, config: CorpusConfig, origin: Origin, name: str, note: Note | None, force: bool
-) -> tuple[Note, CorpusRecord | None]:
-    """The note of the text as it is now, and its record if it was written."""
     try:
-        made, version = keep(home, config, origin, name, note.version if note else None, force)
-    except UnchangedError:
-        assert note is not None
-        return replace(note, checked=now(), problem=""), None
-    except UnavailableError as error:
-        assert note is not None
-        logger.warning("%s\nThe copy of %s is used.", error, note.obtained[:10])
-        return replace(note, problem="could not be asked"), None
-    same = note is not None and note.digest == made.digest
-    moment = now()
-    renewal = Note(made.digest, version, note.obtained if note and same else moment, moment)
-    return renewal, made.model_copy(update={"freshness": freshness_of(renewal, origin)})
-
-
-def keep(
-    home: Home, config: CorpusConfig, origin: Origin, name: str, known: Facts | None, force: bool
-) -> tuple[CorpusRecord, Facts | None]:
-    """Write the text aside, its digest taken on the way, and move it under that digest unless it is there.
-
-    Returns its version, too. UnchangedError, UnavailableError: as Origin.write.
-    """
-    with incoming(home, name) as folder:
-        writer = CorpusWriter(folder, config)
-        written = origin.write(home, config, writer, known)
-        writer.refuse_emptiness(config.public_source)
-
-        def build(partial: Path) -> None:
-            for file_name in writer.written:
-                (folder / file_name).replace(partial / file_name)
-            licence = CATALOGUE[config.source].licence if config.source in CATALOGUE else ""
-            about = {"files": writer.files, "corpus_bytes": writer.corpus_bytes, "digests": writer.digests}
-            about |= {"source_counts": writer.source_counts}
-            write_json(partial / "corpus.json", {**about, "licence": licence, **written.facts})
-
-        skipped = write_once(home, home.corpora / writer.digest[:16], build, force=force)
-    return record(home, config, writer.digest, skipped), written.version
-
-
-@contextmanager
-def incoming(home: Home, name: str) -> Iterator[Path]:
-    """An empty folder that is gone afterwards, used under the name's lock.
-
-    What killed runs left goes first: under this name, and under any other whose lock nobody holds.
-    """
-    folder = home.corpora / f".incoming-{name}"
-    shutil.rmtree(folder, ignore_errors=True)
-    for other in home.corpora.glob(".incoming-*"):
-        with home.lock_if_free(f"corpus-{other.name.removeprefix('.incoming-')}") as free:
-            if free:
-                shutil.rmtree(other, ignore_errors=True)
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def record(home: Home, config: CorpusConfig, digest: str, skipped: bool, freshness: str = "") -> CorpusRecord:
-    folder = home.corpora / digest[:16]
-    about = read_json(folder / "corpus.json")
-    return CorpusRecord(
-        name=corpus_name(config),
-        digest=digest,
-        folder=folder,
-        files=about["files"],
-        corpus_bytes=about["corpus_bytes"],
-        source_counts=about["source_counts"],
-        licence=about["licence"],
-        source=config.public_source,
-        freshness=freshness,
-        skipped=skipped,
+        if path.is_file():
+            return OnDisk(source, (path,), named=False)
+        if path.is_dir():
+            return OnDisk(source, files_in_folder(source, path, format), named=True)
+        exists = path.exists()
+    except (OSError, ValueError) as error:  # a name too long, a NUL in it, a folder that may not be entered
+        raise unreadable(source, error) from error
+    if exists:
+        raise CorpusError(f"{source}: is neither a file nor a folder; write what it gives to a file and give that")
+    if WILDCARDS & set(source):
+        return OnDisk(source, files_of_glob(source), named=True)
+    raise CorpusError(
+        f"{source}: no such file or folder, and no corpus of that name;\n"
+        f"give a path, a glob, an http(s) URL, hf:OWNER/NAME, or one of: {', '.join(CATALOGUE)}"
     )

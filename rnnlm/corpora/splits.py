@@ -9,8 +9,8 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.reading import read_lines
-from rnnlm.corpora.text_sources import read_sources
+from rnnlm.corpora.document_sources import read_sources
+from rnnlm.corpora.stored_text import read_lines
 from rnnlm.records import SPLITS, CorpusRecord, Split
 
 DOCUMENT_LINES = 50  # a longer paragraph, or a text without paragraphs, is cut into blocks of so many

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rnnlm.records import DatasetRecord, Split
-from rnnlm.sequences.reading import connect, training_counts
-from rnnlm.statements import statement
-from rnnlm.tokenizers.face import BOS, PAD
+from rnnlm.sequences.dataset_reader import connect, training_counts
+from rnnlm.sql_statements import statement
+from rnnlm.tokenizers.text_tokenizer import BOS, PAD
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rnnlm.losses.loss import CPU_ROWS, token_nll
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.training.losses.definition import CPU_ROWS, token_nll
 
 ROWS_AT_ONCE, CLASSES_AT_ONCE = 1_024, 512  # of a block of logits: 2 MiB
 EXACT_CLASSES = 2_048  # the most frequent ones, whose products are in float32 whatever the precision of the others

@@ -42,7 +42,7 @@ class Stepper(Protocol):
 
 
 class Steppable(Protocol):
-    """What prompts are continued by: stepping.LaidOut(model)."""
+    """What prompts are continued by: stepping.InferenceWeights(model)."""
 
     def stepper(self, rows_in_products: int) -> Stepper:
         """A new one, of no rows."""

@@ -16,13 +16,13 @@ from lm_eval.api.registry import register_model
 from lm_eval.models.utils import normalize_gen_kwargs
 
 from rnnlm.generation.sampling import Sampling
-from rnnlm.harness.answers import write_answers
-from rnnlm.harness.likelihoods import continuation_of, score_continuations, text_log_likelihoods
+from rnnlm.harness.generate_until import write_answers
+from rnnlm.harness.loglikelihood import continuation_of, score_continuations, text_log_likelihoods
 from rnnlm.home import find_home
-from rnnlm.models.building import load_model
-from rnnlm.models.origin import origin_of
-from rnnlm.registry.lookup import model_folder
-from rnnlm.tokenizers.face import load_tokenizer
+from rnnlm.models.model_factory import load_model
+from rnnlm.models.training_provenance import origin_of
+from rnnlm.registry.model_lookup import model_folder
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 BATCH_SIZE = 64
 MAXIMUM_TOKENS = 256  # of an answer, where the task does not say

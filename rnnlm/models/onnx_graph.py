@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.extras import need_extra
 from rnnlm.home import atomic_file, write_json
-from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.model_factory import load_model
 from rnnlm.records import ExportRecord
-from rnnlm.tokenizers.face import BOS, EOS, PAD, UNK
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
 
 TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"  # beside the file
 LARGEST_BYTES = 1 << 30  # of weights: beyond it the exporter would put them into a second file

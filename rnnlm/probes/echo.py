@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from rnnlm.config import ModelConfig, Nonlinearity, RecurrentInitialization
-from rnnlm.models.building import build_model
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.probes.config import EchoConfig
-from rnnlm.probes.fitting import fit
-from rnnlm.probes.records import EchoScore
+from rnnlm.models.model_factory import build_model
+from rnnlm.probes.probe_config import EchoConfig
+from rnnlm.probes.probe_records import EchoScore
+from rnnlm.probes.probe_training import fit
 
 logger = logging.getLogger(__name__)
 FIRST_SYMBOL = 4  # ids below are <pad>, <unk>, <bos>, <eos>

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.records import Record
-from rnnlm.sequences.batching import Batch
-from rnnlm.tokenizers.face import EOS, PAD
+from rnnlm.sequences.batches import Batch
+from rnnlm.tokenizers.text_tokenizer import EOS, PAD
 
 LOGITS_AT_ONCE = 1_024  # rows of (V,)
 

@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 
 from rnnlm.records import DatasetRecord, Split
-from rnnlm.sequences.batching import Mode, Source, Stream
-from rnnlm.sequences.reading import StoredSplit
-from rnnlm.tokenizers.face import BOS
+from rnnlm.sequences.batches import Mode, Source, Stream
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.tokenizers.text_tokenizer import BOS
 
 ROWS_READ = 8_192  # of sentences, from the beginning of the split
 LONGEST_SHARE = 4  # a quarter of the sentences may be taken

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.records import Evidence, ModelVersion, Record
-from rnnlm.registry.changing import all_versions
-from rnnlm.registry.history import Change, read_history
-from rnnlm.registry.lookup import known_models, listed
-from rnnlm.registry.naming import is_lock
-from rnnlm.registry.registering import evidence_of
-from rnnlm.tracking.store import is_empty, reaching_mlflow
+from rnnlm.registry.champion_history import Change, read_history
+from rnnlm.registry.model_lookup import known_models, listed
+from rnnlm.registry.model_names import is_lock
+from rnnlm.registry.promotion_commands import all_versions
+from rnnlm.registry.registration import evidence_of
+from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion as MlflowVersion

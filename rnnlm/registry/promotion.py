@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rnnlm.config import RegistryConfig
 from rnnlm.records import Evidence
-from rnnlm.registry.naming import Alias
+from rnnlm.registry.model_names import Alias
 
 
 @dataclass(frozen=True)

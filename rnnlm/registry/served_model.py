@@ -1,8 +1,8 @@
 """The registered model's own program: it loads and answers where this repository is not installed.
 
 MLflow runs this file ("models from code") beside a bundle (safetensors, configuration, tokenizer) and copies of
-elman.py, sampling.py, stepping.py and face.py, which need torch or tokenizers alone. So it imports nothing of ours,
-and no pickle is involved.
+elman.py, sampling.py, inference_weights.py and text_tokenizer.py, which need only torch or tokenizers. It imports
+nothing of ours and uses no pickle.
 """
 
 import hashlib
@@ -103,9 +103,9 @@ class ServedModel(PythonModel):
             weights["head.weight"] = weights["embedding.weight"]
         self.model.load_state_dict(weights)
         self.model.eval()
-        self.weights = load_module(code / "stepping.py").LaidOut(self.model)  # once, for all prompts
+        self.weights = load_module(code / "inference_weights.py").InferenceWeights(self.model)  # once, for all prompts
         settings = read_json(bundle / "rnnlm_tokenizer.json")
-        self.tokenizer = load_module(code / "face.py").TextTokenizer(
+        self.tokenizer = load_module(code / "text_tokenizer.py").TextTokenizer(
             Tokenizer.from_file(str(bundle / "tokenizer.json")),
             settings["kind"],
             settings["unknown_literal"],
@@ -130,7 +130,7 @@ class ServedModel(PythonModel):
         return str(self.tokenizer.decode(ids)).strip()
 
     def score(self, text: str) -> dict[str, object]:
-        """What rnnlm.evaluation.documents says of the text, as JSON: natural logarithms, None where nothing is there.
+        """What document_losses.py says of the text, as JSON: natural logarithms, None where nothing is there.
 
         bits_per_byte, and nothing else, includes what the tokens do not say of the text, such as unknown words.
         """

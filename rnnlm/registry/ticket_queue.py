@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rnnlm.errors import TrackingError
-from rnnlm.registry.history import who
+from rnnlm.registry.champion_history import who
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -6,13 +6,13 @@ from pathlib import Path
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home, drawn_once
 from rnnlm.records import Record
-from rnnlm.scoring.config import ScoringConfig
-from rnnlm.scoring.outputs import reading_scores
-from rnnlm.scoring.pictures import draw_distributions
-from rnnlm.scoring.reference import find_reference
-from rnnlm.scoring.running import ScoringRecord, work_folder
-from rnnlm.sequences.tables import Rows, table
-from rnnlm.statements import literal, statement
+from rnnlm.scoring.bulk_scoring import ScoringRecord, work_folder
+from rnnlm.scoring.drift_plot import draw_distributions
+from rnnlm.scoring.reference_scores import find_reference
+from rnnlm.scoring.score_output import reading_scores
+from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.sequences.sql_tables import Rows, table
+from rnnlm.sql_statements import literal, statement
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 ENDS = [0.005, 0.995]  # the quantiles between which the picture's bins lie

@@ -3,7 +3,7 @@
 import duckdb
 import pyarrow as pa
 
-from rnnlm.statements import statement
+from rnnlm.sql_statements import statement
 
 NARROW_VOCABULARY = 65_536  # ids that fit two bytes
 

@@ -1,4 +1,4 @@
-"""The service over HTTP: routes alone. What they answer with is service.py's, what stands before them guarding.py's."""
+"""The service's HTTP routes. service.py computes the answers, middleware.py guards the routes."""
 
 import asyncio
 import contextlib
@@ -16,9 +16,6 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
-from rnnlm.serving.batching import BusyError
-from rnnlm.serving.guarding import BearerToken, BoundedBody, hosts
-from rnnlm.serving.measuring import Measured, Metrics
 from rnnlm.serving.messages import (
     Generated,
     GenerateRequest,
@@ -29,8 +26,11 @@ from rnnlm.serving.messages import (
     Scored,
     ScoreRequest,
 )
+from rnnlm.serving.middleware import BearerToken, BoundedBody, hosts
 from rnnlm.serving.pages import CONTENT_SECURITY_POLICY, page
 from rnnlm.serving.pages.openapi import openapi_page
+from rnnlm.serving.prometheus import Measured, Metrics
+from rnnlm.serving.request_batcher import BusyError
 from rnnlm.serving.service import Generating, Service
 
 logger = logging.getLogger(__name__)

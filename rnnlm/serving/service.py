@@ -7,13 +7,13 @@ import time
 from collections.abc import AsyncGenerator
 
 from rnnlm.generation.sampling import Sampling
-from rnnlm.serving.batching import Batcher, BusyError, Drawn, Generation
-from rnnlm.serving.config import ServingConfig
-from rnnlm.serving.keeping import Keeper
-from rnnlm.serving.loading import Followed, LoadedModel
 from rnnlm.serving.messages import Finish, Generated, GenerateRequest, Scored, ScoreRequest, Token
-from rnnlm.serving.pieces import GrowingText
-from rnnlm.serving.scoring import named, score_text
+from rnnlm.serving.model_loader import Followed, LoadedModel
+from rnnlm.serving.model_reloader import Keeper
+from rnnlm.serving.request_batcher import Batcher, BusyError, Drawn, Generation
+from rnnlm.serving.serving_config import ServingConfig
+from rnnlm.serving.text_scorer import named, score_text
+from rnnlm.serving.text_stream import GrowingText
 
 
 class Service:

@@ -6,8 +6,8 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from rnnlm.errors import ModelError
-from rnnlm.tokenizers.face import SPECIAL_TOKENS
 from rnnlm.tokenizers.subwords import UNREACHABLE
+from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
 PREFIX = "pretrained:"
 ROLES = ("pad_token", "unk_token", "bos_token", "eos_token")  # in the order of SPECIAL_TOKENS

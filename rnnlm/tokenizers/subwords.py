@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from rnnlm.config import TokenizerConfig
-from rnnlm.tokenizers.face import SPECIAL_TOKENS
+from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
 UNREACHABLE = -1e6  # log-probability of a special token's spelling: any spelling by bytes is likelier
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from rnnlm.config import TokenizerConfig
-from rnnlm.tokenizers.face import SPECIAL_TOKENS
+from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
 logger = logging.getLogger(__name__)
 MAXIMUM_DISTINCT = 2_000_000  # different words counted at once: about 250 MB

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from rnnlm.losses.loss import Loss
+from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.training.losses.definition import Loss
-from rnnlm.training.losses.sampled import SampledCrossEntropy
 
 NO_DROPOUT = Dropout()
 

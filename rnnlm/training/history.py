@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rnnlm.generation.pages import samples_page
+from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import atomic_file
 from rnnlm.training.events import Measurement, TrainingSamples
 

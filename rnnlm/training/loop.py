@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from rnnlm.losses.loss import Loss
 from rnnlm.progress import Progress
-from rnnlm.sequences.batching import Batch
+from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import BatchLoss
+from rnnlm.training.checkpointing.checkpoints import Checkpoints
+from rnnlm.training.checkpointing.divergence import DivergedError, Watch, all_finite, went_back
+from rnnlm.training.checkpointing.interruption import Interruption
+from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.losses.definition import Loss
-from rnnlm.training.optimization import norms_of_parts
-from rnnlm.training.resuming.checkpoints import Checkpoints
-from rnnlm.training.resuming.divergence import DivergedError, Watch, all_finite, went_back
-from rnnlm.training.resuming.interruption import Interruption
-from rnnlm.training.resuming.state import TrainingState
+from rnnlm.training.optimizer_step import Step, Update, take_step, update
+from rnnlm.training.optimizers import norms_of_parts
 from rnnlm.training.seeding import random_states_kept, step_generator
-from rnnlm.training.stepping import Step, Update, take_step, update
 
 logger = logging.getLogger(__name__)
 MEASUREMENTS = 200  # a run at most: each waits for the device

@@ -14,16 +14,16 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
-from rnnlm.tracking.store import reaching_mlflow
-from rnnlm.training.running import name_run
+from rnnlm.tracking.mlflow_store import reaching_mlflow
+from rnnlm.training.training_run import name_run
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOW = """
 import sys
 from rnnlm.home import find_home
-from flows.operations.environment import set_environment
+from flows.operations.prefect_environment import set_environment
 set_environment(find_home())
-from flows.operations.running import migrate_database
+from flows.operations.flow_runner import migrate_database
 migrate_database(find_home())
 from prefect import flow
 from rnnlm.config import PipelineConfig

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flows.command_line import main
-from flows.commands.adding import PRESETS
+from flows.commands.parser import PRESETS
 from rnnlm.home import Home
 from rnnlm.presets import read_presets
 

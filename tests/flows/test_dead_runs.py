@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FLOW = """
 import time
 from prefect import flow, task
-from flows.operations.beginning import hold_run_lock
+from flows.operations.flow_start import hold_run_lock
 
 @task
 def work():

@@ -13,14 +13,14 @@ import httpx
 import pytest
 import yaml
 
-from flows.operations.deploying import CHECKOUT, deploy_all
+from flows.operations.deployments import CHECKOUT, deploy_all
 from rnnlm.config import PipelineConfig
-from rnnlm.corpora.sources import corpus_name
+from rnnlm.corpora.download import corpus_name
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.presets import read_presets
-from rnnlm.registry.naming import registered_name
-from rnnlm.scoring.config import ScoringConfig
+from rnnlm.registry.model_names import registered_name
+from rnnlm.scoring.scoring_config import ScoringConfig
 from tests.conftest import give_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]
@@ -166,6 +166,6 @@ def test_the_nightly_scoring_uses_the_model_that_the_nightly_training_registers(
 
 
 def test_deploying_from_a_wheel_is_refused(tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.operations.deploying.CHECKOUT", tmp_path)  # a wheel has no prefect.yaml there
+    monkeypatch.setattr("flows.operations.deployments.CHECKOUT", tmp_path)  # a wheel has no prefect.yaml there
     with pytest.raises(ConfigError, match="needs a checkout"):
         deploy_all(home)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.operations.deploying import wait_for_server
+from flows.operations.deployments import wait_for_server
 from rnnlm.home import Home
-from rnnlm.tracking.store import reaching_mlflow
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = ("training.epochs=2000", "training.device=cpu", "model.hidden_size=16", "tokenizer.minimum_count=1")

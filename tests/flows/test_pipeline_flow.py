@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from prefect.artifacts import Artifact
 
-from flows.operations.running import run_flow
+from flows.operations.flow_runner import run_flow
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import STAGES, PipelineConfig, ProbesConfig
 from rnnlm.home import Home
 from rnnlm.records import PipelineRecord
-from rnnlm.reports.pipeline import pipeline_json, pipeline_summary
+from rnnlm.reports.pipeline_page import pipeline_json, pipeline_summary
 from tests.conftest import home_in, toy_pipeline_config, write_toy_corpus
 
 Ran = tuple[Home, PipelineConfig, PipelineRecord]

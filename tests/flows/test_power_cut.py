@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
-from flows.operations.deploying import CHECKOUT, deploy_all, wait_for_server
+from flows.operations.deployments import CHECKOUT, deploy_all, wait_for_server
 from rnnlm.home import Home
-from rnnlm.tracking.store import reaching_mlflow
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 PREFECT = [sys.executable, "-m", "prefect"]
 PATIENCE_SECONDS = 300

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from prefect.artifacts import Artifact
 
-from flows.operations.running import run_flow
+from flows.operations.flow_runner import run_flow
 from flows.probe_echo_flow import probe_echo_flow
 from flows.probe_gradients_flow import probe_gradients_flow
 from rnnlm.config import SequencesConfig

@@ -1,6 +1,6 @@
 import pytest
 
-from flows.operations.running import run_flow
+from flows.operations.flow_runner import run_flow
 from flows.sample_flow import sample_flow
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError

@@ -6,13 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 from prefect.artifacts import Artifact
 
-from flows.operations.running import run_flow
+from flows.operations.flow_runner import run_flow
 from flows.score_flow import score_flow
 from flows.train_flow import train_flow
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.registry.lookup import model_folder
-from rnnlm.scoring.config import ScoringConfig
+from rnnlm.registry.model_lookup import model_folder
+from rnnlm.scoring.scoring_config import ScoringConfig
 from tests.registrar import Registrar
 from tests.tasks.drift_events import awaited_drift_events
 

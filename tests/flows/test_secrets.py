@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from prefect.client.orchestration import get_client
 
-from flows.operations.running import run_flow
+from flows.operations.flow_runner import run_flow
 from flows.pipeline_flow import pipeline_flow
 from flows.prepare_flow import prepare_flow
 from rnnlm.config import CorpusConfig
 from rnnlm.home import Home
-from rnnlm.reports.pipeline import pipeline_summary
+from rnnlm.reports.pipeline_page import pipeline_summary
 from tests.conftest import toy_pipeline_config, write_toy_corpus
 from tests.rnnlm.corpora.loopback import Server
 from tests.rnnlm.corpora.packing import tar_of

@@ -7,10 +7,10 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.models.building import load_model
 from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord
-from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
+from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from tests.rnnlm.stories import NAMES, write_stories
 
 
@@ -33,8 +33,8 @@ class Storyteller:
 @pytest.fixture(scope="session")
 def storyteller(tmp_path_factory: pytest.TempPathFactory) -> Storyteller:
     """Two layers of 32, trained on 2,000 sentences for a few seconds."""
-    from rnnlm.preparing import prepare_dataset
-    from rnnlm.training.running import run_training
+    from rnnlm.sequences.preparation import prepare_dataset
+    from rnnlm.training.training_run import run_training
     from tests.conftest import untracked
 
     root = tmp_path_factory.mktemp("stories")

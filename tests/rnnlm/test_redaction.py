@@ -3,12 +3,12 @@
 import pytest
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.sources import corpus_name, obtain_corpus
+from rnnlm.corpora.download import corpus_name, obtain_corpus
 from rnnlm.errors import ConfigError, CorpusError, TrackingError
 from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.redaction import redacted
-from rnnlm.tracking.store import reaching_mlflow
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_a_configuration_is_written_without_secrets_and_keeps_them_in_memory() -
 def test_an_error_about_an_address_holds_no_secret(
     home: Home, source: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from rnnlm.corpora import fetching
+    from rnnlm.corpora import http_download
     from tests.rnnlm.corpora.loopback import QUICK
 
-    monkeypatch.setattr(fetching, "POLICY", QUICK)
+    monkeypatch.setattr(http_download, "POLICY", QUICK)
     with pytest.raises(CorpusError) as caught:
         obtain_corpus(home, CorpusConfig(source=source))
     assert "secret" not in str(caught.value) + caplog.text

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import EvaluationConfig
-from rnnlm.evaluation.scoring import evaluate_run
+from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.stages import once_in_run
@@ -19,11 +19,11 @@ FULL = """
 import sys
 from pathlib import Path
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
-from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import HomeError
 from rnnlm.home import Home
-from rnnlm.sequences.storing import store_sequences
-from rnnlm.tokenizers.training import train_tokenizer
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 home, source, stage, room = Home(Path(sys.argv[1])), CorpusConfig(source=sys.argv[2]), sys.argv[3], int(sys.argv[4])
 

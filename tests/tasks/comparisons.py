@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from rnnlm.home import Home
-from rnnlm.probes.config import EchoConfig, GradientProbeConfig
-from rnnlm.tracking.store import reaching_mlflow
+from rnnlm.probes.probe_config import EchoConfig, GradientProbeConfig
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 ECHO = EchoConfig(distances=(1, 3), nonlinearities=("tanh",), hidden_size=4, training_steps=2)
 GRADIENTS = GradientProbeConfig(hidden_size=4, steps=5, rows=2)

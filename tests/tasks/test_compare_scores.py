@@ -2,8 +2,8 @@ from pathlib import Path
 
 from rnnlm.home import Home
 from rnnlm.records import RunRecord
-from rnnlm.scoring.config import ScoringConfig
-from rnnlm.scoring.running import score_texts
+from rnnlm.scoring.bulk_scoring import score_texts
+from rnnlm.scoring.scoring_config import ScoringConfig
 from tasks.compare_scores import compare_scores
 
 

@@ -8,7 +8,7 @@ import pytest
 from rnnlm.config import TrackingConfig, TrainingConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
-from rnnlm.tracking.store import reaching_mlflow
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.compare_echo import compare_echo
 from tasks.compare_gradients import compare_gradients
 from tasks.log_comparison import log_comparison

@@ -3,11 +3,11 @@
 import pytest
 
 from rnnlm.config import PipelineConfig
-from rnnlm.evaluation.surprise.measuring import surprise_of_run
+from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from rnnlm.tracking.runs import open_tracker
-from rnnlm.tracking.store import reaching_mlflow
+from rnnlm.tracking.mlflow_runs import open_tracker
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.log_results import log_results
 
 

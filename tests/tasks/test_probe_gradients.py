@@ -1,6 +1,6 @@
 from rnnlm.config import ProbesConfig
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.reports.probes import gradient_report
+from rnnlm.reports.probe_page import gradient_report
 from tasks.probe_gradients import probe_gradients
 
 

@@ -1,6 +1,6 @@
 from rnnlm.config import ProbesConfig
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.reports.probes import positions_report
+from rnnlm.reports.probe_page import positions_report
 from tasks.probe_positions import probe_positions
 
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.scoring.config import ScoringConfig
+from rnnlm.scoring.bulk_scoring import NOTHING, ScoringRecord
 from rnnlm.scoring.drift import Distributions, Drift
-from rnnlm.scoring.running import NOTHING, ScoringRecord
+from rnnlm.scoring.scoring_config import ScoringConfig
 from tasks.raise_drift_event import raise_drift_event
 from tests.tasks.drift_events import awaited_drift_events
 

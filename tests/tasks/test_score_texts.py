@@ -3,7 +3,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from rnnlm.records import RunRecord
-from rnnlm.scoring.config import ScoringConfig
+from rnnlm.scoring.scoring_config import ScoringConfig
 from tasks.score_texts import score_texts
 
 

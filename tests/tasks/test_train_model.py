@@ -1,7 +1,7 @@
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home, is_complete
 from rnnlm.records import DatasetRecord
-from rnnlm.registry.lookup import model_folder
+from rnnlm.registry.model_lookup import model_folder
 from tasks.train_model import train_model
 
 

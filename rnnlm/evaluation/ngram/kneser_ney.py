@@ -9,11 +9,11 @@ A context begins with its row, so a sentence that is cut into rows loses what li
 import logging
 from pathlib import Path
 
-from rnnlm.evaluation.ngram.config import NgramConfig
-from rnnlm.evaluation.ngram.database import NgramRecord, create_tables, open_database, train_once
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.ngram.ngram_database import NgramRecord, create_tables, open_database, train_once
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
-from rnnlm.statements import statement
+from rnnlm.sql_statements import statement
 
 logger = logging.getLogger(__name__)
 

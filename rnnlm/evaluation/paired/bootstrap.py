@@ -18,8 +18,8 @@ import numpy as np
 
 from rnnlm.config import RegistryConfig
 from rnnlm.records import Evidence
-from rnnlm.sequences.tables import table
-from rnnlm.statements import literal, statement
+from rnnlm.sequences.sql_tables import table
+from rnnlm.sql_statements import literal, statement
 
 MAXIMUM_UNITS = 10_000  # of more documents, runs of neighbours are drawn together: a resample stays quick
 DRAWN_AT_ONCE = 2_000_000  # units

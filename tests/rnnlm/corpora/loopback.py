@@ -3,7 +3,7 @@
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from rnnlm.corpora.requesting import FetchPolicy
+from rnnlm.corpora.http_request import FetchPolicy
 
 TEXT = b"".join(b"the cat number %d sees the dog .\n" % number for number in range(200))
 HALF = len(TEXT) // 2

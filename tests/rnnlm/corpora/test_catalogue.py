@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora import catalogue, fetching
-from rnnlm.corpora.sources import check_source, corpus_name, obtain_corpus
+from rnnlm.corpora import catalogue, http_download
+from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
 from rnnlm.corpora.splits import documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
@@ -20,7 +20,7 @@ END = "*** END OF THE PROJECT GUTENBERG EBOOK X ***\r\nlicence\r\n"
 
 def moved(monkeypatch: pytest.MonkeyPatch, name: str, server: Server, body: bytes) -> CorpusConfig:
     """The catalogue's entry with the loopback server for its location."""
-    monkeypatch.setattr(fetching, "POLICY", QUICK)
+    monkeypatch.setattr(http_download, "POLICY", QUICK)
     monkeypatch.setitem(catalogue.CATALOGUE, name, dataclasses.replace(catalogue.CATALOGUE[name], location=server.url))
     server.body = body
     return CorpusConfig(source=name)

@@ -10,12 +10,12 @@ import pytest
 from pydantic import ValidationError
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora import fetching, hub
-from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.corpora import http_download, hub
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import FetchError
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord
-from rnnlm.reports.pipeline import corpus_report
+from rnnlm.reports.pipeline_page import corpus_report
 from tests.rnnlm.corpora.loopback import QUICK, TEXT, Server
 
 TODAY = datetime.now(UTC).date().isoformat()
@@ -23,7 +23,7 @@ TODAY = datetime.now(UTC).date().isoformat()
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "POLICY", QUICK)
+    monkeypatch.setattr(http_download, "POLICY", QUICK)
 
 
 def obtain(home: Home, source: str, **settings: object) -> CorpusRecord:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord

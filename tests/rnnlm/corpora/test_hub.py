@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.sources import check_source, corpus_name, obtain_corpus
+from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home
 from tests.rnnlm.corpora.hub_server import HubServer
@@ -100,7 +100,7 @@ def test_no_hub_is_worth_another_try(home: Home, monkeypatch: pytest.MonkeyPatch
 def from_loopback_hub(source: str, folder: Path) -> str:
     """What another process, with a hub on this machine as its endpoint, makes of the source: the text or the error."""
     script = (
-        "import sys; from rnnlm.config import CorpusConfig; from rnnlm.corpora.sources import obtain_corpus\n"
+        "import sys; from rnnlm.config import CorpusConfig; from rnnlm.corpora.download import obtain_corpus\n"
         "from rnnlm.errors import CorpusError; from rnnlm.home import find_home\n"
         "try: corpus = obtain_corpus(find_home(), CorpusConfig(source=sys.argv[1]))\n"
         "except CorpusError as error: print(error)\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
-from rnnlm.corpora.sources import obtain_corpus
 from rnnlm.corpora.splits import documents
 from rnnlm.home import Home
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.splits import documents, documents_in, paragraphs, stretches
 from rnnlm.home import Home
 

@@ -10,14 +10,14 @@ import pytest
 
 from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError, ModelError
-from rnnlm.evaluation.losses import TokenLosses
-from rnnlm.evaluation.surprise.measuring import surprise_of_model, surprise_of_run
-from rnnlm.evaluation.surprise.tables import measure_surprise
-from rnnlm.evaluation.surprise.writing import SEQUENCES, TOKENS, whole_sentences, write_losses
+from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_model, surprise_of_run
+from rnnlm.evaluation.surprise.surprise_tables import measure_surprise
+from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS, whole_sentences, write_losses
+from rnnlm.evaluation.token_losses import TokenLosses
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.reports.surprise import surprise_report, surprise_text
-from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
+from rnnlm.reports.surprise_page import surprise_report, surprise_text
+from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 # Two sentences of a stream and one of a single token: 5 <unk> 6 <eos>, 5 5 5 5 6 <eos>, <eos>.
 TEXT = [5, 1, 6, 3, 5, 5, 5, 5, 6, 3, 3]

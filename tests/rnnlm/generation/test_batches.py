@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rnnlm.generation.inference_weights import ElmanStepper, InferenceWeights
 from rnnlm.generation.sampling import (
     Continuation,
     Continuations,
@@ -15,7 +16,6 @@ from rnnlm.generation.sampling import (
     continue_ids,
     stream_ids,
 )
-from rnnlm.generation.stepping import ElmanStepper, LaidOut
 from rnnlm.models.elman import ElmanLanguageModel, Nonlinearity
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.references import greedy
@@ -55,7 +55,7 @@ def test_steps_of_rows_that_come_and_go_are_one_long_forward(
     layers: int, tied: bool, diagonal: bool, residual: bool, nonlinearity: Nonlinearity, rows_in_products: int
 ) -> None:
     model = network(layers, nonlinearity, tied, diagonal, residual)
-    stepper = ElmanStepper(LaidOut(model), rows_in_products)
+    stepper = ElmanStepper(InferenceWeights(model), rows_in_products)
 
     def check(logits: torch.Tensor, *texts: list[int]) -> None:
         expected = torch.stack([model(torch.tensor([text]))[0][0, -1] for text in texts])
@@ -93,7 +93,9 @@ def test_draws_are_those_of_multinomial() -> None:
 def test_greedy_is_greedy_from_scratch(storyteller: Storyteller) -> None:
     model = storyteller.model()
     for prompt in storyteller.prompts():
-        found = continue_ids(LaidOut(model.language_model), prompt, Sampling(maximum_tokens=14, temperature=0), EOS)
+        found = continue_ids(
+            InferenceWeights(model.language_model), prompt, Sampling(maximum_tokens=14, temperature=0), EOS
+        )
         assert found == greedy(model, prompt, 14, EOS)
 
 
@@ -109,7 +111,7 @@ def settings_of_all_kinds(count: int) -> list[Sampling]:
 
 
 def test_a_batch_writes_what_each_prompt_gets_alone(storyteller: Storyteller) -> None:
-    model, prompts = LaidOut(storyteller.model().language_model), storyteller.prompts()
+    model, prompts = InferenceWeights(storyteller.model().language_model), storyteller.prompts()
     samplings = settings_of_all_kinds(len(prompts))
     alone = [continue_ids(model, prompt, own, EOS) for prompt, own in zip(prompts, samplings, strict=True)]
     assert continue_batch(model, prompts, samplings, EOS) == alone
@@ -122,7 +124,7 @@ def test_a_batch_writes_what_each_prompt_gets_alone(storyteller: Storyteller) ->
 
 @torch.inference_mode()
 def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> None:
-    model, prompts = LaidOut(storyteller.model().language_model), storyteller.prompts()
+    model, prompts = InferenceWeights(storyteller.model().language_model), storyteller.prompts()
     samplings = settings_of_all_kinds(len(prompts))
     alone = continue_batch(model, prompts, samplings, EOS)
     continuations, every = Continuations(model, EOS), []
@@ -138,7 +140,7 @@ def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> 
 
 @torch.inference_mode()
 def test_a_prompt_read_in_pieces_is_read(storyteller: Storyteller, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = LaidOut(storyteller.model().language_model)
+    model = InferenceWeights(storyteller.model().language_model)
     prompt, sampling = max(storyteller.prompts(), key=len), Sampling(maximum_tokens=12, temperature=1.0, seed=4)
     expected = continue_ids(model, prompt, sampling, EOS)
     monkeypatch.setattr("rnnlm.generation.sampling.PIECE", 2)
@@ -156,7 +158,7 @@ def test_a_prompt_read_in_pieces_is_read(storyteller: Storyteller, monkeypatch: 
 
 @torch.inference_mode()
 def test_a_notice_sees_each_token_with_its_logits_and_may_end_the_text(storyteller: Storyteller) -> None:
-    model, prompts = LaidOut(storyteller.model().language_model), storyteller.prompts()
+    model, prompts = InferenceWeights(storyteller.model().language_model), storyteller.prompts()
     sampling = Sampling(maximum_tokens=9, temperature=1.5, top_k=3, seed=1)
     expected = continue_batch(model, prompts, [sampling] * len(prompts), EOS)
     seen: dict[int, list[torch.Tensor]] = {}
@@ -185,7 +187,7 @@ def test_with_eight_rows_in_products_company_does_not_change_a_bit() -> None:
     model = ElmanLanguageModel(5_000, 128)
     for parameter in model.parameters():
         parameter.normal_(0, 0.2, generator=torch.Generator().manual_seed(3))
-    weights, sampling = LaidOut(model), Sampling(maximum_tokens=6, temperature=1.0)
+    weights, sampling = InferenceWeights(model), Sampling(maximum_tokens=6, temperature=1.0)
 
     def told(prompts: list[list[int]]) -> list[torch.Tensor]:
         """All logits of each prompt, continued together."""
@@ -213,7 +215,7 @@ def test_a_stream_gives_each_token_as_soon_as_it_is_chosen(
     storyteller: Storyteller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one is computed when it is asked for, and none after the last."""
-    model, prompt = LaidOut(storyteller.model().language_model), storyteller.prompts()[0]
+    model, prompt = InferenceWeights(storyteller.model().language_model), storyteller.prompts()[0]
     sampling = Sampling(maximum_tokens=4, temperature=0)
     expected = continue_ids(model, prompt, sampling, EOS)
     steps: list[int] = []
@@ -233,14 +235,14 @@ def test_a_stream_gives_each_token_as_soon_as_it_is_chosen(
 
 def test_weights_laid_out_once_serve_many_texts(storyteller: Storyteller) -> None:
     model, prompts = storyteller.model().language_model, storyteller.prompts()
-    weights, sampling = LaidOut(model), Sampling(maximum_tokens=12, temperature=0)
+    weights, sampling = InferenceWeights(model), Sampling(maximum_tokens=12, temperature=0)
     next(stream_ids(weights, prompts[0], sampling, EOS))  # given up in the middle
     found = [continue_ids(weights, prompt, sampling, EOS) for prompt in prompts]
-    assert found == [continue_ids(LaidOut(model), prompt, sampling, EOS) for prompt in prompts]
+    assert found == [continue_ids(InferenceWeights(model), prompt, sampling, EOS) for prompt in prompts]
 
 
 def test_nothing_is_written_where_nothing_may_be(storyteller: Storyteller) -> None:
-    model, prompts = LaidOut(storyteller.model().language_model), storyteller.prompts()
+    model, prompts = InferenceWeights(storyteller.model().language_model), storyteller.prompts()
     samplings = [Sampling(maximum_tokens=0), Sampling(maximum_tokens=1, temperature=0)]
     first = greedy(storyteller.model(), prompts[1], 1, EOS)
     assert continue_batch(model, prompts[:2], samplings, EOS) == [[], first]

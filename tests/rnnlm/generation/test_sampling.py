@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from rnnlm.config import GenerationConfig
-from rnnlm.generation.continuing import choose_prompts, continue_prompt, generate_samples
+from rnnlm.generation.generate import choose_prompts, continue_prompt, generate_samples
 from rnnlm.generation.sampling import Sampling, continue_ids, kept, sample_next
 from rnnlm.home import Home
-from rnnlm.models.building import load_model
+from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, RunRecord, SamplesRecord
-from rnnlm.tokenizers.face import load_tokenizer
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 LOGITS = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
 CUT = float("-inf")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.models.building import load_model
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.model_factory import load_model
 from rnnlm.records import RunRecord
-from rnnlm.tokenizers.face import TextTokenizer, load_tokenizer
+from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 
 @pytest.fixture

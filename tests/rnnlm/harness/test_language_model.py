@@ -12,11 +12,11 @@ from lm_eval.api.instance import Instance  # noqa: E402
 from lm_eval.api.registry import get_model  # noqa: E402
 
 from rnnlm.errors import ConfigError, CorpusError, ModelError  # noqa: E402
+from rnnlm.harness.harness_run import load_tasks, run_harness  # noqa: E402
 from rnnlm.harness.language_model import RecurrentLM, asked_for  # noqa: E402
-from rnnlm.harness.running import load_tasks, run_harness  # noqa: E402
 from rnnlm.home import Home  # noqa: E402
 from rnnlm.records import CorpusRecord  # noqa: E402
-from rnnlm.tokenizers.face import PLAIN_END_BITS, PLAIN_GAP_BITS  # noqa: E402
+from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS  # noqa: E402
 
 QUESTIONS = [  # after an animal comes a verb, after a verb an article: the grammar of the toy corpus
     {"question": "the cat", "choices": ["house", "sees"], "answer": 1},

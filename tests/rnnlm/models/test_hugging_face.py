@@ -8,12 +8,12 @@ from transformers import AutoModelForCausalLM
 
 from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.errors import ConfigError, ModelError
+from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
-from rnnlm.generation.stepping import LaidOut
-from rnnlm.models.building import build_model, load_model, save_model
+from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.hugging_face import ElmanForCausalLM
-from rnnlm.training.losses.definition import exact_cross_entropy
-from rnnlm.training.optimization import make_optimizer
+from rnnlm.models.model_factory import build_model, load_model, save_model
+from rnnlm.training.optimizers import make_optimizer
 
 
 def model(**settings: object) -> ElmanForCausalLM:
@@ -40,7 +40,9 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path, tied: bool) -> None:
 
 def test_generate_is_our_own_greedy_loop() -> None:
     net = model(layers=2)
-    ours = continue_ids(LaidOut(net.language_model), [2, 5, 6], Sampling(maximum_tokens=12, temperature=0), eos_id=3)
+    ours = continue_ids(
+        InferenceWeights(net.language_model), [2, 5, 6], Sampling(maximum_tokens=12, temperature=0), eos_id=3
+    )
     theirs = net.generate(torch.tensor([[2, 5, 6]]), max_new_tokens=12, do_sample=False)
     assert theirs[0, 3:].tolist() == ours
     assert len(set(ours)) > 2

@@ -11,14 +11,14 @@ import torch
 from rnnlm.config import ModelConfig
 from rnnlm.errors import ConfigError, ExtraError, ModelError
 from rnnlm.extras import EXTRAS
+from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models import onnx_graph
-from rnnlm.models.building import build_model, load_model, save_model
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.models.onnx_graph import OneStep, export_onnx, make_place, refuse_what_does_not_fit
 from rnnlm.records import DatasetRecord, RunRecord, Split
-from rnnlm.sequences.reading import StoredSplit
-from rnnlm.tokenizers.face import BOS, PAD
-from rnnlm.training.losses.definition import exact_cross_entropy
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.tokenizers.text_tokenizer import BOS, PAD
 
 
 def trained(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> ElmanLanguageModel:

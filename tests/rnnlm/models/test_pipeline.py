@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
 
 from rnnlm.config import GenerationConfig
-from rnnlm.generation.continuing import continue_prompt
+from rnnlm.generation.generate import continue_prompt
 from tests.rnnlm.conftest import Storyteller
 
 TEXTS = ["anna", "felix paints the", "clara sells", ""]

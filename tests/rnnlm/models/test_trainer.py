@@ -9,10 +9,10 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from rnnlm.config import ModelConfig
-from rnnlm.evaluation.scoring import score_split
-from rnnlm.models.building import build_model
+from rnnlm.evaluation.perplexity import score_split
 from rnnlm.models.hugging_face import ElmanForCausalLM
-from rnnlm.sequences.reading import connect
+from rnnlm.models.model_factory import build_model
+from rnnlm.sequences.dataset_reader import connect
 from tests.rnnlm.conftest import Storyteller
 
 pytest.importorskip("accelerate", reason="Trainer needs accelerate: pip install '.[trainer]'")

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rnnlm.probes.config import EchoConfig
 from rnnlm.probes.echo import echo_accuracy, echo_model, echo_rows, echo_score, measure_echo
+from rnnlm.probes.probe_config import EchoConfig
 
 
 def test_the_target_stands_at_the_cue_and_is_the_first_symbol() -> None:

@@ -5,8 +5,8 @@ import torch
 from torch.nn import functional
 
 from rnnlm.config import ModelConfig
-from rnnlm.models.building import build_model
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.model_factory import build_model
 from rnnlm.probes.gradients import gradient_norms
 
 

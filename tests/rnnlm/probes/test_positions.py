@@ -2,12 +2,12 @@
 
 import torch
 
+from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
-from rnnlm.generation.stepping import LaidOut
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.probes.positions import right_by_position
-from rnnlm.sequences.batching import Batch, ordered_batches
-from rnnlm.sequences.cutting import rows_of
+from rnnlm.sequences.batches import Batch, ordered_batches
+from rnnlm.sequences.segmentation import rows_of
 
 VOCABULARY = 12
 
@@ -53,7 +53,7 @@ def test_exact_is_where_a_network_that_goes_on_alone_says_the_same() -> None:
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)))
         model.head.bias[3] = -1e9  # no <eos> of its own
-    alone = continue_ids(LaidOut(model), [2, 5, 6], Sampling(maximum_tokens=6, temperature=0), eos_id=3)
+    alone = continue_ids(InferenceWeights(model), [2, 5, 6], Sampling(maximum_tokens=6, temperature=0), eos_id=3)
     broken = [*alone[:4], 4 if alone[4] != 4 else 5, *alone[5:]]
     found = right_by_position(model, batches([5, 6, *alone], [5, 6, *broken]), given_tokens=2)
     assert found.exact == (None, None, 1.0, 1.0, 1.0, 1.0, 0.5, 0.5)

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import PipelineConfig
-from rnnlm.corpora import counting
-from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.corpora import counting_corpus
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
 from rnnlm.presets import build_config
-from rnnlm.probes.measuring import measure_positions
+from rnnlm.probes.run_probes import measure_positions
 from rnnlm.records import DatasetRecord, PositionsRecord, RunRecord
-from rnnlm.sequences.batching import Batch
-from rnnlm.sequences.feeding import TrainingBatches
-from rnnlm.sequences.reading import StoredSplit
-from rnnlm.sequences.storing import store_sequences
-from rnnlm.tokenizers.training import train_tokenizer
-from rnnlm.tracking.plots import read_series
+from rnnlm.sequences.batches import Batch
+from rnnlm.sequences.data_feed import TrainingBatches
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from rnnlm.tracking.loss_curve import read_series
 from rnnlm.training.history import HISTORY
-from rnnlm.training.running import run_training
+from rnnlm.training.training_run import run_training
 from tests.conftest import untracked
 
 
@@ -79,7 +79,7 @@ def exact_at(record: PositionsRecord, position: int) -> float:
 
 def test_counting_to_thirty_is_learnt_and_exact_beyond_the_lengths_of_training(home: Home, tmp_path: Path) -> None:
     lines = {"train": (800, 2, 5), "valid": (40, 2, 5), "test": (10, 20, 20)}
-    counting.write_corpus(tmp_path / "thirty", largest=29, splits=lines)
+    counting_corpus.write_corpus(tmp_path / "thirty", largest=29, splits=lines)
     settings = ["training.epochs=20", "training.batch_size=32", "training.learning_rate=1.0e-2", "model.hidden_size=48"]
     config = build_config("counting", [*settings, "training.device=cpu"], corpus=str(tmp_path / "thirty"))
     record = measure_positions(home, *trained(home, config), config.probes)

@@ -4,7 +4,7 @@ import torch
 
 from rnnlm.probes.windows import cut_windows, stored_windows
 from rnnlm.records import DatasetRecord
-from rnnlm.sequences.cutting import StreamCutter, joined, rows_of, sentences
+from rnnlm.sequences.segmentation import StreamCutter, joined, rows_of, sentences
 
 
 def test_windows_of_a_stream_are_spread_over_it_and_end_with_its_end() -> None:

@@ -15,12 +15,12 @@ from tests.rnnlm.registry.contest import Contest, contest_config, write_contest_
 @pytest.fixture(scope="session")
 def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
     """Every stage but registration, run once."""
-    from rnnlm.corpora.sources import obtain_corpus
-    from rnnlm.evaluation.scoring import evaluate_run
-    from rnnlm.generation.continuing import generate_samples
-    from rnnlm.sequences.storing import store_sequences
-    from rnnlm.tokenizers.training import train_tokenizer
-    from rnnlm.training.running import run_training
+    from rnnlm.corpora.download import obtain_corpus
+    from rnnlm.evaluation.perplexity import evaluate_run
+    from rnnlm.generation.generate import generate_samples
+    from rnnlm.sequences.dataset_writer import store_sequences
+    from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+    from rnnlm.training.training_run import run_training
 
     root = tmp_path_factory.mktemp("contest")
     home = Home(root / "home")

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from rnnlm.config import PipelineConfig
 from rnnlm.records import RegisteredVersion, RunRecord
-from rnnlm.registry.registering import register_model
+from rnnlm.registry.registration import register_model
 from tests.registrar import Registrar
 
 NAME = "rnnlm-contest"

@@ -10,13 +10,13 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, file_digest
-from rnnlm.registry import describing
+from rnnlm.registry import version_tags
 from rnnlm.registry.lineage import show_version
-from rnnlm.registry.lookup import best_versions, list_models, of_dataset
-from rnnlm.reports.registry import evidence_table, lineage_report, registration_report
-from rnnlm.tracking.store import reaching_mlflow
+from rnnlm.registry.model_lookup import best_versions, list_models, of_dataset
+from rnnlm.reports.registry_page import evidence_table, lineage_report, registration_report
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
-from tests.rnnlm.registry.test_comparing import evidence_folder
+from tests.rnnlm.registry.test_champion_comparison import evidence_folder
 
 
 def test_a_version_leads_back_to_the_bytes_of_the_corpus(decided: Contest) -> None:
@@ -115,8 +115,8 @@ def test_what_people_read_holds_the_facts(decided: Contest) -> None:
 
 
 def test_the_commit_is_that_of_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(describing, "LIBRARY", tmp_path / "rnnlm")
-    assert describing.git_commit() is None
+    monkeypatch.setattr(version_tags, "LIBRARY", tmp_path / "rnnlm")
+    assert version_tags.git_commit() is None
     identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
 
     def git(*arguments: str) -> str:
@@ -128,6 +128,6 @@ def test_the_commit_is_that_of_the_checkout(tmp_path: Path, monkeypatch: pytest.
     git("add", "file")
     git("commit", "-m", "one")
     commit = git("rev-parse", "HEAD")
-    assert describing.git_commit() == commit
+    assert version_tags.git_commit() == commit
     (tmp_path / "file").write_text("two")
-    assert describing.git_commit() == f"{commit}-dirty"
+    assert version_tags.git_commit() == f"{commit}-dirty"

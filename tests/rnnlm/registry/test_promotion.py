@@ -4,7 +4,7 @@ import pytest
 
 from rnnlm.config import RegistryConfig
 from rnnlm.records import Evidence
-from rnnlm.registry.naming import is_lock, lock_name, registered_name
+from rnnlm.registry.model_names import is_lock, lock_name, registered_name
 from rnnlm.registry.promotion import decide, first_version, undecidable
 
 CONFIG = RegistryConfig()

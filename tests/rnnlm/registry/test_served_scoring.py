@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from rnnlm.config import CorpusConfig, ModelConfig, SequencesConfig, TokenizerConfig
-from rnnlm.evaluation.documents import document_losses
+from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.home import Home, write_json
-from rnnlm.models.building import build_model, load_model, save_model
+from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.records import CorpusRecord, RunRecord
-from rnnlm.registry.bundling import SERVED_CODE
+from rnnlm.registry.bundle import SERVED_CODE
 from rnnlm.registry.served_model import ServedModel
-from rnnlm.tokenizers.face import load_tokenizer
-from rnnlm.tokenizers.training import train_tokenizer
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 TEXTS = [
     "the cat sees the dog near the river .\nthe bird likes the fox near the tree .\n",

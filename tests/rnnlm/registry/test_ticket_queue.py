@@ -14,10 +14,10 @@ import pytest
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home
 from rnnlm.registry import ticket_queue
-from rnnlm.registry.lookup import known_models, list_models
-from rnnlm.registry.naming import lock_name
+from rnnlm.registry.model_lookup import known_models, list_models
+from rnnlm.registry.model_names import lock_name
 from rnnlm.registry.ticket_queue import QueueTicket, discard, ensure_registered_model, queued, remove_queue, tickets
-from rnnlm.tracking.store import reaching_mlflow
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 QUEUE = lock_name("contest")
 HOLDER = """
@@ -25,7 +25,7 @@ import sys, time
 from pathlib import Path
 from rnnlm.home import Home
 from rnnlm.registry import ticket_queue
-from rnnlm.tracking.store import reaching_mlflow
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 ticket_queue.BEAT_SECONDS = 0.1
 with reaching_mlflow(Home(Path(sys.argv[1]))) as client, ticket_queue.queued(client, "_lock.contest"):

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from rnnlm.registry import registering
-from rnnlm.registry.history import Change
-from rnnlm.registry.lookup import list_models
-from rnnlm.tracking.store import reaching_mlflow
+from rnnlm.registry import registration
+from rnnlm.registry.champion_history import Change
+from rnnlm.registry.model_lookup import list_models
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 
 CANDIDATE = """
@@ -26,19 +26,19 @@ from pathlib import Path
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from rnnlm.registry import registering
+from rnnlm.registry import registration
 
 given = json.loads(Path(sys.argv[1]).read_text())
 pause = float(sys.argv[2])
-take_over = registering.set_champion
+take_over = registration.set_champion
 
 def slowly(*arguments):
     print("about to take over", flush=True)
     time.sleep(pause)
     return take_over(*arguments)
 
-registering.set_champion = slowly
-registered = registering.register_model(
+registration.set_champion = slowly
+registered = registration.register_model(
     Home(Path(given["home"])), PipelineConfig(**given["config"]), DatasetRecord(**given["dataset"]),
     RunRecord(**given["run"]), EvaluationRecord(**given["evaluation"]), SamplesRecord(**given["samples"]),
 )
@@ -88,7 +88,7 @@ def test_one_that_is_about_to_take_over_is_not_overtaken_by_a_worse_one(
     contest: Contest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     contest.register("poor")
-    about_to, go_on, take_over = [], threading.Event(), registering.set_champion
+    about_to, go_on, take_over = [], threading.Event(), registration.set_champion
 
     def held_up(*arguments: Any) -> Change:
         about_to.append(arguments)
@@ -98,7 +98,7 @@ def test_one_that_is_about_to_take_over_is_not_overtaken_by_a_worse_one(
     def told_to_wait() -> bool:
         return any("waiting for another process" in record.getMessage() for record in caplog.records)
 
-    monkeypatch.setattr(registering, "set_champion", held_up)
+    monkeypatch.setattr(registration, "set_champion", held_up)
     good, fair = (threading.Thread(target=contest.register, args=(quality,)) for quality in ("good", "fair"))
     good.start()
     wait_for(lambda: len(about_to) == 1)

@@ -8,8 +8,8 @@ import pytest
 
 from rnnlm.home import Home
 from rnnlm.records import RunRecord
-from rnnlm.scoring.config import ScoringConfig
-from rnnlm.scoring.running import ScoringRecord, score_texts
+from rnnlm.scoring.bulk_scoring import ScoringRecord, score_texts
+from rnnlm.scoring.scoring_config import ScoringConfig
 
 LINES = [
     *(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rnnlm.scoring.outputs import reading_scores
+from rnnlm.scoring.score_output import reading_scores
 from tests.rnnlm.scoring.conftest import LINES, Score
 
 DOCS = Path(__file__).parents[3] / "docs" / "scoring.md"

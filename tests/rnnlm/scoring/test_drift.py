@@ -10,9 +10,9 @@ import pytest
 
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.scoring.bulk_scoring import score_texts
 from rnnlm.scoring.drift import chance_distance, compare, measure_drift
-from rnnlm.scoring.reference import keep_references
-from rnnlm.scoring.running import score_texts
+from rnnlm.scoring.reference_scores import keep_references
 from tests.rnnlm.scoring.conftest import Configure
 
 

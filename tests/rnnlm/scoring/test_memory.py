@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from rnnlm.home import Home
-from rnnlm.scoring import running
+from rnnlm.scoring import bulk_scoring
 from tests.rnnlm.scoring.conftest import LINES, Configure
 
 SCRIPT = """
 import resource, sys
 from pathlib import Path
-from rnnlm.scoring.config import ScoringConfig
+from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.home import Home
 from rnnlm.scoring.drift import measure_drift
-from rnnlm.scoring.running import score_texts
+from rnnlm.scoring.bulk_scoring import score_texts
 
 home, config = Home(Path(sys.argv[1])), ScoringConfig.model_validate_json(sys.argv[2])
 scoring = score_texts(home, config)
@@ -31,7 +31,7 @@ def peak_mebibytes(home: Home, configure: Configure, folder: Path, documents: in
     text = folder / f"{documents}.txt"
     text.write_text("".join(f"{LINES[number % len(LINES)]}\n" for number in range(documents)))
     config = configure(input=str(text), output=str(folder / f"{documents}.parquet"), shard_documents=4_096)
-    environment = os.environ | {"PYTHONPATH": str(Path(running.__file__).parents[2])}
+    environment = os.environ | {"PYTHONPATH": str(Path(bulk_scoring.__file__).parents[2])}
     command = [sys.executable, "-c", SCRIPT, str(home.root), config.model_dump_json()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     scored, kibibytes = map(int, done.stdout.split()[-2:])

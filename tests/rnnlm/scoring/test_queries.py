@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from rnnlm.errors import CorpusError
-from tests.rnnlm.scoring.test_reading import read
+from tests.rnnlm.scoring.test_document_reader import read
 
 HIDDEN = "not for queries"
 

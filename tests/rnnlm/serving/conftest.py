@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from rnnlm.home import Home
-from rnnlm.models.building import load_model, save_model
+from rnnlm.models.model_factory import load_model, save_model
 from rnnlm.records import RunRecord
-from rnnlm.serving.loading import LoadedModel, load
-from rnnlm.tokenizers.face import EOS
+from rnnlm.serving.model_loader import LoadedModel, load
+from rnnlm.tokenizers.text_tokenizer import EOS
 from tests.conftest import Chain
 
 

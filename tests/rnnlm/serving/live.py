@@ -9,10 +9,10 @@ from types import TracebackType
 import httpx
 
 from rnnlm.home import Home
-from rnnlm.serving.config import ServingConfig
-from rnnlm.serving.loading import Followed
-from rnnlm.serving.running import server
+from rnnlm.serving.model_loader import Followed
+from rnnlm.serving.server import server
 from rnnlm.serving.service import Service
+from rnnlm.serving.serving_config import ServingConfig
 
 
 class LiveServer:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from rnnlm.home import find_home
-from rnnlm.serving.loading import followed
+from rnnlm.serving.model_loader import followed
 from tests.rnnlm.serving.browser import Browser
 from tests.rnnlm.serving.live import LiveServer
 

@@ -14,14 +14,14 @@ import httpx
 import pytest
 
 from rnnlm.config import GenerationConfig
-from rnnlm.generation.continuing import continue_prompt
-from rnnlm.models.building import load_model
+from rnnlm.generation.generate import continue_prompt
+from rnnlm.models.model_factory import load_model
 from rnnlm.serving.app import PATHS
-from rnnlm.serving.loading import LoadedModel
 from rnnlm.serving.messages import ScoreRequest
+from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.pages import page
-from rnnlm.serving.scoring import score_text
-from rnnlm.tokenizers.face import EOS
+from rnnlm.serving.text_scorer import score_text
+from rnnlm.tokenizers.text_tokenizer import EOS
 from tests.rnnlm.serving.live import LiveServer, serving
 
 JSON = {"Content-Type": "application/json"}

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.serving import scoring
-from rnnlm.serving.batching import BusyError
-from rnnlm.serving.loading import LoadedModel
+from rnnlm.serving import text_scorer
 from rnnlm.serving.messages import ScoreRequest
+from rnnlm.serving.model_loader import LoadedModel
+from rnnlm.serving.request_batcher import BusyError
 from tests.rnnlm.serving.live import LiveServer, serving
-from tests.rnnlm.serving.test_keeping import wait_for
+from tests.rnnlm.serving.test_model_reloader import wait_for
 
 
 def leave(live: LiveServer, path: str, body: str) -> socket.socket:
@@ -44,13 +44,13 @@ def test_prompts_of_clients_that_left_give_their_places_back(endless_model: Path
 def test_texts_of_clients_that_left_are_not_scored(toy_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hold, begun = threading.Event(), threading.Event()
 
-    def held(self: scoring.InterruptibleModel, *arguments: object, **options: object) -> object:
+    def held(self: text_scorer.InterruptibleModel, *arguments: object, **options: object) -> object:
         begun.set()
         hold.wait(60)
         self._check()
         return self._model.hidden(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(scoring.InterruptibleModel, "hidden", held)
+    monkeypatch.setattr(text_scorer.InterruptibleModel, "hidden", held)
     with serving(toy_model) as live:
         clients = [leave(live, "/score", '{"text": "the cat"}') for _ in range(10)]
         wait_for(lambda: begun.is_set() and live.service.texts_waiting == 9)
@@ -63,13 +63,13 @@ def test_texts_of_clients_that_left_are_not_scored(toy_model: Path, monkeypatch:
 
 
 def test_scoring_ends_with_its_time(toy_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = scoring.InterruptibleModel.hidden
+    read = text_scorer.InterruptibleModel.hidden
 
-    def slow(self: scoring.InterruptibleModel, *arguments: object, **options: object) -> object:
+    def slow(self: text_scorer.InterruptibleModel, *arguments: object, **options: object) -> object:
         time.sleep(2.1)
         return read(self, *arguments, **options)
 
-    monkeypatch.setattr(scoring.InterruptibleModel, "hidden", slow)
+    monkeypatch.setattr(text_scorer.InterruptibleModel, "hidden", slow)
     with serving(toy_model, maximum_seconds=2) as live:
         answer = live.client.post("/score", json={"text": "the cat"})
         assert answer.status_code == 503
@@ -78,10 +78,10 @@ def test_scoring_ends_with_its_time(toy_model: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_check_ends_the_work_and_changes_no_figure(loaded: LoadedModel) -> None:
     request = ScoreRequest(text="the cat sees the dog .\nthe fox", alternatives=2)
-    assert scoring.score_text(loaded, request, lambda: None) == scoring.score_text(loaded, request)
+    assert text_scorer.score_text(loaded, request, lambda: None) == text_scorer.score_text(loaded, request)
 
     def refuse() -> None:
         raise BusyError("enough")
 
     with pytest.raises(BusyError, match="enough"):
-        scoring.score_text(loaded, request, refuse)
+        text_scorer.score_text(loaded, request, refuse)

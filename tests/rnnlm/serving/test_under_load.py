@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import serve as load
 from rnnlm.home import Home
-from rnnlm.tracking.store import reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
 from tests.registrar import Registrar
 from tests.rnnlm.serving.live import serving
 

@@ -13,18 +13,27 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
-from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
 from rnnlm.records import TokenizerRecord
-from rnnlm.sequences.storing import store_sequences
+from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers import vocabularies
-from rnnlm.tokenizers.face import BOS, EOS, PAD, PLAIN_END_BITS, PLAIN_GAP_BITS, UNK, TextTokenizer, load_tokenizer
 from rnnlm.tokenizers.pretrained import load_pretrained, own_spellings
-from rnnlm.tokenizers.showing import coloured
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
-from rnnlm.tokenizers.training import train_tokenizer
+from rnnlm.tokenizers.text_tokenizer import (
+    BOS,
+    EOS,
+    PAD,
+    PLAIN_END_BITS,
+    PLAIN_GAP_BITS,
+    UNK,
+    TextTokenizer,
+    load_tokenizer,
+)
+from rnnlm.tokenizers.token_colors import coloured
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.tokenizers.vocabularies import count_words, train_characters, train_words
 
 TRAIN = "b b b c c a a <unk> <eos>\nd\n"

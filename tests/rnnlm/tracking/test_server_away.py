@@ -10,10 +10,10 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
-from rnnlm.tracking.runs import open_tracker
-from rnnlm.tracking.store import reaching_mlflow
+from rnnlm.tracking.mlflow_runs import open_tracker
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.tracking.tracker import RunTracker
-from rnnlm.training.running import run_training
+from rnnlm.training.training_run import run_training
 from tests.tracking_server import TrackingServer
 
 

@@ -7,20 +7,20 @@ import pytest
 import torch
 
 from rnnlm.config import ModelConfig, TrainingConfig
-from rnnlm.models.building import build_model
+from rnnlm.losses.exact import ChunkedCrossEntropy
+from rnnlm.losses.loss import Loss
+from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.dropout import Dropout
-from rnnlm.sequences.batching import Batch
-from rnnlm.sequences.cutting import rows_of
-from rnnlm.sequences.feeding import TrainingBatches
+from rnnlm.models.model_factory import build_model
+from rnnlm.sequences.batches import Batch
+from rnnlm.sequences.data_feed import TrainingBatches
+from rnnlm.sequences.segmentation import rows_of
 from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
+from rnnlm.training.cuda_graphs import Recorder
 from rnnlm.training.devices import float32_products
-from rnnlm.training.losses.chunked import ChunkedCrossEntropy
-from rnnlm.training.losses.definition import Loss
-from rnnlm.training.losses.sampled import SampledCrossEntropy
-from rnnlm.training.optimization import make_optimizer
-from rnnlm.training.recording import Recorder
+from rnnlm.training.optimizer_step import Step, Update, take_step, update
+from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
-from rnnlm.training.stepping import Step, Update, take_step, update
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 VOCABULARY, STEPS = 300, 12

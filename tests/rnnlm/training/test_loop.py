@@ -9,15 +9,15 @@ from torch import Tensor
 
 from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.errors import TrainingError
-from rnnlm.models.building import build_model
+from rnnlm.losses.loss import Loss, exact_cross_entropy, summed_nll
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batching import Batch, shuffled_batches
-from rnnlm.sequences.cutting import TokenRows
+from rnnlm.models.model_factory import build_model
+from rnnlm.sequences.batches import Batch, shuffled_batches
+from rnnlm.sequences.segmentation import TokenRows
+from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, Training
-from rnnlm.training.losses.definition import Loss, exact_cross_entropy, summed_nll
-from rnnlm.training.optimization import make_optimizer, norms_of_parts
-from rnnlm.training.resuming.state import TrainingState
+from rnnlm.training.optimizers import make_optimizer, norms_of_parts
 from rnnlm.training.schedules import RateFactor, make_schedule
 
 

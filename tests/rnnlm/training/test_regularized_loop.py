@@ -7,16 +7,16 @@ import torch
 from torch import Tensor
 
 from rnnlm.config import ModelConfig, TrainingConfig
-from rnnlm.models.building import build_model
+from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batching import Batch
+from rnnlm.models.model_factory import build_model
+from rnnlm.sequences.batches import Batch
+from rnnlm.training.checkpointing.checkpoints import Checkpoints
+from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, Training
-from rnnlm.training.losses.definition import Loss, exact_cross_entropy
-from rnnlm.training.optimization import make_optimizer
+from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
-from rnnlm.training.resuming.checkpoints import Checkpoints
-from rnnlm.training.resuming.state import TrainingState
 from rnnlm.training.schedules import make_schedule
 
 EVERYTHING = {

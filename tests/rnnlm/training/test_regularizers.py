@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from rnnlm.config import ModelConfig, TrainingConfig
-from rnnlm.models.building import build_model, load_model, save_model
+from rnnlm.losses.loss import exact_cross_entropy
+from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batching import Batch
+from rnnlm.models.model_factory import build_model, load_model, save_model
+from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import BatchLoss
-from rnnlm.training.losses.definition import exact_cross_entropy
-from rnnlm.training.losses.sampled import SampledCrossEntropy
-from rnnlm.training.optimization import make_optimizer
+from rnnlm.training.optimizer_step import take_step
+from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
-from rnnlm.training.stepping import take_step
 
 FIRST, SECOND = torch.tensor([[4, 5, 6, 7], [7, 8, 9, 4]]), torch.tensor([[7, 4, 5, 6], [4, 10, 11, 3]])
 

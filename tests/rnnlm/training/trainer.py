@@ -85,7 +85,7 @@ def serve(train: Callable[[dict[str, Any]], None]) -> None:
 
 
 def train(request: dict[str, Any]) -> None:
-    from rnnlm.training.running import run_training
+    from rnnlm.training.training_run import run_training
     from tests.conftest import untracked
 
     logging.basicConfig(filename=request["log"], level=logging.INFO, format="%(message)s", force=True)
@@ -99,7 +99,7 @@ def train(request: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    import rnnlm.training.running  # noqa: F401  once, for all children
+    import rnnlm.training.training_run  # noqa: F401  once, for all children
     import tests.conftest  # noqa: F401
 
     serve(train)

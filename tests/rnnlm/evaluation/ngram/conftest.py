@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from rnnlm.records import DatasetRecord
-from rnnlm.statements import statement
+from rnnlm.sql_statements import statement
 
 Rows = list[list[int]]
 WriteDataset = Callable[..., DatasetRecord]

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from rnnlm.errors import ConfigError, DatasetError
-from rnnlm.evaluation.ngram.config import NgramConfig
-from rnnlm.evaluation.ngram.database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
-from rnnlm.evaluation.ngram.sampling import next_distribution
-from rnnlm.evaluation.ngram.scoring import log_probabilities, score_split
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
+from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_split
+from rnnlm.evaluation.ngram.ngram_sampling import next_distribution
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
-from rnnlm.corpora.sources import obtain_corpus
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
-from rnnlm.sequences.storing import store_sequences
-from rnnlm.tokenizers.training import train_tokenizer
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.rnnlm.evaluation.paired.texts import TRAIN, VALID, Ground
 
 

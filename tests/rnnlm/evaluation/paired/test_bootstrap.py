@@ -16,7 +16,7 @@ from rnnlm.evaluation.paired.bootstrap import (
     spent_confidence,
     units,
 )
-from rnnlm.evaluation.paired.scoring import SCHEMA
+from rnnlm.evaluation.paired.paired_losses import SCHEMA
 
 BYTES = [10, 20, 70]
 CANDIDATE = [10.0, 30.0, 60.0]  # nats of each document: 100 in all

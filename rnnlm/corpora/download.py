@@ -1,0 +1,219 @@
+"""Where text comes from, fetched once: a catalogue name, hf:…, a file, folder or glob, an http(s) URL."""
+
+import logging
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.catalogue import CATALOGUE
+from rnnlm.corpora.freshness import Note, freshness_of, is_current, now, read_note
+from rnnlm.corpora.hub import PREFIX, hub_name
+from rnnlm.corpora.local_files import WILDCARDS
+from rnnlm.corpora.preflight import look_at
+from rnnlm.corpora.sources import (
+    Downloaded,
+    Facts,
+    OnDisk,
+    Origin,
+    UnavailableError,
+    UnchangedError,
+    is_url,
+    origin_of,
+)
+from rnnlm.corpora.split_names import COMPRESSED, check_roles, split_named
+from rnnlm.corpora.splits import carved_splits
+from rnnlm.corpora.text_encoding import check_encoding
+from rnnlm.corpora.text_writer import CorpusWriter
+from rnnlm.errors import CorpusError
+from rnnlm.home import Home, digest_of, read_json, write_json, write_once
+from rnnlm.records import CorpusRecord
+from rnnlm.stages import stage
+
+logger = logging.getLogger(__name__)
+STAGE_VERSION = 3
+TEXT_SETTINGS = (  # the fields of CorpusConfig that change the stored text; the shares cut it later
+    "format",
+    "column",
+    "encoding",
+    "undecodable",
+    "normalization",
+    "lowercase",
+    "digits",
+    "sha256",
+)
+
+
+@stage("corpus")
+def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> CorpusRecord:
+    """The corpus as clean UTF-8 text under home.corpora, named by the sha256 of its bytes.
+
+    A single UTF-8 file keeps its own sha256. What was obtained before is not read again: a file is known by its path,
+    size and time of change. A server or hub is asked whether its text has changed, as often as config.refresh says;
+    if it cannot be reached, what was obtained before is used, with a warning. CorpusError where there is no text to be
+    had; FetchError where a download failed and may be tried again.
+    """
+    origin = named_origin(config)
+    settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
+    key = {"stage": STAGE_VERSION, "origin": origin.key(), "settings": settings}
+    corpus = remembered(home, config, key, origin, force)
+    carved = carved_splits(corpus.files)
+    if carved:
+        role = next(iter(set(corpus.files) & {"text", "train"}))
+        shares = ", ".join(f"{split} {getattr(config, f'{split}_share'):.1%}" for split in carved)
+        logger.info("corpus: not given, so carved from %s by digest: %s", role, shares)
+    return corpus
+
+
+def check_source(config: CorpusConfig) -> None:
+    """CorpusError for a source that cannot be right, before anything is started for it. Files are looked into."""
+    origin = named_origin(config)
+    if isinstance(origin, OnDisk):
+        look_at(config.source, origin.paths, origin.named, config)
+
+
+def named_origin(config: CorpusConfig) -> Origin:
+    """The source's origin. CorpusError for a name that cannot be right."""
+    check_encoding(config.encoding)
+    origin = origin_of(config.source, config.format)
+    if isinstance(origin, OnDisk) and origin.named:
+        check_roles(config.source, {str(path): split_named(path.name) for path in origin.paths})
+    one_file = isinstance(origin, Downloaded) or (isinstance(origin, OnDisk) and not origin.named)
+    if config.sha256 and not one_file:
+        raise CorpusError(f"corpus.sha256: is for one file or URL, and {config.source} is neither; leave it out")
+    return origin
+
+
+def corpus_name(config: CorpusConfig) -> str:
+    """The configured name, else one made of the source's: 'data/My Text.txt' → 'my-text'."""
+    if config.name:
+        return config.name
+    source = config.source
+    if source in CATALOGUE:
+        stem = source
+    elif source.startswith(PREFIX):
+        name = hub_name(source)
+        stem = "-".join(filter(None, (Path(name.path).expanduser().resolve().name, name.configuration)))
+    elif is_url(source):
+        stem = stem_of(PurePosixPath(urlsplit(source).path).name or urlsplit(source).hostname or "")
+    elif Path(source).expanduser().is_dir():
+        stem = Path(source).expanduser().resolve().name
+    else:
+        stem = stem_of(last_plain_part(source))
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].strip("-") or "corpus"
+
+
+def stem_of(name: str) -> str:
+    """The name without its suffix, and without a compression's: news.tar.gz → news."""
+    path = PurePosixPath(name)
+    return PurePosixPath(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem
+
+
+def last_plain_part(source: str) -> str:
+    """'data/*.txt' → 'data': the last part that has no wildcard."""
+    path = Path(source).expanduser()
+    parts = path.parts if path.exists() else [part for part in path.parts if not WILDCARDS & set(part)]
+    return Path(*parts).resolve().name if parts else ""
+
+
+def remembered(home: Home, config: CorpusConfig, key: Facts, origin: Origin, force: bool) -> CorpusRecord:
+    """The corpus that `key` led to before, if it is still whole and current; else it is written and remembered."""
+    name = digest_of(key)[:16]
+    path = home.corpora / "known" / f"{name}.json"
+    began = now()
+    note = None if force else read_note(home, path)
+    if note and is_current(note, config, origin, began):
+        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, origin))
+    home.make(home.corpora)
+    with home.lock(f"corpus-{name}"):  # two runs at once: the second finds what the first wrote
+        note = None if force else read_note(home, path)
+        if not (note and is_current(note, config, origin, began)):
+            note, made = renewed(home, config, origin, name, note, force)
+            home.make(path.parent)
+            write_json(path, {**vars(note), "key": key})
+            if made:
+                return made
+        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, origin))
+
+
+def renewed(
+    home: Home, config: CorpusConfig, origin: Origin, name: str, note: Note | None, force: bool
+) -> tuple[Note, CorpusRecord | None]:
+    """The note of the text as it is now, and its record if it was written."""
+    try:
+        made, version = keep(home, config, origin, name, note.version if note else None, force)
+    except UnchangedError:
+        assert note is not None
+        return replace(note, checked=now(), problem=""), None
+    except UnavailableError as error:
+        assert note is not None
+        logger.warning("%s\nThe copy of %s is used.", error, note.obtained[:10])
+        return replace(note, problem="could not be asked"), None
+    same = note is not None and note.digest == made.digest
+    moment = now()
+    renewal = Note(made.digest, version, note.obtained if note and same else moment, moment)
+    return renewal, made.model_copy(update={"freshness": freshness_of(renewal, origin)})
+
+
+def keep(
+    home: Home, config: CorpusConfig, origin: Origin, name: str, known: Facts | None, force: bool
+) -> tuple[CorpusRecord, Facts | None]:
+    """Write the text aside, its digest taken on the way, and move it under that digest unless it is there.
+
+    Returns its version, too. UnchangedError, UnavailableError: as Origin.write.
+    """
+    with incoming(home, name) as folder:
+        writer = CorpusWriter(folder, config)
+        written = origin.write(home, config, writer, known)
+        writer.refuse_emptiness(config.public_source)
+
+        def build(partial: Path) -> None:
+            for file_name in writer.written:
+                (folder / file_name).replace(partial / file_name)
+            licence = CATALOGUE[config.source].licence if config.source in CATALOGUE else ""
+            about = {"files": writer.files, "corpus_bytes": writer.corpus_bytes, "digests": writer.digests}
+            about |= {"source_counts": writer.source_counts}
+            write_json(partial / "corpus.json", {**about, "licence": licence, **written.facts})
+
+        skipped = write_once(home, home.corpora / writer.digest[:16], build, force=force)
+    return record(home, config, writer.digest, skipped), written.version
+
+
+@contextmanager
+def incoming(home: Home, name: str) -> Iterator[Path]:
+    """An empty folder that is gone afterwards, used under the name's lock.
+
+    What killed runs left goes first: under this name, and under any other whose lock nobody holds.
+    """
+    folder = home.corpora / f".incoming-{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    for other in home.corpora.glob(".incoming-*"):
+        with home.lock_if_free(f"corpus-{other.name.removeprefix('.incoming-')}") as free:
+            if free:
+                shutil.rmtree(other, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def record(home: Home, config: CorpusConfig, digest: str, skipped: bool, freshness: str = "") -> CorpusRecord:
+    folder = home.corpora / digest[:16]
+    about = read_json(folder / "corpus.json")
+    return CorpusRecord(
+        name=corpus_name(config),
+        digest=digest,
+        folder=folder,
+        files=about["files"],
+        corpus_bytes=about["corpus_bytes"],
+        source_counts=about["source_counts"],
+        licence=about["licence"],
+        source=config.public_source,
+        freshness=freshness,
+        skipped=skipped,
+    )

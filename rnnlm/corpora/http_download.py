@@ -1,0 +1,215 @@
+"""Plain http(s) downloads: resumed where they broke off, length and digest checked, whole or absent."""
+
+import logging
+import random
+import re
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+from tqdm import tqdm
+
+from rnnlm.corpora.http_request import FetchPolicy, TransientError, ask, network_errors_told, pieces
+from rnnlm.corpora.partial_download import Partial, Version
+from rnnlm.errors import CorpusError, FetchError, HomeError
+from rnnlm.home import file_digest, sync
+from rnnlm.redaction import redacted
+
+logger = logging.getLogger(__name__)
+POLICY = FetchPolicy()
+LOG_EVERY_SECONDS = 10.0
+CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)$")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for, and within which limits."""
+
+    url: str
+    sha256: str | None
+    policy: FetchPolicy
+    known: Version | None  # only another version is wanted
+    deadline: float  # time.monotonic()
+
+    @property
+    def label(self) -> str:
+        return redacted(self.url)
+
+    def refuse_size(self, byte_count: int) -> None:
+        if byte_count > self.policy.maximum_bytes:
+            raise CorpusError(
+                f"{self.label}: is larger than {self.policy.maximum_bytes:,} bytes (corpus.maximum_download_bytes);\n"
+                "raise that if you want the file"
+            )
+
+    def refuse_delay(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise TimeLimitError(
+                f"{self.label}: took more than {self.policy.maximum_seconds:,.0f} s "
+                "(corpus.maximum_download_seconds);\n"
+                "run again (what came is kept where the server can resume), or raise that"
+            )
+
+
+class TimeLimitError(FetchError):
+    """No time is left for another attempt."""
+
+
+def fetch(
+    url: str,
+    target: Path,
+    downloads: Path,
+    sha256: str | None = None,
+    policy: FetchPolicy | None = None,
+    known: Version | None = None,
+) -> Version | None:
+    """Download `url` to `target`, both on the disk of `downloads`, where an unfinished file waits to be resumed.
+
+    Returns the version that came; None if the server says that it still has the known one, and then there is no target.
+    FetchError after the last attempt: worth another try later. CorpusError: it is not.
+    """
+    policy = policy or POLICY
+    partial = Partial(url, downloads)
+    request = Request(url, sha256, policy, known, time.monotonic() + policy.maximum_seconds)
+    draw = random.Random()  # full jitter: many clients that failed together do not come again together
+    for attempt in range(1, policy.attempts + 1):
+        resumed = partial.size > 0
+        try:
+            with network_errors_told(request.label):
+                unchanged = not receive(request, partial)
+            if unchanged:
+                return None
+            check_digest(request, partial)
+            break
+        except TransientError as error:
+            if attempt == policy.attempts:
+                forget_what_cannot_be_resumed(partial, sha256)
+                kept = f", {partial.size:,} bytes are kept for the next" if partial.size else ""
+                raise FetchError(f"{error}\n({attempt} attempts{kept})") from error
+            longest = min(policy.maximum_wait_seconds, policy.backoff_seconds * 2 ** (attempt - 1))
+            wait = draw.uniform(0, longest)
+            if error.after_seconds is not None:
+                wait = min(policy.maximum_wait_seconds, max(wait, error.after_seconds))
+            logger.warning("%s; attempt %d of %d in %.1f s", error, attempt + 1, policy.attempts, wait)
+            time.sleep(min(wait, max(0.0, request.deadline - time.monotonic())))
+            request.refuse_delay()
+        except TimeLimitError:
+            forget_what_cannot_be_resumed(partial, sha256)
+            raise
+        except CorpusError:
+            partial.discard()
+            if not resumed or attempt == policy.attempts:
+                raise
+            logger.warning("%s: what was kept does not fit; starting over", request.label)
+    version = partial.version
+    sync(partial.path)
+    partial.path.replace(target)
+    partial.discard()
+    return version
+
+
+def receive(request: Request, partial: Partial) -> bool:
+    """One attempt: the rest of the file, or all of it. False if the server still has the known version.
+
+    TransientError where it broke off.
+    """
+    forget_what_cannot_be_resumed(partial, request.sha256)
+    offset, begun = partial.size, partial.version
+    headers = {}
+    if offset:
+        headers["Range"] = f"bytes={offset}-"
+        if begun and begun.validator:
+            headers["If-Range"] = begun.validator
+    elif request.known:
+        headers |= {"If-None-Match": request.known.etag} if request.known.etag else {}
+        headers |= {"If-Modified-Since": request.known.modified} if request.known.modified else {}
+    with ask(request.url, headers, request.policy) as response:
+        begin, version = range_of(response)
+        if response.status_code == 304:
+            return False
+        if response.status_code == 200:
+            offset = 0
+            partial.begin(request.url, version)
+        elif not offset or begun is None or begun.differs(version):
+            partial.discard()
+            raise TransientError(f"{request.label}: the file on the server has changed; run again")
+        elif response.status_code == 416 and version.total_bytes == offset:
+            return True  # it was whole already
+        elif begin != offset:
+            partial.discard()
+            raise TransientError(f"{request.label}: the server sent another range than asked for; run again")
+        else:
+            logger.info("%s: resumed at byte %s", request.label, f"{offset:,}")
+        check_space(request, partial.path, offset, version.total_bytes)
+        append(response, partial.path, offset, version.total_bytes, request)
+    if version.total_bytes is not None and partial.size != version.total_bytes:
+        raise TransientError(f"{request.label}: {partial.size} bytes came, expected {version.total_bytes}; run again")
+    return True
+
+
+def check_space(request: Request, path: Path, offset: int, total: int | None) -> None:
+    """CorpusError for a file that is too large, HomeError for a disk that is too small, before a byte is read."""
+    if total is None:
+        return
+    request.refuse_size(total)
+    free = shutil.disk_usage(path.parent).free
+    if total - offset > free:
+        raise HomeError(
+            f"{request.label}: {total - offset:,} bytes are still to come, and {path.parent} has room for {free:,};\n"
+            "free some space, or set RNNLM_HOME to a larger disk"
+        )
+
+
+def range_of(response: requests.Response) -> tuple[int | None, Version]:
+    """The offset that the answer begins at, and the version it is of."""
+    headers = response.headers
+    if response.status_code == 200:
+        length = headers.get("Content-Length", "")
+        begin: int | None = 0
+        total = int(length) if length.isdigit() else None
+    else:
+        match = CONTENT_RANGE.match(headers.get("Content-Range", ""))
+        begin = int(match[1]) if match and match[1] else None
+        total = int(match[2]) if match and match[2] != "*" else None
+    return begin, Version(headers.get("ETag"), headers.get("Last-Modified"), total)
+
+
+def append(response: requests.Response, path: Path, offset: int, total: int | None, request: Request) -> None:
+    """Write the body as it comes, with a bar on a terminal and a line every ten seconds elsewhere."""
+    next_line = time.monotonic() + LOG_EVERY_SECONDS
+    bar: Any = tqdm(
+        total=total, initial=offset, desc="download", unit="B", unit_scale=True, disable=not sys.stderr.isatty()
+    )
+    with bar, path.open("ab") as stream:
+        for piece in pieces(response):
+            try:
+                stream.write(piece)
+            except OSError as error:
+                raise HomeError(f"{path}: cannot be written ({error.strerror}); free some space") from error
+            offset += len(piece)
+            request.refuse_size(offset)
+            request.refuse_delay()
+            bar.update(len(piece))
+            if bar.disable and time.monotonic() >= next_line:
+                next_line = time.monotonic() + LOG_EVERY_SECONDS
+                of = f" of {total / 1e6:,.1f}" if total else ""
+                logger.info("%s: %.1f%s MB", request.label, offset / 1e6, of)
+
+
+def forget_what_cannot_be_resumed(partial: Partial, sha256: str | None) -> None:
+    """Without a validator nobody knows that the rest belongs to the beginning, unless a digest will tell."""
+    known = partial.version
+    if known is None or not (known.validator or sha256):
+        partial.discard()
+
+
+def check_digest(request: Request, partial: Partial) -> None:
+    if request.sha256 and (got := file_digest(partial.path)) != request.sha256:
+        raise CorpusError(
+            f"{request.label}: sha256 {got[:12]}, expected {request.sha256[:12]};\n"
+            "the file has changed or is damaged: correct corpus.sha256 if you trust it"
+        )

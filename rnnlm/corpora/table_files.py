@@ -1,0 +1,123 @@
+"""csv, tsv, JSON lines and Parquet: one named column of them, a row at a time."""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.compression import Meter, damaged
+from rnnlm.corpora.text_encoding import printable, tidy_cell, whole_lines
+from rnnlm.errors import CorpusError
+
+MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: a quote never closed would take in the whole file
+PARQUET_ROWS_AT_ONCE = 256
+PARQUET_MARK = b"PAR1\x15"  # the mark, and how every first header begins: text may begin with the mark alone
+
+
+def column_of(config: CorpusConfig) -> str:
+    return config.column or "text"
+
+
+def no_column(label: str, column: str, there: list[str]) -> CorpusError:
+    names = ", ".join(printable(str(name)) for name in there[:10]) or "none"
+    more = f" and {len(there) - 10} more" if len(there) > 10 else ""
+    return CorpusError(f"{label}: has no column {column!r}; it has: {names}{more};\nname the text's with corpus.column")
+
+
+def no_text(label: str, column: str, got: str) -> CorpusError:
+    return CorpusError(f"{label}: column {column!r} holds {got}, expected text; name the text's with corpus.column")
+
+
+def csv_cells(pieces: Iterator[str], label: str, column: str, dialect: str) -> Iterator[str]:
+    """The column's cells; the first row names the columns, an empty row is none."""
+    csv.field_size_limit(MAXIMUM_CELL_CHARACTERS)
+    rows = csv.reader(whole_lines(pieces), dialect=dialect, strict=True)
+    try:
+        heads = next(rows, [])
+        if not heads:
+            return
+        if column not in heads:
+            raise no_column(label, column, heads)
+        place = heads.index(column)
+        for number, row in enumerate(rows, start=2):
+            if not row:
+                continue
+            if len(row) <= place:
+                raise CorpusError(
+                    f"{label}: row {number} has {len(row)} cells, too few for column {column!r}, which is number "
+                    f"{place + 1}; mend the row"
+                )
+            yield tidy_cell(row[place], label)
+    except csv.Error as error:
+        raise CorpusError(f"{label}: line {rows.line_num} is no {dialect_name(dialect)} ({error}); mend it") from None
+
+
+def dialect_name(dialect: str) -> str:
+    return {"excel": "csv", "excel-tab": "tsv"}[dialect]
+
+
+def json_cells(pieces: Iterator[str], label: str, column: str) -> Iterator[str]:
+    """The column's cells, one object a line; null is no text, an empty line no row."""
+    for number, line in enumerate(whole_lines(pieces), start=1):
+        if line.isspace():
+            continue
+        try:
+            row: Any = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise CorpusError(
+                f"{label}: line {number} is no JSON ({printable(str(error))});\n"
+                "expected one object a line; give another corpus.format if it is none"
+            ) from None
+        if not isinstance(row, dict):
+            raise CorpusError(f"{label}: line {number} is a JSON {type(row).__name__}, expected one object a line")
+        if column not in row:
+            raise no_column(f"{label}: line {number}", column, list(row))
+        cell = row[column]
+        if isinstance(cell, str):
+            yield tidy_cell(cell, label)
+        elif cell is not None:
+            raise no_text(f"{label}: line {number}", column, type(cell).__name__)
+
+
+def parquet_cells(path: Path, label: str, config: CorpusConfig, meter: Meter) -> Iterator[str]:
+    """The column's cells, a few hundred rows at once; null is no text."""
+    import pyarrow
+    import pyarrow.parquet
+
+    column = column_of(config)
+    try:
+        with pyarrow.parquet.ParquetFile(path) as table:
+            schema = table.schema_arrow
+            if column not in schema.names:
+                raise no_column(label, column, schema.names)
+            kind = schema.field(column).type
+            if pyarrow.types.is_dictionary(kind):
+                kind = kind.value_type
+            if not (
+                pyarrow.types.is_string(kind)
+                or pyarrow.types.is_large_string(kind)
+                or pyarrow.types.is_string_view(kind)
+            ):
+                raise no_text(label, column, printable(str(kind)))
+            for batch in table.iter_batches(PARQUET_ROWS_AT_ONCE, columns=[column], use_threads=False):
+                # As bytes: Arrow does not check that a string is UTF-8.
+                cells = batch.column(0).cast(kind).cast(pyarrow.large_binary())
+                meter.add(cells.nbytes, label)
+                for cell in cells.to_pylist():
+                    if cell is not None:
+                        yield tidy_cell(decoded(cell, label, config), label)
+    except CorpusError:
+        raise
+    except Exception as error:  # pyarrow raises its own, OSError, ValueError, MemoryError, … on damaged data
+        raise damaged(label, "Parquet", error) from error
+
+
+def decoded(cell: bytes, label: str, config: CorpusConfig) -> str:
+    try:
+        return cell.decode("utf-8", "strict" if config.undecodable == "refuse" else "replace")
+    except UnicodeDecodeError as error:
+        raise CorpusError(
+            f"{label}: a cell's byte {error.start} is not utf-8: {error.reason}; set corpus.undecodable=replace"
+        ) from None

@@ -1,0 +1,104 @@
+"""The text of a corpus goes to disk: one file a role, its digest taken on the way."""
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.cleaning import cleaned, encoded
+from rnnlm.corpora.document_sources import SourceIndex
+from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
+from rnnlm.errors import CorpusError, HomeError
+from rnnlm.records import SPLITS
+
+logger = logging.getLogger(__name__)
+
+
+class CorpusWriter:
+    """Writes `<role>.txt` files into a folder, cleaned as configured, and where each of its sources begins."""
+
+    def __init__(self, folder: Path, config: CorpusConfig) -> None:
+        self.folder, self.config = folder, config
+        self.hashes: dict[str, hashlib._Hash] = {}
+        self.indexes: dict[str, SourceIndex] = {}
+        self.corpus_bytes = 0
+        self.any_text = False  # other than white space
+
+    def append(self, role: str, pieces: Iterator[str], label: str, *, rows: bool = False) -> None:
+        """Add a source's text to the role's file; its last line ends like the others.
+
+        rows: each piece is a row of a table, a source by itself, and ends with a line feed.
+        """
+        hash_ = self.hashes.setdefault(role, hashlib.sha256())
+        path = self.folder / self.files[role]
+        breaker = LineBreaker()
+        last = b"\n"
+        index = self.indexes.setdefault(role, SourceIndex(self.folder / f"{role}.sources"))
+        with path.open("ab") as target, index.opened():
+
+            def write(data: bytes) -> None:
+                try:
+                    target.write(data)
+                except OSError as error:
+                    raise HomeError(f"{path}: cannot be written ({error.strerror}); free some space") from error
+                hash_.update(data)
+                self.corpus_bytes += len(data)
+
+            for piece in cleaned(breaker(pieces), self.config):
+                data = encoded(piece, self.config, label)
+                write(data)
+                index.add(data)
+                self.any_text = self.any_text or not (piece.isspace() or not piece)
+                last = data[-1:] or last
+                if rows:
+                    index.end_source()
+            if last != b"\n":
+                write(b"\n")
+                index.add(b"\n")
+            index.end_source()
+        if breaker.breaks:
+            logger.warning(
+                "%s: lines of more than %s characters are broken, %s times; give text with line ends to choose where",
+                label,
+                f"{LINE_CHARACTERS:,}",
+                f"{breaker.breaks:,}",
+            )
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Role → name of its file."""
+        return {role: f"{role}.txt" for role in self.hashes}
+
+    @property
+    def digests(self) -> dict[str, str]:
+        return {role: hash_.hexdigest() for role, hash_ in sorted(self.hashes.items())}
+
+    @property
+    def source_counts(self) -> dict[str, int]:
+        """Role → files, archive members and table rows that its text is from."""
+        return {role: index.count for role, index in sorted(self.indexes.items())}
+
+    @property
+    def written(self) -> list[str]:
+        """The names of all files; a role of one source needs no index."""
+        return [
+            *self.files.values(),
+            *(index.path.name for index in self.indexes.values() if index.count > 1),
+        ]
+
+    @property
+    def digest(self) -> str:
+        """One source's own sha256; else the sha256 over each role's name and digest, and that of its sources."""
+        if self.source_counts.get("text") == 1:
+            return self.digests["text"]
+        lines = ""
+        for role in ("text", *SPLITS):
+            if role in self.hashes:
+                index = self.indexes[role]
+                lines += f"{role} {self.digests[role]}{f' {index.digest}' if index.count > 1 else ''}\n"
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    def refuse_emptiness(self, source: str) -> None:
+        if not self.any_text:
+            raise CorpusError(f"{source}: is empty; expected text")

@@ -1,0 +1,118 @@
+"""The DuckDB file of an n-gram model: where it lies, how it is opened, within which limits it works."""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+
+from rnnlm.errors import ConfigError, DatasetError
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.home import Home, digest_of, read_json, write_json, write_once
+from rnnlm.records import StageRecord
+from rnnlm.sequences.token_ids import create_token_type
+from rnnlm.sql_statements import statement
+
+Method = Literal["kneser-ney", "textbook"]
+STAGE_VERSION = 1
+TABLES = (
+    "ngram/create_ngrams",
+    "ngram/create_openings",
+    "ngram/create_contexts",
+    "ngram/create_discounts",
+    "ngram/create_vocabulary",
+)
+
+
+class NgramRecord(StageRecord):
+    """A trained n-gram model: one DuckDB file, only ever read."""
+
+    folder: Path
+    method: Method
+    order: int  # tokens of the longest n-gram, the predicted one included
+
+    @property
+    def database(self) -> Path:
+        return self.folder / f"ngram-{self.method}-{self.order}.duckdb"
+
+
+def train_once(
+    home: Home, config: NgramConfig, source: dict[str, Any], train: Callable[[Path, Path], None]
+) -> NgramRecord:
+    """The model that `source` names, made by train(database, spill) unless it is there.
+
+    `seconds` is the time its training took, whenever that was.
+    """
+    facts = {"stage": STAGE_VERSION, "method": config.method, "order": config.order, "duckdb": version("duckdb")}
+    folder = home.ngrams / digest_of(facts | source)[:16]
+
+    def build(partial: Path) -> None:
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory(dir=partial) as spill:
+            train(partial / f"ngram-{config.method}-{config.order}.duckdb", Path(spill))
+        write_json(partial / "ngram.json", {"training_seconds": time.perf_counter() - start, **facts, **source})
+
+    skipped = write_once(home, folder, build)
+    seconds = read_json(folder / "ngram.json")["training_seconds"]
+    return NgramRecord(folder=folder, method=config.method, order=config.order, seconds=seconds, skipped=skipped)
+
+
+@contextmanager
+def open_database(
+    database: Path, config: NgramConfig, spill: Path, dataset: Path | None = None, *, read_only: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection within the configured memory and threads; what does not fit goes to the folder `spill`.
+
+    A dataset's file is attached read-only as `dataset`. ConfigError where the memory does not suffice.
+    """
+    settings: dict[str, Any] = {
+        "memory_limit": config.memory_limit,
+        "temp_directory": str(spill),
+        "preserve_insertion_order": False,  # else DuckDB holds back rows to keep an order nobody reads
+    }
+    if config.threads is not None:
+        settings["threads"] = config.threads
+    with duckdb.connect(str(database), read_only=read_only, config=settings) as connection:
+        if dataset is not None:
+            attach(connection, dataset)
+        try:
+            yield connection
+        except duckdb.OutOfMemoryException as error:
+            raise ConfigError(
+                f"ngram.memory_limit: {config.memory_limit} does not suffice here; give more by --memory-limit,\n"
+                "or fewer --threads, each of which needs its own"
+            ) from error
+
+
+def attach(connection: duckdb.DuckDBPyConnection, dataset: Path) -> None:
+    if not dataset.exists():
+        raise DatasetError(f"{dataset}: missing; run again with --force sequences")
+    quoted = str(dataset).replace("'", "''")  # ATTACH takes no parameters
+    connection.execute(f"attach '{quoted}' as dataset (read_only)")
+
+
+@contextmanager
+def open_model(
+    model: NgramRecord, config: NgramConfig, dataset: Path | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A trained model, read-only, with its own positions or the dataset's.
+
+    Spills beside its folder, under a name that write_once clears away should the process be killed.
+    """
+    with (
+        tempfile.TemporaryDirectory(dir=model.folder.parent, prefix=f".{model.folder.name}.spill-") as spill,
+        open_database(model.database, config, Path(spill), dataset, read_only=True) as connection,
+    ):
+        if dataset is not None:
+            connection.execute(statement("ngram/view_positions"))
+        yield connection
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection, vocabulary_size: int) -> None:
+    create_token_type(connection, vocabulary_size)
+    for name in TABLES:
+        connection.execute(statement(name))

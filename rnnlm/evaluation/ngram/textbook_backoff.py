@@ -1,0 +1,87 @@
+"""The textbook's back-off over one stream of words: NOT a normalised distribution.
+
+For m = order … 2 the first order where count(context, w) > 0 gives count(context, w) / total(context); below that
+(count(w) + 1) / (N + V). The scores of all words after a context sum to more than 1, so exp of their mean negative
+logarithm is the book's figure and no perplexity.
+"""
+
+import re
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from rnnlm.errors import CorpusError
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.ngram.ngram_database import NgramRecord, create_tables, open_database, train_once
+from rnnlm.home import Home
+from rnnlm.records import SPLITS, CorpusRecord
+from rnnlm.sequences.token_ids import insert, token_type
+from rnnlm.sql_statements import statement
+
+WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # of the lower-cased text
+TRAINING_SHARE = 0.9  # of the words, from the beginning
+CONTEXT = 4  # columns c1 to c4
+POSITIONS_AT_ONCE = 1_000_000
+
+
+def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> NgramRecord:
+    """The counts of the first 90 % of the corpus's words, and the positions of all, under home.ngrams."""
+
+    def train(database: Path, spill: Path) -> None:
+        files = [corpus.folder / corpus.files[role] for role in ("text", *SPLITS) if role in corpus.files]
+        ids, words = number_words(word for path in files for word in words_of(path))
+        cut = int(TRAINING_SHARE * len(ids))
+        if not 0 < cut < len(ids):
+            raise CorpusError(
+                f"{corpus.source}: holds {len(ids)} words, expected 2 at least: some to count, some to test"
+            )
+        count_words(ids, words, cut, database, config, spill)
+
+    return train_once(home, config, {"corpus": corpus.digest}, train)
+
+
+def words_of(path: Path) -> Iterator[str]:
+    """The book's tokens; no line end lies within one, so lines are read one by one."""
+    with path.open(encoding="utf-8", newline="\n") as lines:
+        for line in lines:
+            yield from WORD.findall(line.lower())
+
+
+def number_words(stream: Iterator[str]) -> tuple[np.ndarray, list[str]]:
+    """Ids of the words of the stream, counted from 1 in order of appearance: (words,) uint32, and id - 1 → word."""
+    numbers: dict[str, int] = {}
+    ids = array("I", (numbers.setdefault(word, len(numbers) + 1) for word in stream))
+    return np.frombuffer(ids, dtype=np.uint32) if ids else np.zeros(0, np.uint32), list(numbers)
+
+
+def count_words(ids: np.ndarray, words: list[str], cut: int, database: Path, config: NgramConfig, spill: Path) -> None:
+    """Write the counts of ids[:cut] to `database`, a new file; ids[cut:] are the test part."""
+    known = int(ids[:cut].max())  # numbered by appearance: the training part's words come first
+    with open_database(database, config, spill) as connection:
+        create_tables(connection, len(words) + 1)
+        connection.execute(statement("ngram/create_positions"))
+        kind = token_type(len(words) + 1)
+        insert_positions(connection, "train", ids[:cut], kind)
+        insert_positions(connection, "test", ids[cut:], kind)
+        vocabulary = pa.table({"token_id": pa.array(range(1, known + 1), kind), "token": words[:known]})
+        insert(connection, "ngram/insert_words", vocabulary)
+        for order in range(1, config.order + 1):
+            connection.execute(statement("ngram/count_occurrences"), {"ngram_order": order})
+            connection.execute(statement("ngram/measure_contexts"), {"ngram_order": order})
+
+
+def insert_positions(connection: duckdb.DuckDBPyConnection, split: str, ids: np.ndarray, kind: pa.DataType) -> None:
+    """A row for each id with the four before it; 0 where the part had not begun."""
+    padded = np.concatenate([np.zeros(CONTEXT, ids.dtype), ids])
+    for start in range(0, len(ids), POSITIONS_AT_ONCE):
+        stop = min(start + POSITIONS_AT_ONCE, len(ids))
+        moved = {
+            name: pa.array(padded[start + CONTEXT - back : stop + CONTEXT - back], kind)
+            for name, back in (("c4", 4), ("c3", 3), ("c2", 2), ("c1", 1), ("word", 0))
+        }
+        table = pa.table({"position": pa.array(range(start, stop), pa.int64()), **moved})
+        insert(connection, "ngram/insert_positions", table, {"split": split})

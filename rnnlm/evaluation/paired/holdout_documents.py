@@ -1,0 +1,95 @@
+"""The documents that two models may be compared on: validation text that the training of neither has seen."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from rnnlm.errors import CorpusError
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.dataset_reader import StoredSplit, connect
+from rnnlm.sequences.sql_tables import table
+from rnnlm.sequences.tuning_sample import tuning_sample
+from rnnlm.sql_statements import literal, statement
+
+TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: a loss a token, for each of two models
+
+
+@dataclass(frozen=True)
+class GroundDocument:
+    """A document of the corpus: a paragraph, or 50 lines where there are no paragraphs."""
+
+    document_id: int
+    source_file: str  # within the corpus folder
+    byte_offset: int
+    byte_count: int
+    sha256: str  # hexadecimal
+
+
+def write_known_digests(dataset: DatasetRecord, evaluation_tokens: int | None, path: Path) -> int:
+    """Parquet with the fingerprint of every document that training has seen, sorted, each once. Returns their number.
+
+    Those of the training split, and of the validation split those that the checkpoint and the temperature were chosen
+    on (training.evaluation_tokens). They are kept with a registered version: its dataset may be gone when it is
+    compared. Fingerprints do not change with cleaning.
+    """
+    sample = tuning_sample(StoredSplit(dataset, "valid"), evaluation_tokens)
+    sample.close()
+    with connect(dataset) as connection:
+
+        def tokens_before(row: int) -> int:
+            parameters = {"split": "valid", "row": row}
+            return int(connection.execute(statement("queries/measure_tokens_before"), parameters).fetchall()[0][0])
+
+        places = {
+            "firsts": [tokens_before(first) for first, _ in sample.stretches],
+            "lasts": [tokens_before(last) for _, last in sample.stretches],
+        }
+        digests = connection.sql(statement("promotion/read_known_digests"), params=places).to_arrow_table()
+    pq.write_table(digests, path, compression="zstd")
+    return len(digests)
+
+
+def common_ground(dataset: DatasetRecord, known_digests: list[Path]) -> list[GroundDocument]:
+    """The dataset's validation documents, in the corpus's order, that lie in none of the files."""
+    parameters = {"known_digests": [literal(path) for path in known_digests]}
+    with connect(dataset) as connection:
+        rows = table(connection, "promotion/read_common_ground", parameters)
+    return [GroundDocument(**row) for row in rows]
+
+
+def read_texts(folder: Path, documents: list[GroundDocument]) -> Iterator[list[tuple[GroundDocument, str]]]:
+    """The documents with their text, about TEXT_BYTES_AT_ONCE at a time.
+
+    CorpusError where the corpus in `folder` is gone or holds another text.
+    """
+    waiting: list[tuple[GroundDocument, str]] = []
+    waiting_bytes = 0
+    for document in documents:
+        waiting.append((document, read_text(folder, document)))
+        waiting_bytes += document.byte_count
+        if waiting_bytes >= TEXT_BYTES_AT_ONCE:
+            yield waiting
+            waiting, waiting_bytes = [], 0
+    if waiting:
+        yield waiting
+
+
+def read_text(folder: Path, document: GroundDocument) -> str:
+    path = folder / document.source_file
+    try:
+        with path.open("rb") as stream:
+            stream.seek(document.byte_offset)
+            data = stream.read(document.byte_count)
+    except OSError as error:
+        raise CorpusError(
+            f"{path}: the validation text cannot be read ({error.strerror}); run the pipeline again with --force corpus"
+        ) from error
+    if hashlib.sha256(data).hexdigest() != document.sha256:
+        raise CorpusError(
+            f"{path}: the {document.byte_count} bytes from {document.byte_offset} are not those the dataset was made "
+            "from;\nrun the pipeline again with --force corpus"
+        )
+    return data.decode("utf-8")

@@ -1,0 +1,96 @@
+"""What each document costs under each of two models, as a Parquet file with a row a document and model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rnnlm.config import SequencesConfig
+from rnnlm.evaluation.document_losses import KnownNll, document_losses, in_order
+from rnnlm.evaluation.paired.holdout_documents import GroundDocument, read_texts
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.model_factory import load_model
+from rnnlm.models.training_provenance import origin_of
+from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
+
+SCHEMA = pa.schema(
+    [
+        ("role", pa.string()),  # candidate or champion
+        ("document_id", pa.int64()),  # in the candidate's dataset
+        ("sha256", pa.string()),
+        ("byte_count", pa.int64()),  # UTF-8, line ends included
+        ("tokens", pa.int64()),  # predicted
+        ("nll_nats", pa.float64()),  # of the tokens, summed
+        ("restoration_bits", pa.float64()),  # what restores the text from its tokens
+        ("total_nats", pa.float64()),  # both
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A model that reads raw text in the way it was trained to."""
+
+    model: ElmanLanguageModel
+    tokenizer: TextTokenizer
+    cut: SequencesConfig
+    known: "KnownDocuments | None" = None
+
+
+@dataclass(frozen=True)
+class KnownDocuments:
+    """What the documents of a split cost a model, from its evaluation; in sentence mode alone, where no line's loss
+    depends on another line.
+    """
+
+    nll_nats: np.ndarray  # (predicted tokens of the split,)
+    places: dict[int, tuple[int, int]]  # document_id → its first token, and the one after its last
+
+    def of(self, documents: list[GroundDocument]) -> KnownNll:
+        spans = (self.places[document.document_id] for document in documents)
+        return in_order(
+            np.concatenate([np.zeros(0, np.float32), *(self.nll_nats[first:last] for first, last in spans)])
+        )
+
+
+def load_contestant(folder: Path, known: KnownDocuments | None = None) -> Contestant:
+    """From a model's folder. ModelError where it is incomplete or damaged."""
+    return Contestant(
+        known=known,
+        model=load_model(folder).language_model,
+        tokenizer=load_tokenizer(folder),
+        cut=origin_of(folder).cut,
+    )
+
+
+def write_losses(
+    contestants: dict[str, Contestant], documents: list[GroundDocument], corpus_folder: Path, path: Path
+) -> None:
+    """The file at `path`, of SCHEMA; contestants: role → model. Each document is scored by itself, from state zero."""
+    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        for texts in read_texts(corpus_folder, documents):
+            for role, contestant in contestants.items():
+                writer.write_table(pa.Table.from_pylist(loss_rows(role, contestant, texts), SCHEMA))
+
+
+def loss_rows(role: str, contestant: Contestant, texts: list[tuple[GroundDocument, str]]) -> list[dict[str, Any]]:
+    known = contestant.known.of([document for document, _ in texts]) if contestant.known else None
+    losses = document_losses(
+        contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut, known_nll=known
+    )
+    return [
+        {
+            "role": role,
+            "document_id": document.document_id,
+            "sha256": document.sha256,
+            "byte_count": document.byte_count,
+            "tokens": loss.tokens,
+            "nll_nats": loss.summed_nll_nats,
+            "restoration_bits": loss.restoration_bits,
+            "total_nats": loss.total_nats,
+        }
+        for (document, _), loss in zip(texts, losses, strict=True)
+    ]

@@ -1,0 +1,43 @@
+"""What people read about scores: rows of tables, the model beside its baselines or beside what was put on top of it."""
+
+from typing import TYPE_CHECKING, Any
+
+from rnnlm.records import EvaluationRecord, SplitScore
+from rnnlm.text_layout import Rows
+
+if TYPE_CHECKING:  # at run time it would bring torch along
+    from rnnlm.evaluation.test_time_adaptation.adaptation_table import Comparison
+
+
+def score_rows(evaluation: EvaluationRecord) -> Rows:
+    """One row a split, the model beside the uniform and the unigram baseline."""
+    return [score_row(score) for score in evaluation.scores.values()]
+
+
+def score_row(score: SplitScore) -> dict[str, Any]:
+    row = {
+        "split": score.split,
+        "tokens": f"{score.tokens:,}",
+        "perplexity": f"{score.perplexity:.2f}",
+        "unigram": f"{score.unigram_perplexity:.2f}",
+        "uniform": f"{score.uniform_perplexity:,.0f}",
+        "bits/byte": f"{score.bits_per_byte:.3f}",
+        "unknown": f"{score.unknown_rate:.2%}",
+    }
+    return row if score.seen_share is None else row | {"in training text": f"{score.seen_share:.1%}"}
+
+
+def comparison_rows(comparison: "Comparison") -> Rows:
+    """One row a variant, the plain model first."""
+    static = comparison.variants[0].perplexity
+    return [
+        {
+            "model": variant.name,
+            "split": comparison.split,
+            "tokens": f"{comparison.tokens:,}",
+            "perplexity": f"{variant.perplexity:.2f}",
+            "change": f"{variant.perplexity / static - 1:+.1%}" if index else "",
+            "settings": " ".join(f"{name}={value:.4g}" for name, value in variant.settings.items()),
+        }
+        for index, variant in enumerate(comparison.variants)
+    ]

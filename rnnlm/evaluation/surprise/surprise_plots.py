@@ -1,0 +1,135 @@
+"""Loss by position in the sentence, and by how often training has seen the token: a picture each."""
+
+from pathlib import Path
+from typing import Any
+
+from rnnlm.evaluation.surprise.surprise_tables import SurpriseTables
+
+Rows = list[dict[str, Any]]
+INK, SPREAD, LINE, SHARE = "#333333", "#9db7d5", "#2c5f8a", "#c0392b"
+TOKENS_DRAWN = 30  # of a bucket of positions
+BY_POSITION, BY_FREQUENCY = "loss_by_position.png", "loss_by_frequency.png"
+
+
+def draw_surprise(tables: SurpriseTables, folder: Path) -> None:
+    """Write both PNGs."""
+    mean = tables.nll_nats / tables.tokens
+    draw_positions(tables.by_position, mean, folder / BY_POSITION)
+    draw_frequencies(tables.by_frequency, mean, folder / BY_FREQUENCY)
+
+
+def draw_positions(rows: Rows, mean: float, picture: Path) -> None:
+    """Each bucket as a step as wide as its positions, ± two standard errors around it.
+
+    The thin ones at the end, of very long sentences, are left out: their noise would fill the picture.
+    """
+    rows = [row for row in rows if row["tokens"] >= TOKENS_DRAWN] or rows
+    figure, axes = new_figure("Loss by position in the sentence")
+    edges = [1 + row["first_position"] for row in rows] + [2 + rows[-1]["last_position"]]
+    losses = [row["nll_nats_per_token"] for row in rows]
+    axes.fill_between(
+        edges,
+        *(
+            repeat_last([loss + sign * 2 * row["standard_error"] for loss, row in zip(losses, rows, strict=True)])
+            for sign in (-1, 1)
+        ),
+        step="post",
+        color=SPREAD,
+        alpha=0.5,
+        linewidth=0,
+        label="± 2 standard errors",
+    )
+    axes.step(edges, repeat_last(losses), where="post", color=LINE, linewidth=1.8, label="mean of the bucket")
+    draw_mean(axes, mean)
+    axes.set_xscale("log")
+    plain_ticks(axes.xaxis)
+    axes.set_xlim(1, edges[-1])
+    axes.set_xlabel("position of the token in its sentence")
+    axes.set_ylabel("loss, nats per token")
+    axes.legend(frameon=False)
+    figure.savefig(picture)
+
+
+def draw_frequencies(rows: Rows, mean: float, picture: Path) -> None:
+    """Above, the loss of each bucket; below, its share of the tokens beside its share of the summed loss."""
+    figure, axes = new_figure("Loss by how often training predicts the token", heights=(2, 1))
+    loss, shares = axes
+    places = range(len(rows))
+    losses = [row["nll_nats_per_token"] for row in rows]
+    errors = [2 * row["standard_error"] for row in rows]
+    loss.errorbar(places, losses, yerr=errors, color=LINE, marker="o", markersize=4, linewidth=1.6, capsize=2)
+    for place, row in zip(places, rows, strict=True):
+        loss.annotate(
+            f"{row['nll_nats_per_token']:.1f}",
+            (place, row["nll_nats_per_token"]),
+            xytext=(6, 6),
+            textcoords="offset points",
+            color=INK,
+            fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+        )
+    draw_mean(loss, mean)
+    loss.set_ylim(bottom=0, top=1.12 * max(high + error for high, error in zip(losses, errors, strict=True)))
+    loss.set_ylabel("loss, nats per token")
+    loss.legend(frameon=False)
+
+    width = 0.38
+    for shift, column, colour, label in (
+        (-width / 2, "share_of_tokens", SPREAD, "of the tokens"),
+        (width / 2, "share_of_loss", LINE, "of the summed loss"),
+    ):
+        heights = [100 * row[column] for row in rows]
+        shares.bar([place + shift for place in places], heights, width, color=colour, label=label)
+    shares.set_ylabel("share, %")
+    shares.set_xticks(list(places), [bucket_name(row["first_count"], row["last_count"]) for row in rows])
+    shares.set_xlabel("times the training split predicts the token")
+    shares.legend(frameon=False, ncols=2)
+    figure.savefig(picture)
+
+
+def draw_mean(axes: Any, mean: float) -> None:
+    axes.axhline(mean, color=SHARE, linewidth=1.0, linestyle="--", label=f"all tokens: {mean:.2f}")
+
+
+def bucket_name(first: int, last: int) -> str:
+    """`never`, `1–3`, `64–255`, `4k–16k`."""
+    if first == 0:
+        return "never"
+    return f"{first}–{last}" if last < 1024 else f"{short(first)}–{short(last + 1)}"
+
+
+def short(count: int) -> str:
+    for size, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")):
+        if count >= size:
+            return f"{count // size}{letter}"
+    return str(count)
+
+
+def repeat_last(values: list[float]) -> list[float]:
+    return [*values, values[-1]]
+
+
+def plain_ticks(axis: Any) -> None:
+    """1, 2, 5, 10, 20, … instead of powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def new_figure(title: str, heights: tuple[int, ...] = (1,)) -> tuple[Any, Any]:
+    """Figure and axes through the object-oriented interface: no global figure, no window, safe in threads."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3 + 0.7 * len(heights)), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+    panels = [axes] if len(heights) == 1 else list(axes)
+    panels[0].set_title(title, loc="left", color=INK, fontweight="bold")
+    for panel in panels:
+        panel.grid(axis="y", color="#e6e6e6")
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+    return figure, axes

@@ -1,0 +1,135 @@
+"""The plain perplexity of a model beside those with something on top: a table, a row for each."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rnnlm.errors import ConfigError
+from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities
+from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
+from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import measure_restlessness
+from rnnlm.evaluation.test_time_adaptation.grid_search import columns, tuned_cache, tuned_dynamic
+from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll, mixed
+from rnnlm.evaluation.test_time_adaptation.sequential_scoring import walk
+from rnnlm.evaluation.token_losses import nll_of_split
+from rnnlm.home import Home
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.records import DatasetRecord, Record, Split
+from rnnlm.sequences.dataset_reader import StoredSplit
+
+
+@dataclass(frozen=True)
+class OnTop:
+    """What is asked for; None: not that."""
+
+    dynamic: DynamicConfig | None = None
+    cache: CacheConfig | None = None
+    kneser_ney: NgramConfig | None = None
+    tune: bool = False  # choose rate and decay, theta and share on the validation split
+
+    @property
+    def needs_other_splits(self) -> bool:
+        """Something is fitted on the validation split, counted or measured on the training split."""
+        scaled = self.dynamic is not None and self.dynamic.scaled
+        return self.tune or scaled or self.kneser_ney is not None
+
+
+class Variant(Record):
+    name: str  # such as "static", "dynamic + cache"
+    nll_nats_per_token: float
+    perplexity: float
+    settings: dict[str, float]
+
+
+class Comparison(Record):
+    split: str
+    tokens: int
+    variants: tuple[Variant, ...]  # the plain model first
+    seen_share: float | None = None  # as of SplitScore
+
+
+def compare(home: Home, model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wanted: OnTop) -> Comparison:
+    """Perplexity on a whole split of the model as it is, and with each thing that is wanted.
+
+    ConfigError where the model diverges on the way.
+    """
+    static = static_log_probabilities(model, dataset, split)
+    variants = [variant("static", static, {})]
+    variants += adapted(model, dataset, split, wanted)
+    if wanted.kneser_ney is not None:
+        variants.append(interpolated(home, model, dataset, split, wanted.kneser_ney, static))
+    return Comparison(split=split, tokens=len(static), variants=tuple(variants))
+
+
+def adapted(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wanted: OnTop) -> list[Variant]:
+    """The rows "dynamic", "cache" and "dynamic + cache", as far as they are wanted."""
+    dynamic, cache = wanted.dynamic, wanted.cache
+    valid, text = StoredSplit(dataset, "valid"), StoredSplit(dataset, split)
+    restlessness = None
+    if dynamic and dynamic.scaled:
+        restlessness = measure_restlessness(model, StoredSplit(dataset, "train"), dataset.mode, dynamic)
+    if wanted.tune and dynamic:
+        dynamic = tuned_dynamic(model, valid, dataset.mode, dynamic, restlessness)
+    if wanted.tune and cache:
+        cache = tuned_cache(model, valid, dataset.mode, cache)
+    rows = []
+    if dynamic:
+        # One walk for two rows: the cache changes nothing of what the network says.
+        walked = walk(model, text, dataset.mode, dynamic, cache, restlessness)
+        refuse_divergence(walked.model, dynamic, wanted.tune)
+        rows.append(variant("dynamic", walked.model, settings_of(dynamic)))
+    if cache:
+        alone = columns(walk(model, text, dataset.mode, cache=cache))
+        rows.append(variant("cache", mixed(*alone, cache.share), settings_of(cache)))
+    if dynamic and cache:
+        # With the settings of the two rows before: nothing is tuned for the pair.
+        rows.append(variant("dynamic + cache", mixed(*columns(walked), cache.share), {}))
+    return rows
+
+
+def interpolated(
+    home: Home,
+    model: ElmanLanguageModel,
+    dataset: DatasetRecord,
+    split: Split,
+    config: NgramConfig,
+    static: np.ndarray,
+) -> Variant:
+    """With a Kneser-Ney model of the dataset's training split, its share fitted on the validation split."""
+    counted = train_kneser_ney(home, dataset, config)
+
+    def counts_say(part: Split) -> np.ndarray:
+        # Row after row, place after place: the order of nll_of_split, over the same stored rows.
+        batches = log_probabilities(counted, dataset, part, config)
+        return np.concatenate([batch.column("log_probability").to_numpy() for batch in batches])
+
+    # Arrays of two lengths do not add up: were the tokens others, this would fail.
+    share = best_share(static_log_probabilities(model, dataset, "valid"), counts_say("valid"))
+    both = mixed(static, counts_say(split), share)
+    return variant(f"with {config.order}-gram Kneser-Ney", both, {"share": share})
+
+
+def static_log_probabilities(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:
+    """(tokens,) float64 natural logarithms in the order of the text: the plain model's."""
+    parts = list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode))
+    return -np.concatenate(parts).astype(np.float64)
+
+
+def variant(name: str, log_probabilities: np.ndarray, settings: dict[str, float]) -> Variant:
+    nats = mean_nll(log_probabilities)
+    return Variant(name=name, nll_nats_per_token=nats, perplexity=float(np.exp(nats)), settings=settings)
+
+
+def settings_of(config: DynamicConfig | CacheConfig) -> dict[str, float]:
+    return dict(config)
+
+
+def refuse_divergence(log_probabilities: np.ndarray, config: DynamicConfig, tuned: bool) -> None:
+    if not np.isfinite(log_probabilities).all():
+        advice = "give a lower --dynamic-rate instead of --tune" if tuned else "give a lower rate, or --tune"
+        raise ConfigError(
+            f"dynamic evaluation: the model diverged at --dynamic-rate {config.rate:g} and "
+            f"--dynamic-decay {config.decay:g};\n{advice}"
+        )

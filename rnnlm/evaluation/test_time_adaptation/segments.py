@@ -1,0 +1,49 @@
+"""A split in the order of the text, a few tokens at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rnnlm.sequences.batches import CHUNK_TOKENS, Mode, Source, Stream, chunk_rows
+
+
+@dataclass(frozen=True)
+class Segment:
+    """input_ids, target_ids: (1, t) int64; carries_state: it goes on from the segment before."""
+
+    input_ids: Tensor
+    target_ids: Tensor
+    carries_state: bool
+
+
+def segments(source: Source, mode: Mode, length: int) -> Iterator[Segment]:
+    """Every predicted token once, in the order of the text, `length` at a time.
+
+    A sentence begins with a state of zeros, as in training, and its last segment is as short as what is left of it.
+    A stream is cut as one text, whatever the blocks it is stored in.
+    """
+    for text, goes_on in texts(source, mode, length):
+        ids = torch.from_numpy(text.astype(np.int64))[None]
+        for start in range(0, ids.shape[1] - 1, length):
+            piece = ids[:, start : start + length + 1]
+            yield Segment(piece[:, :-1], piece[:, 1:], start > 0 or goes_on)
+
+
+def texts(source: Source, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, bool]]:
+    """(t,) token ids, and whether they go on from the ones before: a sentence, or a stretch of the stream.
+
+    Stretches overlap by one token and hold whole segments.
+    """
+    if mode == "sentence":
+        for first in range(0, len(source), size := chunk_rows(source)):
+            rows = source.read(first, min(first + size, len(source)))
+            for row in range(len(rows)):
+                yield rows.read(row, row + 1).token_ids, False
+    elif source.predicted_count:
+        stream = Stream(source)
+        at_once = max(1, CHUNK_TOKENS // length) * length
+        for start in range(0, stream.predicted, at_once):
+            yield stream.read(start, min(start + at_once, stream.predicted) + 1), start > 0

@@ -1,0 +1,55 @@
+"""How much of a text a model has been trained on: the share of its lines that stand in the training text, too."""
+
+import hashlib
+from array import array
+from collections.abc import Iterator
+
+import numpy as np
+
+from rnnlm.corpora.fingerprints import letters_of
+from rnnlm.errors import CorpusError
+from rnnlm.evaluation.paired.holdout_documents import GroundDocument, read_text
+from rnnlm.home import Home
+from rnnlm.models.training_provenance import Origin
+from rnnlm.records import DatasetRecord, Split
+from rnnlm.sequences.dataset_lookup import find_dataset
+from rnnlm.sequences.dataset_reader import connect
+from rnnlm.sequences.sql_tables import table
+
+KEY_BYTES = 8  # of a line's digest: 8 bytes of memory a line of training text
+
+
+def seen_share(home: Home, origin: Origin, scored: DatasetRecord, split: Split) -> float | None:
+    """Share of the split's bytes in lines whose letters are those of a line of the model's training split.
+
+    Lines and not documents: one line more at the beginning of a text moves the borders of all its documents. None if
+    the training text is not in this home.
+    """
+    trained = find_dataset(home, origin.dataset_id)
+    if trained is None:
+        return None
+    try:
+        known = np.unique(line_keys(home, trained, "train")[0])
+    except CorpusError:  # its text is gone
+        return None
+    keys, sizes = line_keys(home, scored, split)
+    total = int(sizes.sum())
+    return float(sizes[np.isin(keys, known)].sum() / total) if total else 0.0
+
+
+def line_keys(home: Home, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
+    """(lines,) uint64 digests of the letters of each line of a split that is not blank, and (lines,) their bytes."""
+    keys, sizes = bytearray(), array("q")
+    for line in lines_of(home, dataset, split):
+        keys += hashlib.blake2b(letters_of(line.strip()), digest_size=KEY_BYTES).digest()
+        sizes.append(len(line))
+    return np.frombuffer(bytes(keys), np.uint64), np.frombuffer(sizes, np.int64)
+
+
+def lines_of(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[bytes]:
+    """CorpusError if the text is gone or changed."""
+    folder = home.corpora / dataset.corpus_digest[:16]
+    with connect(dataset) as connection:
+        rows = table(connection, "queries/read_documents", {"split": split})
+    for row in rows:
+        yield from (line for line in read_text(folder, GroundDocument(**row)).encode().split(b"\n") if line.strip())

@@ -1,0 +1,72 @@
+"""Prompts become text."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from rnnlm.config import GenerationConfig
+from rnnlm.generation.inference_weights import InferenceWeights
+from rnnlm.generation.sampling import Sampling, continue_batch
+from rnnlm.home import Home, digest_of
+from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.model_factory import load_model
+from rnnlm.records import DatasetRecord, RunRecord, Sample, SamplesRecord
+from rnnlm.sequences.dataset_reader import read_openings
+from rnnlm.stages import once_in_run, stage
+from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
+
+logger = logging.getLogger(__name__)
+STAGE_VERSION = 1
+OPENINGS = 3  # taken from the validation split where no prompts are configured
+
+
+@stage("samples")
+def generate_samples(
+    home: Home, dataset: DatasetRecord, run: RunRecord, config: GenerationConfig, *, force: bool = False
+) -> SamplesRecord:
+    """One sample a prompt, kept in the run's folder."""
+
+    def build() -> list[dict[str, object]]:
+        model, tokenizer = load_model(run.model_folder), load_tokenizer(run.model_folder)
+        prompts = choose_prompts(dataset, tokenizer, config)
+        return [sample.model_dump() for sample in continue_prompts(model, tokenizer, prompts, config)]
+
+    key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "generation": config.model_dump(mode="json")})
+    value, skipped = once_in_run(home, run.folder / "samples.json", key, build, force=force)
+    return SamplesRecord(samples=tuple(Sample(**sample) for sample in value), skipped=skipped)
+
+
+def choose_prompts(dataset: DatasetRecord, tokenizer: TextTokenizer, config: GenerationConfig) -> tuple[str, ...]:
+    """The configured prompts, else the empty one and openings of validation sequences."""
+    if config.prompts is not None:
+        return config.prompts
+    openings = (tokenizer.decode(ids) for ids in read_openings(dataset, OPENINGS))
+    return tuple(dict.fromkeys(("", *openings)))
+
+
+def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:
+    """Samples from the model in `folder`; without configured prompts, one from the start of a sequence."""
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    prompts = config.prompts if config.prompts is not None else ("",)
+    return SamplesRecord(samples=continue_prompts(model, tokenizer, prompts, config))
+
+
+def continue_prompt(model: ElmanForCausalLM, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig) -> Sample:
+    """The model's continuation of `prompt`. Words it does not know are warned of and read as `<unk>`."""
+    return continue_prompts(model, tokenizer, (prompt,), config)[0]
+
+
+def continue_prompts(
+    model: ElmanForCausalLM, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
+) -> tuple[Sample, ...]:
+    """What continue_prompt gives for each, all at once."""
+    for prompt in prompts:
+        if unknown := tokenizer.unknown_words(prompt):
+            logger.warning("prompt %r: the model does not know %s; read as <unk>", prompt, ", ".join(unknown))
+    sampling = Sampling(config.maximum_tokens, config.temperature, config.top_k, config.top_p, config.seed)
+    read = [[tokenizer.bos_id, *tokenizer.encode(prompt)] for prompt in prompts]
+    written = continue_batch(InferenceWeights(model.language_model), read, [sampling] * len(prompts), tokenizer.eos_id)
+    return tuple(
+        Sample(prompt=prompt, text=tokenizer.decode(ids).strip(), tokens=len(ids))
+        for prompt, ids in zip(prompts, written, strict=True)
+    )

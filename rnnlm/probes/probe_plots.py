@@ -1,0 +1,138 @@
+"""Pictures of what the probes measured. In the object-oriented interface: no global figure, no window."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rnnlm.probes.probe_records import EchoScore, GradientCurve
+from rnnlm.records import GradientFlowRecord, PositionsRecord
+
+INK, BLUE, PALE, RED = "#333333", "#2c5f8a", "#9db7d5", "#c0392b"
+START_COLOURS = {"xavier": "#8a8a8a", "orthogonal": BLUE, "identity": "#d98c21"}
+OVERLAID_WIDTHS = (4.5, 3.0, 1.5)  # so that lines that coincide all show
+SCALED = RED
+LAYER_COLOURS = (BLUE, "#d98c21", "#4b8b57", RED, "#7a5195", "#8a8a8a")
+FLOOR = 1e-12  # what is smaller is as good as gone
+
+
+def draw_gradient_flow(record: GradientFlowRecord, picture: Path) -> None:
+    """Write a PNG: a line a layer, the norm on a logarithmic scale against the distance back."""
+    figure, (axes,) = new_figure(1, (8, 4.2))
+    for layer, norms in enumerate(record.norms):
+        label = "the layer" if len(record.norms) == 1 else f"layer {layer + 1}"
+        axes.plot(*shown(norms), color=LAYER_COLOURS[layer % len(LAYER_COLOURS)], linewidth=1.8, label=label)
+    set_decades(axes, [norm for norms in record.norms for norm in norms])
+    if len(record.norms) > 1:
+        axes.legend(frameon=False)
+    set_titles(
+        axes,
+        "How far back the gradient reaches",
+        "steps back from the loss",
+        f"‖∂ loss / ∂ h‖, mean of {record.rows} rows",
+    )
+    figure.savefig(picture, format="png", dpi=130)
+
+
+def draw_gradient_comparison(curves: Sequence[GradientCurve], picture: Path) -> None:
+    """Write a PNG: a row of panels for each moment, tanh and relu beside each other, a colour an initialisation.
+
+    The top layer's norms, each relative to its own at distance 0.
+    """
+    moments = sorted({curve.trained_steps for curve in curves})
+    kinds = list(dict.fromkeys(curve.nonlinearity for curve in curves))
+    figure, panels = new_figure(len(moments) * len(kinds), (10, 3.6 * len(moments)), columns=len(kinds))
+    all_norms = [norm for curve in curves for norm in curve.relative]
+    for index, axes in enumerate(panels):
+        moment, kind = moments[index // len(kinds)], kinds[index % len(kinds)]
+        for curve in curves:
+            if (curve.trained_steps, curve.nonlinearity) == (moment, kind):
+                colour = START_COLOURS.get(curve.start, SCALED)
+                distances, norms = shown(curve.relative)
+                axes.plot(distances, norms, color=colour, linewidth=1.8, label=curve.start)
+        axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=":")
+        set_decades(axes, all_norms)
+        when = f"after {moment:,} steps" if moment else "at initialisation"
+        set_titles(axes, f"{kind}, {when}", "steps back from the loss", "‖∂ loss / ∂ h‖ relative to 0 steps")
+    panels[0].legend(frameon=False)
+    figure.savefig(picture, format="png", dpi=130)
+
+
+def draw_echo(scores: Sequence[EchoScore], symbols: int, picture: Path) -> None:
+    """Write a PNG: tanh and relu beside each other, accuracy at the cue against the distance, guessing dotted."""
+    kinds = list(dict.fromkeys(score.nonlinearity for score in scores))
+    figure, panels = new_figure(len(kinds), (5 * len(kinds), 3.8), columns=len(kinds))
+    distances = sorted({score.distance for score in scores})
+    for axes, kind in zip(panels, kinds, strict=True):
+        for (start, colour), width in zip(START_COLOURS.items(), OVERLAID_WIDTHS, strict=True):
+            found = [score for score in scores if (score.nonlinearity, score.initialization) == (kind, start)]
+            found.sort(key=lambda score: score.distance)
+            if found:
+                xs, ys = [score.distance for score in found], [100 * score.accuracy for score in found]
+                axes.plot(xs, ys, color=colour, marker="o", markersize=2 + 2 * width, linewidth=width, label=start)
+        axes.axhline(100 / symbols, color=INK, linewidth=0.8, linestyle=":")
+        axes.annotate("guessing", (distances[0], 100 / symbols), xytext=(0, 4), textcoords="offset points", color=INK)
+        axes.set_xscale("log")
+        axes.set_xticks(distances, [str(distance) for distance in distances])
+        axes.set_xticks([], minor=True)
+        axes.set_ylim(0, 104)
+        set_titles(axes, kind, "steps between the symbol and the cue", "% right at the cue")
+    panels[0].legend(frameon=False, loc="center left")
+    figure.savefig(picture, format="png", dpi=130)
+
+
+def draw_positions(record: PositionsRecord, picture: Path) -> None:
+    """Write a PNG: right guesses and faultless continuations against the position; the training length marked."""
+    figure, (axes,) = new_figure(1, (8, 4.2))
+    positions = range(1, len(record.right) + 1)
+    exact = [float("nan") if value is None else 100 * value for value in record.exact]
+    axes.plot(positions, [100 * value for value in record.right], color=PALE, linewidth=1.6, label="next token right")
+    axes.plot(positions, exact, color=BLUE, linewidth=2.2, label=f"all right since token {record.given_tokens}")
+    axes.axvline(record.longest_trained, color=RED, linewidth=1.2, linestyle="--")
+    axes.annotate(
+        "longest row\nin training",
+        (record.longest_trained, 4),
+        xytext=(6, 0),
+        textcoords="offset points",
+        color=RED,
+    )
+    axes.set_ylim(0, 104)
+    axes.legend(frameon=False, loc="center right")
+    set_titles(axes, "Right guesses by position, test split", "position in the row, tokens", "% of the rows")
+    figure.savefig(picture, format="png", dpi=130)
+
+
+def shown(norms: Sequence[float]) -> tuple[list[int], list[float]]:
+    """Distances and norms without those that are zero, which a logarithmic scale has no place for."""
+    kept = [(distance, norm) for distance, norm in enumerate(norms) if norm > 0]
+    return [distance for distance, _ in kept], [norm for _, norm in kept]
+
+
+def set_decades(axes: Any, norms: Sequence[float]) -> None:
+    """A logarithmic axis over whole powers of ten that holds all norms above FLOOR."""
+    from matplotlib.ticker import NullFormatter
+
+    held = [norm for norm in norms if norm > FLOOR and math.isfinite(norm)] or [1.0]
+    axes.set_yscale("log")
+    axes.set_ylim(10.0 ** math.floor(math.log10(min(held))), 10.0 ** math.ceil(math.log10(max(held)) + 0.01))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def new_figure(panels: int, size: tuple[float, float], columns: int = 1) -> tuple[Any, list[Any]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey="row")
+    return figure, list(axes.flat)
+
+
+def set_titles(axes: Any, title: str, x: str, y: str) -> None:
+    axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    axes.set_xlabel(x)
+    if axes.get_subplotspec().is_first_col():
+        axes.set_ylabel(y)
+    axes.grid(axis="y", color="#e6e6e6")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,86 @@
+"""What a finished run's model does, measured once and kept in the run's folder: JSON, and a picture of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rnnlm.config import ProbesConfig
+from rnnlm.home import Home, digest_of, drawn_once
+from rnnlm.models.model_factory import load_model
+from rnnlm.probes.gradient_comparison import flow_of
+from rnnlm.probes.gradients import gradient_norms
+from rnnlm.probes.positions import right_by_position
+from rnnlm.probes.probe_plots import draw_gradient_flow, draw_positions
+from rnnlm.probes.windows import stored_windows
+from rnnlm.records import DatasetRecord, GradientFlowRecord, PositionsRecord, RunRecord, StageRecord
+from rnnlm.sequences.data_feed import evaluation_batches
+from rnnlm.sequences.dataset_reader import StoredSplit, longest_row
+from rnnlm.stages import once_in_run
+
+STAGE_VERSION = 2
+BATCH_ROWS = 64
+R = TypeVar("R", bound=StageRecord)
+
+
+def measure_gradient_flow(
+    home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
+) -> GradientFlowRecord:
+    """The gradient's norm against the distance back, on validation text: gradient_flow.json and .png."""
+
+    def build() -> dict[str, object]:
+        model = load_model(run.model_folder).language_model
+        token_ids, target_ids = stored_windows(dataset, "valid", config.gradient_steps + 1, config.gradient_rows)
+        return {"norms": flow_of(gradient_norms(model, token_ids, target_ids)), "rows": len(token_ids)}
+
+    settings = {"steps": config.gradient_steps, "rows": config.gradient_rows}
+    path = run.folder / "gradient_flow.json"
+    return measured_once(home, dataset, run, path, settings, build, GradientFlowRecord, draw_gradient_flow, force)
+
+
+def measure_positions(
+    home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
+) -> PositionsRecord:
+    """The share of right guesses against the position in the row, on the test split: positions.json and .png."""
+
+    def build() -> dict[str, object]:
+        model = load_model(run.model_folder).language_model
+        batches = evaluation_batches(StoredSplit(dataset, "test"), dataset.mode, BATCH_ROWS)
+        positions = right_by_position(model, batches, config.given_tokens)
+        return {**positions.model_dump(), "longest_trained": longest_row(dataset, "train")}
+
+    settings = {"given_tokens": config.given_tokens}
+    path = run.folder / "positions.json"
+    return measured_once(home, dataset, run, path, settings, build, PositionsRecord, draw_positions, force)
+
+
+def measured_once(
+    home: Home,
+    dataset: DatasetRecord,
+    run: RunRecord,
+    path: Path,
+    settings: dict[str, int],
+    build: Callable[[], dict[str, object]],
+    kind: type[R],
+    draw: Callable[[R, Path], None],
+    force: bool,
+) -> R:
+    """The record of what `build` measures under these settings, and its picture beside it."""
+    key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, **settings})
+    return measured_and_drawn(home, path, key, build, kind, draw, force)
+
+
+def measured_and_drawn(
+    home: Home,
+    path: Path,
+    key: str,
+    build: Callable[[], dict[str, Any]],
+    record_of: Callable[..., R],
+    draw: Callable[[R, Path], None],
+    force: bool,
+) -> R:
+    """What record_of makes of the figures that `build` measures, kept at `path` under the key; a picture beside it."""
+    picture = path.with_suffix(".png")
+    value, skipped = once_in_run(home, path, key, build, force=force)
+    record = record_of(**value, picture=picture, skipped=skipped)
+    drawn_once(picture, lambda partial: draw(record, partial), anew=not skipped)
+    return record

@@ -1,0 +1,139 @@
+"""The model card: what a reader should know before using a version, written from facts alone."""
+
+import math
+from pathlib import Path
+
+from rnnlm.config import PipelineConfig
+from rnnlm.evaluation.score_tables import score_rows
+from rnnlm.generation.sample_page import samples_page
+from rnnlm.home import read_json
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.text_layout import markdown_table
+
+LONGEST_DESCRIPTION = 5_000  # characters: the column of MLflow's database
+
+
+def model_card(
+    name: str,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    run: RunRecord,
+    evaluation: EvaluationRecord,
+    samples: SamplesRecord,
+    tags: dict[str, str],
+    parent: int | None,
+) -> str:
+    """Markdown. tags: what the version says of itself; parent: the champion when it was registered."""
+    sections = [
+        f"# {name}\n\n{what_it_is(run, dataset)}",
+        "## What it was trained on\n\n" + trained_on(dataset, run, tags),
+        "## How it scores\n\n" + scores(evaluation),
+        "## Limits\n\n" + limits(config, dataset, evaluation, tags),
+        "## How to load it\n\n" + loading(name),
+        "## Where it comes from\n\n" + origin(run, tags, parent),
+        "## Samples\n\n" + samples_page(samples.samples).strip(),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def description_of(card: str) -> str:
+    """The card, or as many of its lines as MLflow's database has room for."""
+    if len(card) <= LONGEST_DESCRIPTION:
+        return card
+    rest = "\n\n… the rest: README.md in the bundle\n"
+    kept = card[: LONGEST_DESCRIPTION - len(rest) - 4].rpartition("\n")[0]
+    open_fence = ""
+    for line in kept.split("\n"):
+        if line == open_fence:
+            open_fence = ""
+        elif not open_fence and line.startswith("```"):
+            open_fence = "`" * (len(line) - len(line.lstrip("`")))
+    return f"{kept}\n{open_fence}{rest}" if open_fence else kept + rest
+
+
+def what_it_is(run: RunRecord, dataset: DatasetRecord) -> str:
+    facts = read_json(run.model_folder / "config.json") or {}
+    layers = facts.get("num_hidden_layers", 1)
+    activated = f"{facts.get('nonlinearity', 'tanh')}(x W + {'h ⊙ u' if facts.get('diagonal') else 'h U'} + b)"
+    adding_up = " that add up, each but the lowest reading a normalised sum," if facts.get("residual") else ""
+    return (
+        f"A recurrent language model of Elman's kind, h' = {activated}, with {layers} "
+        f"{'layer' if layers == 1 else 'layers'} of {facts.get('hidden_size')} units{adding_up} over a vocabulary of "
+        f"{dataset.vocabulary_size:,}; {weight_count(run.model_folder):,} weights."
+    )
+
+
+def weight_count(folder: Path) -> int:
+    """From the header of the safetensors file alone."""
+    from safetensors import safe_open
+
+    with safe_open(folder / "model.safetensors", framework="numpy") as weights:
+        return sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+
+
+def trained_on(dataset: DatasetRecord, run: RunRecord, tags: dict[str, str]) -> str:
+    corpus_bytes = int(tags.get("corpus_bytes", "0"))
+    rows = [
+        f"corpus `{dataset.corpus_name}`, {corpus_bytes:,} bytes, sha256 `{dataset.corpus_digest}`",
+        f"source `{tags.get('corpus_source', 'unknown')}`; licence: {tags.get('corpus_licence', 'not stated')}",
+        f"tokenizer `{tags.get('tokenizer', 'unknown')}`, read in `{dataset.mode}` mode, "
+        f"dataset `{dataset.dataset_id}`",
+        f"{dataset.predicted_tokens['train']:,} tokens in the training split; {run.trained_tokens:,} were trained on, "
+        "repetitions counted",
+    ]
+    return "\n".join(f"- {row}" for row in rows)
+
+
+def scores(evaluation: EvaluationRecord) -> str:
+    """The model beside its two baselines, a row a split."""
+    said = (
+        "Unigram: every token predicted by its frequency in training; uniform: all tokens alike. Perplexities of "
+        "other corpora or tokenizers are not to be set beside these; bits per byte of the same text may be."
+    )
+    return f"{markdown_table(score_rows(evaluation))}\n\n{said}"
+
+
+def limits(config: PipelineConfig, dataset: DatasetRecord, evaluation: EvaluationRecord, tags: dict[str, str]) -> str:
+    test = evaluation.scores["test"]
+    rows = [
+        f"It continues text of the kind it was trained on (`{dataset.corpus_name}`), what is wrong or unfair in that "
+        "text included. It knows no facts, follows no instruction and answers no question.",
+        "Its memory is a state of fixed size: what was said some dozens of tokens ago it has mostly forgotten.",
+    ]
+    if dataset.mode == "sentence":
+        rows.append(
+            "It was trained on single lines of at most "
+            f"{config.sequences.context_length} tokens: nothing carries over from one line to the next."
+        )
+    if test.unknown_rate:
+        rows.append(
+            f"{test.unknown_rate:.2%} of the test split's tokens are words it cannot spell; it reads and writes them "
+            "as `<unk>`."
+        )
+    if config.corpus.lowercase or config.corpus.digits is not None:
+        rows.append("Its text was cleaned (lower case, digits): prompts should be cleaned likewise.")
+    return "\n".join(f"- {row}" for row in rows)
+
+
+def loading(name: str) -> str:
+    return (
+        "With mlflow, torch, tokenizers and safetensors installed (this project is not needed):\n\n"
+        "```python\n"
+        "import mlflow\n\n"
+        'mlflow.set_tracking_uri("…")  # of the store that holds this version\n'
+        f'model = mlflow.pyfunc.load_model("models:/{name}@champion")  # or models:/{name}/NUMBER\n'
+        'print(model.predict([{"prompt": "…", "temperature": 0.8, "seed": 1}]))\n'
+        "```"
+    )
+
+
+def origin(run: RunRecord, tags: dict[str, str], parent: int | None) -> str:
+    commit = f", commit `{tags['git_commit']}`" if "git_commit" in tags else ""
+    rows = [
+        f"run `{run.run_id}`, weights sha256 `{tags['model_sha256']}`",
+        f"rnnlm {tags['code_version']}{commit}; the whole configuration: evidence/configuration.json",
+        f"champion when it was registered: version {parent}"
+        if parent
+        else "there was no champion when it was registered",
+    ]
+    return "\n".join(f"- {row}" for row in rows)

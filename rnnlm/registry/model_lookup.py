@@ -1,0 +1,230 @@
+"""What is registered, and from any way of naming a model to its folder on this machine."""
+
+import math
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rnnlm.errors import ModelError
+from rnnlm.home import Home, digest_of, write_once
+from rnnlm.records import ModelVersion
+from rnnlm.registry.bundle import BUNDLE, EVIDENCE, find_bundle_damage, local_artifacts, model_digest
+from rnnlm.registry.model_names import is_lock
+from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow, tracking_uri
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion as MlflowVersion
+
+REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
+NAMES_SHOWN = 8
+
+
+def list_models(home: Home) -> list[ModelVersion]:
+    """Every version of every registered model, newest first."""
+    if is_empty(home):
+        return []
+    with reaching_mlflow(home) as client:
+        # A search for versions returns no aliases: they come from the registered models.
+        aliases = {model.name: dict(model.aliases) for model in all_pages(client.search_registered_models)}
+        versions = sorted(
+            all_pages(client.search_model_versions),
+            key=lambda version: (version.creation_timestamp, int(version.version)),
+            reverse=True,
+        )
+    return [listed(version, aliases.get(version.name, {})) for version in versions if not is_lock(version.name)]
+
+
+def of_dataset(versions: list[ModelVersion], dataset: str) -> list[ModelVersion]:
+    """Those of a dataset, named by its id, the beginning of it, or its folder."""
+    return [version for version in versions if version.dataset_id.startswith(Path(dataset).name)]
+
+
+def best_versions(versions: list[ModelVersion]) -> list[ModelVersion]:
+    """Of each model, and of each dataset it was trained on, the version with the lowest validation perplexity.
+
+    Perplexities of two datasets are not comparable. Of equals the first registered; in the order given.
+    """
+    best: dict[tuple[str, str], ModelVersion] = {}
+    for version in sorted(versions, key=lambda version: version.version):
+        key = (version.name, version.dataset_id)
+        if perplexity_of(version) < (perplexity_of(best[key]) if key in best else math.inf):
+            best[key] = version
+    return [version for version in versions if version in best.values()]
+
+
+def perplexity_of(version: ModelVersion) -> float:
+    """On the validation split; infinite where it is not known."""
+    return math.inf if version.validation_perplexity is None else version.validation_perplexity
+
+
+def all_pages(search: Callable[..., Any]) -> Iterator[Any]:
+    """Every item of one of MLflow's paged searches."""
+    token = None
+    while True:
+        page = search(max_results=100, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:
+    held = sorted(alias for alias, holder in aliases.items() if int(holder) == int(version.version))
+    return ModelVersion(
+        name=version.name,
+        version=int(version.version),
+        aliases=tuple(held),
+        validation_perplexity=figure(version, "validation_perplexity"),
+        bits_per_byte=figure(version, "bits_per_byte"),
+        dataset_id=version.tags.get("dataset_id", ""),
+        created=datetime.fromtimestamp(version.creation_timestamp / 1000, UTC).isoformat(timespec="seconds"),
+    )
+
+
+def figure(version: "MlflowVersion", tag: str) -> float | None:
+    """A tag that is a number; None where another program registered the version."""
+    return float(version.tags[tag]) if tag in version.tags else None
+
+
+def model_folder(home: Home, reference: str) -> Path:
+    """The folder with configuration, safetensors and tokenizer that a reference names.
+
+    A run's folder, its model folder, a run id or its beginning, models:/NAME@ALIAS, models:/NAME/VERSION; else
+    ModelError.
+    """
+    if reference.startswith("models:"):
+        return registered_folder(home, reference)
+    named = Path(reference).expanduser()
+    places = [named / "model", named]
+    for place in places:
+        if is_model(place):
+            return place
+    runs = sorted(home.runs.glob(f"{reference}*/model")) if re.fullmatch(r"[0-9a-f]{1,16}", reference) else []
+    if len(found := [run for run in runs if is_model(run)]) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(run.parent.name for run in found[:NAMES_SHOWN])
+        raise ModelError(f"{reference}: {len(found)} runs begin so: {names}")
+    if named.exists():
+        raise ModelError(
+            f"{reference}: exists, but holds no model (config.json, model.safetensors).\n"
+            "Give the folder of a finished run, or models:/NAME@champion."
+        )
+    raise ModelError(
+        f"{reference}: no such run folder.\nGive the folder of a finished run, or models:/NAME@champion;\n"
+        f"{known_models(home)}"
+    )
+
+
+def is_model(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in ("config.json", "model.safetensors"))
+
+
+def registered_folder(home: Home, reference: str) -> Path:
+    """The local folder of a registered version, verified: where its artifacts lie, or a copy in the home."""
+    version = registered_version(home, reference)
+    artifacts = local_artifacts(version) or fetched(home, version)
+    folder = artifacts / BUNDLE
+    if not is_model(folder):
+        raise ModelError(
+            f"{reference}: {folder} holds no model of ours (config.json, model.safetensors).\n"
+            "Its artifacts were moved or deleted, or another program registered it; register a run again."
+        )
+    if "model_sha256" in version.tags and (damage := find_bundle_damage(version, artifacts, (EVIDENCE,))):
+        raise ModelError(
+            f"{reference}: {artifacts}: {damage}.\n"
+            f"`rnnlm run` with its settings writes it again if its run is in this home; else roll back to another\n"
+            f"version (rnnlm rollback {version.name})."
+        )
+    return folder
+
+
+def run_model_folder(home: Home, reference: str) -> Path:
+    """As model_folder, but of a registered version the folder inside the run it was made from: what else the run
+    keeps lies beside it. ModelError where the run is not in this home or its model is another one by now.
+    """
+    if not reference.startswith("models:"):
+        return model_folder(home, reference)
+    version = registered_version(home, reference)
+    run_id = version.tags.get("run_id")
+    if run_id is None:
+        raise ModelError(f"{reference}: another program registered it, it names no run;\ngive a run's folder or its id")
+    folder = home.runs / run_id / "model"
+    if not is_model(folder):
+        raise ModelError(
+            f"{reference}: its run {run_id} is not under {home.runs}, and what is asked for is kept with the run.\n"
+            "Use the RNNLM_HOME that it was trained in, or train it again."
+        )
+    if model_digest(folder) != version.tags.get("model_sha256"):
+        raise ModelError(
+            f"{reference}: its run {run_id} was trained anew since, and {folder} is another model.\n"
+            f"Give {run_id} itself for that model, or a version registered since."
+        )
+    return folder
+
+
+def registered_version(home: Home, reference: str) -> "MlflowVersion":
+    match = REFERENCE.fullmatch(reference)
+    if match is None:
+        raise ModelError(f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}")
+    version = None if is_empty(home) else find_version(home, match["name"], match["alias"], match["version"])
+    if version is None:
+        raise ModelError(f"{reference}: there is no such version in the registry;\n{known_models(home)}")
+    return version
+
+
+def find_version(home: Home, name: str, alias: str | None, number: str | None) -> "MlflowVersion | None":
+    from mlflow.exceptions import MlflowException
+
+    with reaching_mlflow(home) as client:
+        try:
+            if alias is not None:
+                return client.get_model_version_by_alias(name, alias)
+            return client.get_model_version(name, str(number))
+        except MlflowException as error:
+            if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                return None
+            raise
+
+
+def fetched(home: Home, version: "MlflowVersion") -> Path:
+    """The version's artifacts, downloaded once from a remote artifact store."""
+    identity = [tracking_uri(home), version.name, version.version, version.creation_timestamp, BUNDLE]
+    final = home.root / "fetched" / digest_of(identity)[:16]
+
+    def download(partial: Path) -> None:
+        with reaching_mlflow(home) as client:
+            copy_artifacts(client, home, version, partial)
+
+    write_once(home, final, download)
+    return final
+
+
+def copy_artifacts(client: "MlflowClient", home: Home, version: "MlflowVersion", folder: Path) -> None:
+    import mlflow.artifacts
+
+    uri = client.get_model_version_download_uri(version.name, version.version).rstrip("/")
+    if not mlflow.artifacts.list_artifacts(artifact_uri=f"{uri}/{BUNDLE}", tracking_uri=tracking_uri(home)):
+        raise ModelError(f"models:/{version.name}/{version.version}: {uri} holds no model; register a run again")
+    with tempfile.TemporaryDirectory(prefix="rnnlm-fetched-") as temporary:
+        local = mlflow.artifacts.download_artifacts(
+            artifact_uri=uri, tracking_uri=tracking_uri(home), dst_path=temporary
+        )
+        # Its own marker names what it was registered with; write_once writes another over it.
+        if damage := find_bundle_damage(version, Path(local)):
+            raise ModelError(f"models:/{version.name}/{version.version}: {uri}: {damage}; register a run again")
+        shutil.copytree(local, folder, dirs_exist_ok=True)
+
+
+def known_models(home: Home) -> str:
+    """One line for an error message: the names there are."""
+    names = sorted({version.name for version in list_models(home)})
+    if not names:
+        return "no model is registered yet: `rnnlm run` makes one."
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return f"registered: {', '.join(names[:NAMES_SHOWN])}{more} (`rnnlm models` lists the versions)."

@@ -1,0 +1,68 @@
+"""Champions made by hand: promoted without evidence, or taken back. Who did it, when and why stays on record."""
+
+from typing import TYPE_CHECKING
+
+from rnnlm.errors import ModelError
+from rnnlm.home import Home
+from rnnlm.registry.champion_history import Change, champion_before, read_history, set_champion
+from rnnlm.registry.model_lookup import find_version, known_models
+from rnnlm.registry.model_names import is_lock
+from rnnlm.registry.registration import champion_of
+from rnnlm.registry.registry_lock import holding
+from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+LONGEST_REASON = 1_000  # characters
+NO_REASON = "no reason given"
+
+
+def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Change:
+    """Version `wanted`, a number or an alias, becomes champion: somebody says so. ModelError where there is none."""
+    why = checked_reason(reason)
+    alias, number = (None, wanted) if wanted.isdecimal() else (wanted.removeprefix("@"), None)
+    version = None if is_empty(home) or is_lock(name) else find_version(home, name, alias, number)
+    if version is None:
+        raise ModelError(f"{name} version {wanted}: there is no such version;\n{known_models(home)}")
+    with reaching_mlflow(home) as client, holding(home, client, name) as ticket:
+        champion = champion_of(client, name)
+        if champion is not None and champion.version == version.version:
+            raise ModelError(f"{name} version {version.version}: is the champion already")
+        ticket.confirm()
+        return set_champion(client, version, "hand", why)
+
+
+def roll_back(home: Home, name: str, reason: str = "") -> Change:
+    """The champion before the present one is champion again. ModelError where there was none."""
+    why = checked_reason(reason)
+    if is_empty(home) or is_lock(name) or not versions_of(home, name):
+        raise ModelError(f"{name}: there is no such model;\n{known_models(home)}")
+    with reaching_mlflow(home) as client, holding(home, client, name) as ticket:
+        champion = champion_of(client, name)
+        current = int(champion.version) if champion else None
+        versions = {int(version.version): version for version in all_versions(client, name)}
+        before = champion_before(read_history(list(versions.values())), current, set(versions))
+        if before is None:
+            raise ModelError(
+                f"{name}: no champion is known before version {current};\n"
+                f"rnnlm models shows the versions, rnnlm promote {name} VERSION makes one champion"
+            )
+        ticket.confirm()
+        return set_champion(client, versions[before], "rollback", why)
+
+
+def checked_reason(reason: str) -> str:
+    if len(reason) > LONGEST_REASON:
+        raise ModelError(f"--reason: {len(reason):,} characters, expected at most {LONGEST_REASON:,}")
+    return reason.strip() or NO_REASON
+
+
+def versions_of(home: Home, name: str) -> "list[ModelVersion]":
+    with reaching_mlflow(home) as client:
+        return all_versions(client, name)
+
+
+def all_versions(client: "MlflowClient", name: str) -> "list[ModelVersion]":
+    return list(client.search_model_versions(f"name = '{name}'"))

@@ -1,0 +1,259 @@
+"""A run becomes a version of its corpus' model, and champion where it is shown to be better than the champion."""
+
+import json
+import logging
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rnnlm.config import PipelineConfig
+from rnnlm.evaluation.paired.holdout_documents import write_known_digests
+from rnnlm.home import Home, write_json
+from rnnlm.records import DatasetRecord, EvaluationRecord, Evidence, RegisteredVersion, RunRecord, SamplesRecord
+from rnnlm.registry.bundle import (
+    CONFIGURATION,
+    TRAINING_DOCUMENTS,
+    find_bundle_damage,
+    local_artifacts,
+    log_artifacts,
+    log_bundle,
+)
+from rnnlm.registry.champion_comparison import compare_with_champion
+from rnnlm.registry.champion_history import set_champion
+from rnnlm.registry.model_card import description_of, model_card
+from rnnlm.registry.model_names import Alias, registered_name
+from rnnlm.registry.promotion import Decision, first_version
+from rnnlm.registry.registry_lock import Ticket, ensure_registered_model, holding
+from rnnlm.registry.version_tags import LONGEST_TAG, identity_tags, origin_tags
+from rnnlm.stages import stage
+from rnnlm.tracking.mlflow_runs import track_later
+from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+logger = logging.getLogger(__name__)
+
+
+@stage("registration")
+def register_model(
+    home: Home,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    run: RunRecord,
+    evaluation: EvaluationRecord,
+    samples: SamplesRecord,
+    *,
+    force: bool = False,
+) -> RegisteredVersion:
+    """Register the run's model once, decide its alias, and report the alias it has in the registry now.
+
+    The registry itself is asked what was done, so a killed call is taken up where it stopped. A version whose files
+    were damaged or deleted since gets them again, from the run.
+    TrackingError where MLflow fails.
+    """
+    name = registered_name(config.registry, dataset.corpus_name)
+    identity = identity_tags(dataset, run, evaluation)
+    with reaching_mlflow(home) as client:
+        ensure_registered_model(client, name)
+        version = None if force else find_version(client, name, identity)
+        if version is not None and is_decided(version) and damage_of(version) is None:
+            return report(client, name, version.version).model_copy(update={"skipped": True})
+        with holding(home, client, name) as ticket:
+            version = None if force else find_version(client, name, identity)  # another may have made it meanwhile
+            skipped = version is not None and is_decided(version) and damage_of(version) is None
+            if version is None:
+                version = add_version(client, home, config, dataset, run, evaluation, samples, name, identity)
+            elif damage := damage_of(version):
+                logger.warning("%s version %s: %s; its files are written again", name, version.version, damage)
+                repair_version(client, home, config, dataset, run, evaluation, samples, version)
+            if not is_decided(version):
+                promote(client, home, config, dataset, run, version, ticket)
+        return report(client, name, version.version).model_copy(update={"skipped": skipped})
+
+
+def is_decided(version: "ModelVersion") -> bool:
+    """The tag `alias` comes last and says that the decision was carried out."""
+    return "alias" in version.tags
+
+
+def find_version(client: "MlflowClient", name: str, identity: dict[str, str]) -> "ModelVersion | None":
+    """The newest version with these weights of this run, made by this code and scored the same."""
+    found = [
+        version
+        for version in client.search_model_versions(f"name = '{name}' and tags.run_id = '{identity['run_id']}'")
+        if all(version.tags.get(key) == value for key, value in identity.items())
+    ]
+    return max(found, key=lambda version: int(version.version), default=None)
+
+
+def add_version(
+    client: "MlflowClient",
+    home: Home,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    run: RunRecord,
+    evaluation: EvaluationRecord,
+    samples: SamplesRecord,
+    name: str,
+    identity: dict[str, str],
+) -> "ModelVersion":
+    """A new version, without an alias yet."""
+    mlflow_run_id = living_run(client, home, config, dataset, run)
+    experiment = client.get_run(mlflow_run_id).info.experiment_id
+    tags = identity | origin_tags(home, config, dataset)
+    champion = champion_of(client, name)
+    parent = int(champion.version) if champion else None
+    card = model_card(name, config, dataset, run, evaluation, samples, tags, parent)
+    with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
+        tags["training_documents"] = str(write_evidence(Path(temporary), config, dataset))
+        tags["document_digests"] = "letters"
+        model_id, source = log_bundle(client, experiment, mlflow_run_id, name, run.model_folder, card, Path(temporary))
+    return client.create_model_version(
+        name,
+        source,
+        run_id=mlflow_run_id,
+        model_id=model_id,
+        tags=tags | {"logged_model_id": model_id},  # MLflow's own database does not keep it with the version
+        description=description_of(card),
+    )
+
+
+def write_evidence(folder: Path, config: PipelineConfig, dataset: DatasetRecord) -> int:
+    """What lies beside the bundle. Returns the number of documents that training has seen."""
+    write_json(folder / CONFIGURATION, config.model_dump(mode="json"))
+    return write_known_digests(dataset, config.training.evaluation_tokens, folder / TRAINING_DOCUMENTS)
+
+
+def damage_of(version: "ModelVersion") -> str | None:
+    """What is wrong with the version's files, if they lie on this machine; a remote store is not read for it."""
+    artifacts = local_artifacts(version)
+    return None if artifacts is None else find_bundle_damage(version, artifacts)
+
+
+def repair_version(
+    client: "MlflowClient",
+    home: Home,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    run: RunRecord,
+    evaluation: EvaluationRecord,
+    samples: SamplesRecord,
+    version: "ModelVersion",
+) -> None:
+    """Write the version's files again. Its weights are the run's: identity_tags says so."""
+    parent = version.tags.get("parent_version")
+    card = model_card(
+        version.name, config, dataset, run, evaluation, samples, version.tags, int(parent) if parent else None
+    )
+    with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
+        write_evidence(Path(temporary), config, dataset)
+        log_artifacts(
+            client,
+            version.tags["logged_model_id"],
+            str(version.source),
+            str(version.run_id),
+            run.model_folder,
+            card,
+            Path(temporary),
+        )
+
+
+def living_run(
+    client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
+) -> str:
+    """The MLflow run of the training; a new one where MLflow was away then, or has lost it since."""
+    experiment = experiment_id(client, home, config.tracking.experiment)
+    candidates = [run.mlflow_run_id] if run.mlflow_run_id else []
+    made_later = client.search_runs([experiment], f"tags.`rnnlm.run_id` = '{run.run_id}'", max_results=100)
+    known = [found.info.run_id for found in made_later]
+    for candidate in candidates:
+        if candidate in known or exists(client, candidate):
+            return candidate
+    if known:
+        return str(known[0])
+    return track_later(client, home, config, dataset, run)
+
+
+def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return client.get_run(mlflow_run_id).info.lifecycle_stage == "active"
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return False
+        raise
+
+
+def promote(
+    client: "MlflowClient",
+    home: Home,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    run: RunRecord,
+    version: "ModelVersion",
+    ticket: Ticket,
+) -> None:
+    """Give the version its alias, with the evidence for it."""
+    name, number = version.name, str(version.version)
+    champion = champion_of(client, name)
+    if champion is not None and str(champion.version) == number:  # killed when all but the last tag was written
+        client.set_model_version_tag(name, number, "alias", "champion")
+        return
+    if champion is None:
+        decision = first_version()
+    else:
+        decision = compare_with_champion(client, home, config, dataset, version, run, champion)
+    logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
+    for key, value in decision_tags(decision, champion).items():
+        client.set_model_version_tag(name, number, key, value)
+    ticket.confirm()
+    if decision.alias == "champion":
+        set_champion(client, version, "evidence" if decision.evidence else "first", decision.reason)
+    else:
+        client.set_registered_model_alias(name, "challenger", number)
+    client.set_model_version_tag(name, number, "alias", decision.alias)
+
+
+def decision_tags(decision: Decision, champion: "ModelVersion | None") -> dict[str, str]:
+    tags = {"reason": decision.reason[:LONGEST_TAG]}
+    if champion is not None:
+        tags["parent_version"] = str(champion.version)
+    if decision.evidence is not None:
+        tags["evidence"] = json.dumps(decision.evidence.model_dump())
+    return tags
+
+
+def champion_of(client: "MlflowClient", name: str) -> "ModelVersion | None":
+    number = client.get_registered_model(name).aliases.get("champion")
+    return client.get_model_version(name, number) if number else None
+
+
+def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVersion:
+    """What the registry says of the version now: somebody may have moved an alias since it was registered."""
+    version = client.get_model_version(name, str(number))
+    champion = champion_of(client, name)
+    aliases = client.get_registered_model(name).aliases
+    held = {alias for alias, holder in aliases.items() if int(holder) == int(number)}
+    alias: Alias = "champion" if "champion" in held else "challenger"
+    reason = version.tags.get("reason", "")
+    if alias != version.tags.get("alias"):
+        holder = f"; the champion is version {champion.version}" if champion and alias == "challenger" else ""
+        reason = f"{alias} now, {version.tags.get('alias')} when registered ({reason}){holder}"
+    return RegisteredVersion(
+        name=name,
+        version=int(number),
+        alias=alias,
+        reason=reason,
+        # A later challenger has taken the alias over: the number still finds this version.
+        uri=f"models:/{name}@{alias}" if alias in held else f"models:/{name}/{number}",
+        evidence=evidence_of(version),
+    )
+
+
+def evidence_of(version: "ModelVersion") -> Evidence | None:
+    """What the decision on a version rested on."""
+    noted = version.tags.get("evidence")
+    return Evidence(**json.loads(noted)) if noted else None

@@ -1,0 +1,80 @@
+"""What a version says of itself: tags that identify it, and tags that lead back to what it was made from.
+
+MLflow's search finds versions by them (`tags.dataset_id = '…'`); all values are text.
+"""
+
+import importlib.metadata
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home, read_json
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.registry.bundle import LIBRARY, STAGE_VERSION, model_digest
+from rnnlm.sequences.dataset_reader import connect
+from rnnlm.sequences.sql_tables import table
+from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
+
+PERPLEXITIES = {"train": "train_perplexity", "valid": "validation_perplexity", "test": "test_perplexity"}
+LONGEST_TAG = 5_000  # characters: the column of MLflow's database
+
+
+def identity_tags(dataset: DatasetRecord, run: RunRecord, evaluation: EvaluationRecord) -> dict[str, str]:
+    """Two versions that agree in all of these are the same model, scored the same by the same code."""
+    test = evaluation.scores["test"]
+    return {
+        "run_id": run.run_id,
+        "dataset_id": dataset.dataset_id,
+        "corpus_name": dataset.corpus_name,
+        "corpus_digest": dataset.corpus_digest,
+        **{PERPLEXITIES[split]: repr(score.perplexity) for split, score in evaluation.scores.items()},
+        "bits_per_byte": repr(test.bits_per_byte),
+        "unknown_rate": repr(test.unknown_rate),
+        "model_sha256": model_digest(run.model_folder),
+        "code_version": importlib.metadata.version("rnnlm"),
+        "bundle_version": str(STAGE_VERSION),
+    }
+
+
+def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> dict[str, str]:
+    """Where it comes from, as far as that is known: the way back to the bytes of the corpus."""
+    with connect(dataset) as connection:
+        (origin,) = table(connection, "queries/read_origin", {})
+    corpus = read_json(corpus_folder(home, dataset) / "corpus.json") or {}
+    settings = read_json(dataset.tokenizer_folder / SETTINGS_FILE) or {}
+    found: dict[str, str | None] = {
+        "corpus_source": config.corpus.public_source,
+        "corpus_bytes": str(origin["corpus_bytes"]),
+        "corpus_licence": corpus.get("licence"),
+        "tokenizer": settings.get("kind"),
+        "tokenizer_digest": origin["tokenizer_digest"],
+        "vocabulary_size": str(dataset.vocabulary_size),
+        "mode": dataset.mode,
+        "git_commit": git_commit(),
+        "configuration": short_configuration(config),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def corpus_folder(home: Home, dataset: DatasetRecord) -> Path:
+    """Where the dataset's text lies."""
+    return home.corpora / dataset.corpus_digest[:16]
+
+
+def short_configuration(config: PipelineConfig) -> str:
+    """The settings that differ from the defaults, as JSON; the whole configuration lies in the version's evidence."""
+    text = json.dumps(config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+    return text if len(text) <= LONGEST_TAG else "too long for a tag: see evidence/configuration.json"
+
+
+def git_commit() -> str | None:
+    """The checkout's commit, `-dirty` where files differ from it; None where this is no checkout or git is missing."""
+    checkout = LIBRARY.parent
+    git = shutil.which("git")
+    if git is None or not (checkout / ".git").exists():
+        return None
+    command = [git, "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    return done.stdout.strip() or None

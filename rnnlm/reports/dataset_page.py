@@ -1,0 +1,109 @@
+"""What people read about a dataset: the tables of its description as text and as markdown."""
+
+from pathlib import Path
+
+from rnnlm.sequences.dataset_report import Description
+from rnnlm.text_layout import Rows, columns, markdown_table, picture_report, shorten
+from rnnlm.tokenizers.token_colors import visible
+
+BAR = 40  # characters of the longest bar on a terminal
+
+
+def description_tables(description: Description) -> dict[str, Rows]:
+    """Title → rows with formatted figures, in the order they are shown."""
+    repeats = {row["split"]: row for row in description.duplicates}
+    leaks = {row["split"]: row for row in description.leaks}
+    sources = {row["split"]: row for row in description.sources}
+    unit = "rows" if description.mode == "sentence" else "documents"
+    tables = {
+        "Splits": [
+            {
+                "split": row["split"],
+                "documents": f"{row['document_count']:,}",
+                "lines": f"{row['line_count']:,}",
+                "bytes": f"{row['byte_count']:,}",
+                "rows": f"{row['sequence_count']:,}",
+                "predicted tokens": f"{row['predicted_tokens']:,}",
+                "mean row": f"{row['mean_length']:.1f}",
+                "longest row": f"{row['longest_row']:,}",
+                "unknown": f"{row['unknown_rate']:.2%}",
+            }
+            for row in description.splits
+        ],
+        f"Duplicates and leaks ({unit} that the training split holds too)": [
+            {
+                "split": split,
+                "repeated rows": share(row["repeated_sequences"], row["sequence_count"]),
+                "repeated documents": share(row["repeated_documents"], row["document_count"]),
+                "leaked": share(leaks[split]["leaked_units"], leaks[split]["unit_count"]) if split in leaks else "",
+                "of its tokens": f"{leaks[split]['leaked_share']:.2%}" if split in leaks else "",
+                "documents whose source is in training, too": share(
+                    sources[split]["shared_documents"], sources[split]["document_count"]
+                )
+                if split in sources
+                else "",
+            }
+            for split, row in repeats.items()
+        ],
+        "Most frequent tokens": token_rows(description.frequent_tokens),
+        "Rarest tokens": token_rows(description.rarest_tokens),
+        "Coverage of the training split": [
+            {"most frequent tokens": f"{row['vocabulary']:,}", "cover": f"{row['share']:.2%}"}
+            for row in description.coverage
+        ],
+        "Longest lines": [
+            {
+                "split": row["split"],
+                "predicted tokens": f"{row['predicted_tokens']:,}",
+                "begins with": shorten(row["opening"]),
+            }
+            for row in description.longest_lines
+        ],
+    }
+    return {title: rows for title, rows in tables.items() if rows}
+
+
+def share(part: int, whole: int) -> str:
+    return f"{part:,} ({part / max(1, whole):.1%})"
+
+
+def token_rows(rows: Rows) -> Rows:
+    return [
+        {"token": visible(row["token"]), "times": f"{row['training_count']:,}", "share": f"{row['share']:.3%}"}
+        for row in rows
+    ]
+
+
+def description_text(description: Description, pictures: list[Path]) -> str:
+    """What `rnnlm describe` prints."""
+    lines = [f"dataset    {description.dataset_id}, {description.mode} mode, {description.vocabulary_size:,} ids"]
+    for title, rows in description_tables(description).items():
+        lines += ["", title, *(f"  {line}" for line in columns(rows))]
+    lines += ["", "Rows of the training split by predicted tokens", *histogram(description.lengths)]
+    return "\n".join([*lines, "", *(f"picture    {path}" for path in pictures)])
+
+
+def histogram(lengths: Rows) -> list[str]:
+    """A line a bin with a bar."""
+    if not lengths:
+        return []
+    most = max(row["sequence_count"] for row in lengths)
+    spans = [
+        f"{row['first_length']:,}"
+        if row["first_length"] == row["last_length"]
+        else f"{row['first_length']:,}–{row['last_length']:,}"
+        for row in lengths
+    ]
+    width = max(map(len, spans))
+    return [
+        f"  {span.rjust(width)}  {'█' * round(BAR * row['sequence_count'] / most):<{BAR}} {row['sequence_count']:,}"
+        for span, row in zip(spans, lengths, strict=True)
+    ]
+
+
+def description_report(description: Description, pictures: list[Path]) -> str:
+    """The same as markdown with the pictures inside, for the Prefect UI."""
+    parts = [f"## Dataset {description.dataset_id}", f"*{description.mode} mode, {description.vocabulary_size:,} ids*"]
+    for title, rows in description_tables(description).items():
+        parts.append(f"### {title}\n\n{markdown_table(rows)}")
+    return "\n\n".join([*parts, *(picture_report(path.stem.capitalize(), path) for path in pictures)])

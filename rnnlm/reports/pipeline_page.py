@@ -1,0 +1,135 @@
+"""What people read about a run of the pipeline: a page a stage for the Prefect UI, the summary on the terminal."""
+
+from typing import Any
+
+from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.evaluation.score_tables import score_rows
+from rnnlm.records import (
+    CorpusRecord,
+    DatasetRecord,
+    PipelineRecord,
+    RunRecord,
+    Sample,
+    SamplesRecord,
+    TokenizerRecord,
+    TrainedRecord,
+)
+from rnnlm.reports.registry_page import registered_lines
+from rnnlm.text_layout import Facts, columns, facts, markdown_text, named
+from rnnlm.tokenizers.token_colors import visible
+
+
+def corpus_report(corpus: CorpusRecord) -> str:
+    rows: Facts = [
+        ("name", corpus.name),
+        ("source", f"`{corpus.source}`"),
+        ("sha256", f"`{corpus.digest}`"),
+        ("bytes", f"{corpus.corpus_bytes:,}"),
+        ("files", ", ".join(sorted(corpus.files.values()))),
+        ("licence", corpus.licence or "not stated"),
+    ]
+    rows += [("freshness", corpus.freshness)] if corpus.freshness else []
+    return facts("Corpus", corpus, rows)
+
+
+def tokenizer_report(tokenizer: TokenizerRecord) -> str:
+    rows: Facts = [
+        ("kind", tokenizer.kind),
+        ("vocabulary", f"{tokenizer.vocabulary_size:,} ids"),
+        ("folder", f"`{tokenizer.folder}`"),
+    ]
+    return facts("Tokenizer", tokenizer, rows)
+
+
+def sequences_report(dataset: DatasetRecord, checks: list[str]) -> str:
+    rows: Facts = [("dataset", f"`{dataset.dataset_id}`"), ("mode", dataset.mode)]
+    rows += [(f"predicted tokens, {split}", f"{count:,}") for split, count in dataset.predicted_tokens.items()]
+    rows += [("file", f"`{dataset.database}`"), ("checks passed", ", ".join(checks))]
+    return facts("Sequences", dataset, rows)
+
+
+def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig) -> str:
+    rows: Facts = [
+        ("run", f"`{run.run_id}`"),
+        ("model", f"Elman, {model.layers} × {model.hidden_size}, {model.nonlinearity}{kind_of_stack(model)}"),
+        ("epochs", training.epochs),
+        ("trained tokens", f"{run.trained_tokens:,}"),
+        ("best validation perplexity", f"{run.best_validation_perplexity:.2f}"),
+        ("temperature", f"{run.temperature:.3f}"),
+        ("folder", f"`{run.folder}`"),
+    ]
+    return facts("Training", run, rows)
+
+
+def kind_of_stack(model: ModelConfig) -> str:
+    diagonal, residual = model.recurrence == "diagonal", model.residual
+    return (", diagonal" if diagonal else "") + (", residual" if residual else "")
+
+
+def samples_report(samples: SamplesRecord) -> str:
+    blocks = [
+        f"**{markdown_text(sample.prompt) or '(start of a sequence)'}** {markdown_text(sample.text)}"
+        for sample in samples.samples
+    ]
+    return "## Samples\n\n" + "\n\n".join(blocks)
+
+
+def pipeline_summary(record: PipelineRecord) -> str:
+    """What `rnnlm run` prints at its end."""
+    stages = record.stages
+    skipped = [name for name, stage in stages.items() if stage.skipped]
+    done = [f"{name} {stage.seconds:.1f} s" for name, stage in stages.items() if not stage.skipped]
+    lines = [
+        "",
+        f"corpus     {record.corpus.name}, sha256 {record.corpus.digest[:16]}, {record.corpus.corpus_bytes:,} bytes"
+        + (f", {record.corpus.freshness}" if record.corpus.freshness else ""),
+        f"dataset    {record.dataset.dataset_id}, vocabulary {record.dataset.vocabulary_size:,}, "
+        f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
+        f"run        {record.run.folder}",
+    ]
+    lines += [named("done", ", ".join(done))] if done else []
+    if skipped:
+        lines.append(named("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE runs one again)"))
+    lines += ["", *columns(score_rows(record.evaluation)), "", "samples"]
+    lines += [line for sample in record.samples.samples for line in sample_lines(sample)]
+    return "\n".join([*lines, "", *registered_lines(record.registered)])
+
+
+def sample_lines(sample: Sample) -> list[str]:
+    """Indented; the prompt in brackets."""
+    prompt = f"[{sample.prompt}] " if sample.prompt else ""
+    text = sample.text if sample.text.strip() else "(ends at once)"
+    return [f"  {visible(line)}" for line in f"{prompt}{text}".split("\n")]
+
+
+def trained_summary(record: TrainedRecord) -> str:
+    """What `rnnlm train` prints at its end."""
+    rows = columns(score_rows(record.evaluation))
+    return "\n".join([f"run        {record.run.folder}", "", *rows, "", *registered_lines(record.registered)])
+
+
+def pipeline_json(record: PipelineRecord) -> dict[str, Any]:
+    """The keys of `rnnlm run --json` that other programs may rely on."""
+    test = record.evaluation.scores["test"]
+    return {
+        "run_id": record.run.run_id,
+        "run_folder": str(record.run.folder),
+        "mlflow_run_id": record.run.mlflow_run_id,
+        "corpus": record.corpus.name,
+        "corpus_digest": record.corpus.digest,
+        "dataset_id": record.dataset.dataset_id,
+        "model_name": record.registered.name,
+        "model_version": record.registered.version,
+        "alias": record.registered.alias,
+        "reason": record.registered.reason,
+        "skipped": [name for name, stage in record.stages.items() if stage.skipped],
+        "train_tokens": record.dataset.predicted_tokens["train"],
+        "validation_perplexity": record.evaluation.scores["valid"].perplexity,
+        "test_perplexity": test.perplexity,
+        "bits_per_byte": test.bits_per_byte,
+        "unknown_rate": test.unknown_rate,
+        "uniform_perplexity": test.uniform_perplexity,
+        "unigram_perplexity": test.unigram_perplexity,
+        "samples": [sample.model_dump() for sample in record.samples.samples],
+        "seconds": {name: round(stage.seconds, 3) for name, stage in record.stages.items()},
+    }

@@ -1,0 +1,120 @@
+"""What people read about registered models: the registration's report, the list of versions, one version's lineage."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rnnlm.records import EvaluationRecord, Evidence, ModelVersion, RegisteredVersion
+from rnnlm.text_layout import Facts, facts, markdown_lines, named
+
+if TYPE_CHECKING:  # at run time they would bring torch along
+    from rnnlm.registry.champion_history import Change
+    from rnnlm.registry.lineage import VersionDetails
+
+
+def registration_report(registered: RegisteredVersion, evaluation: EvaluationRecord) -> str:
+    rows: Facts = [
+        ("model", f"`{registered.name}`"),
+        ("version", registered.version),
+        ("alias", f"`{registered.alias}`: {registered.reason}"),
+        ("load it by", f"`{registered.uri}`"),
+        ("test perplexity", f"{evaluation.scores['test'].perplexity:.2f}"),
+    ]
+    report = facts("Registered", registered, rows)
+    return f"{report}\n\n{evidence_table(registered.evidence)}" if registered.evidence else report
+
+
+def evidence_table(evidence: Evidence) -> str:
+    """Markdown: both on the same documents, and what the difference is worth."""
+    rows = [
+        ("candidate", f"{evidence.candidate_nats_per_byte:.4f}"),
+        ("champion", f"{evidence.champion_nats_per_byte:.4f}"),
+        ("difference", f"{evidence.difference:+.4f}"),
+        (f"{evidence.confidence:.0%} of the resamples lie above", f"{evidence.lower:+.4f}"),
+        (f"{evidence.confidence:.0%} of the resamples lie below", f"{evidence.upper:+.4f}"),
+    ]
+    said = (
+        f"{evidence.documents:,} validation documents that neither was trained on, {evidence.byte_count:,} bytes; "
+        f"{evidence.resamples:,} resamples of {evidence.units:,} units."
+    )
+    return f"### Candidate against champion\n\n{markdown_lines(('', 'nats per byte'), rows)}\n\n{said}"
+
+
+def registered_lines(registered: RegisteredVersion) -> list[str]:
+    """Terminal: what became of a run in the registry."""
+    said = f"{registered.name} version {registered.version} as {registered.alias}: {registered.reason}"
+    return [named("registered", said), named("load it", f"mlflow.pyfunc.load_model({registered.uri!r})")]
+
+
+def model_row(version: ModelVersion) -> dict[str, Any]:
+    """A line of `rnnlm models`; empty where another program registered the version."""
+    perplexity, bits = version.validation_perplexity, version.bits_per_byte
+    return {
+        "name": version.name,
+        "version": version.version,
+        "aliases": ", ".join(version.aliases),
+        "validation perplexity": "" if perplexity is None else f"{perplexity:.2f}",
+        "test bits/byte": "" if bits is None else f"{bits:.3f}",
+        "dataset": version.dataset_id,
+        "created": version.created,
+    }
+
+
+def lineage_report(details: "VersionDetails") -> str:
+    """What `rnnlm models show` prints: from the version back to the bytes of the corpus, then its ancestors."""
+    version, tags = details.listed, details.tags
+    aliases = [*version.aliases, *([f"replaced by version {tags['replaced_by']}"] if "replaced_by" in tags else [])]
+    perplexities = [
+        f"{tag.removesuffix('_perplexity')} {float(tags[tag]):.2f}"
+        for tag in ("train_perplexity", "validation_perplexity", "test_perplexity")
+        if tag in tags
+    ]
+    rows = {
+        "version": f"{version.name} {version.version} ({', '.join(aliases) or 'no alias'}), {version.created}",
+        "decision": details.decision,
+        "perplexity": ", ".join(perplexities),
+        "weights": f"sha256 {tags['model_sha256']}" if "model_sha256" in tags else "",
+        "run": f"{details.run_id}, MLflow run {details.mlflow_run_id}",
+        "code": joined(details.code, version="rnnlm {}", git_commit="commit {}"),
+        "settings": settings_line(tags.get("configuration", "")),
+        "dataset": details.dataset_id,
+        "tokenizer": joined(details.tokenizer, kind="{}", vocabulary_size="{} ids", digest="digest {}"),
+        "corpus": joined(
+            details.corpus, name="{}", bytes="{} bytes", digest="sha256 {}", source="from {}", licence="licence {}"
+        ),
+        "files": details.source,
+    }
+    lines = [named(name, value) for name, value in rows.items() if value]
+    for parent in details.parents:
+        said = f"version {parent.version}, run {parent.run_id}, dataset {parent.dataset_id}, corpus sha256 "
+        lines.append(named("parent", said + parent.corpus_digest))
+    return "\n".join([*lines, *(named("champion", change_line(change)) for change in details.changes)])
+
+
+def settings_line(configuration: str) -> str:
+    """The tag `configuration` in the words of `--set`; what is no JSON stays as it is."""
+    try:
+        sections = json.loads(configuration)
+    except ValueError:
+        return configuration
+    fields: dict[str, Any] = {}
+    for name, value in sections.items():
+        fields |= (
+            {f"{name}.{field}": inner for field, inner in value.items()} if isinstance(value, dict) else {name: value}
+        )
+    return " ".join(
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in fields.items()
+    )
+
+
+def joined(values: dict[str, str], **patterns: str) -> str:
+    """What is there of the values, in the order of the patterns; those that count something with commas."""
+    shown = values | {name: f"{int(values[name]):,}" for name in ("bytes", "vocabulary_size") if name in values}
+    return ", ".join(pattern.format(shown[name]) for name, pattern in patterns.items() if name in shown)
+
+
+def change_line(change: "Change") -> str:
+    """One change of champion: when, how, in place of which, by whom, and why where a person decided."""
+    how = {"first": "the first", "evidence": "by evidence", "hand": "by hand", "rollback": "by a rollback"}
+    before = "" if change.before is None else f", in place of version {change.before}"
+    why = f": {change.why}" if change.how in ("hand", "rollback") else ""
+    return f"{change.when} {how[change.how]}{before}, by {change.who}{why}"

@@ -1,0 +1,77 @@
+"""What people read about a model's surprise: the tables as text and as markdown."""
+
+from typing import Any
+
+from rnnlm.evaluation.surprise.surprise_measurement import Surprise
+from rnnlm.evaluation.surprise.surprise_plots import bucket_name
+from rnnlm.evaluation.surprise.surprise_tables import MINIMUM_TOKENS
+from rnnlm.text_layout import Rows, columns, markdown_table, markdown_text, picture_report, shorten
+
+DISTANCES = ("neither", "the token before", "the one before that")
+
+
+def surprise_tables(surprise: Surprise) -> dict[str, Rows]:
+    """Title → rows with formatted figures, in the order they are shown."""
+    measured = surprise.tables
+    tables = {
+        f"Worst sentences (of at least {MINIMUM_TOKENS} tokens)": [
+            {
+                "sentence": row["sentence_id"],
+                "tokens": f"{row['tokens']:,}",
+                "perplexity": f"{row['perplexity']:,.1f}",
+                "text": shorten(row["text"]),
+            }
+            for row in measured.worst_sentences
+        ],
+        "By position in the sentence": [
+            {"position": span(row["first_position"] + 1, row["last_position"] + 1)} | loss_columns(row)
+            for row in measured.by_position
+        ],
+        "By how often training predicts the token": [
+            {
+                "times": bucket_name(row["first_count"], row["last_count"]),
+                "different": f"{row['types']:,}",
+                **loss_columns(row),
+            }
+            for row in measured.by_frequency
+        ],
+        "By <unk> among the two tokens before": [
+            {"<unk> is": DISTANCES[row["distance"]]} | loss_columns(row) for row in measured.by_neighbours
+        ],
+    }
+    return {title: rows for title, rows in tables.items() if rows}
+
+
+def loss_columns(row: dict[str, Any]) -> dict[str, str]:
+    return {
+        "tokens": f"{row['tokens']:,}",
+        "nats/token": f"{row['nll_nats_per_token']:.3f}",
+        "perplexity": f"{row['perplexity']:,.1f}",
+        "of the loss": f"{row['share_of_loss']:.1%}",
+    }
+
+
+def span(first: int, last: int) -> str:
+    return f"{first:,}" if first == last else f"{first:,}–{last:,}"
+
+
+def surprise_text(surprise: Surprise) -> str:
+    """What `rnnlm surprise` prints."""
+    lines = [f"losses     {surprise.folder}", f"{surprise.split:<10} {headline(surprise)}"]
+    for title, rows in surprise_tables(surprise).items():
+        lines += ["", title, *(f"  {line}" for line in columns(rows))]
+    return "\n".join([*lines, "", *(f"picture    {path}" for path in surprise.pictures)])
+
+
+def headline(surprise: Surprise) -> str:
+    measured = surprise.tables
+    return f"{measured.tokens:,} tokens, {measured.nll_nats:,.1f} nats, perplexity {measured.perplexity:.2f}"
+
+
+def surprise_report(surprise: Surprise) -> str:
+    """The same as markdown with the pictures inside, for the Prefect UI."""
+    parts = ["## Where the model is surprised", f"*{surprise.split} split: {headline(surprise)}*"]
+    for title, rows in surprise_tables(surprise).items():
+        parts.append(f"### {markdown_text(title)}\n\n{markdown_table(rows)}")
+    titles = {path: path.stem.replace("_", " ").capitalize() for path in surprise.pictures}
+    return "\n\n".join([*parts, *(picture_report(title, path) for path, title in titles.items())])

@@ -1,0 +1,96 @@
+"""A shard of documents becomes a table: what each costs under the model, and where it is surprising."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from rnnlm.config import SequencesConfig
+from rnnlm.evaluation.document_losses import DocumentLoss, KnownNll, document_losses
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.scoring.document_reader import Document
+from rnnlm.scoring.projection_precision import precision_of_tail
+from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.tokenizers.text_tokenizer import TextTokenizer
+
+TOKEN = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
+TOKENS = pa.list_(pa.field("element", TOKEN))  # as Parquet names it, so that a file read back has this very type
+# Grain: one row a document, in the order of the inputs.
+SCHEMA = pa.schema(
+    [
+        ("document", pa.int64()),  # from 0, over all inputs
+        ("source", pa.string()),  # the file it came from
+        ("place", pa.int64()),  # from 0, within that file: its line, paragraph or row
+        ("id", pa.string()),  # of the input's id column; null without one
+        ("tokens", pa.int64()),  # predicted, each line's <eos> among them
+        ("bytes", pa.int64()),  # UTF-8, line ends included, the last one too
+        ("log_probability", pa.float64()),  # natural logarithm, of the tokens together
+        ("perplexity", pa.float64()),  # per token; null where nothing is predicted
+        ("bits_per_byte", pa.float64()),  # a word that the vocabulary lacks at 8 bits a byte on top of its <unk>
+        ("unknown_rate", pa.float64()),  # share of the tokens that stand for such a word
+        ("surprising", TOKENS),  # the most surprising first; place: from 0, among the document's tokens
+        ("text", pa.string()),  # without its last line end; null where it is not kept
+    ]
+)
+
+
+class Scorer:
+    """All that scoring a shard needs. The same shard gives the same table, bit by bit, on the same machine."""
+
+    def __init__(
+        self, model: ElmanLanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, config: ScoringConfig
+    ) -> None:
+        self.model, self.tokenizer, self.cut, self.config = model, tokenizer, cut, config
+        self.tail = precision_of_tail(config)
+
+    def __call__(self, shard: Sequence[Document], known_nll: KnownNll | None = None) -> pa.Table:
+        """A table of SCHEMA, a row a document. known_nll: as of document_losses."""
+        texts = [with_line_end(document.text or "") for document in shard]
+        losses = document_losses(
+            self.model, self.tokenizer, texts, self.cut, self.config.batch_size, self.tail, known_nll
+        )
+        kept = [None if document.text is None else document.text.rstrip("\r\n") for document in shard]
+        columns = {
+            "document": [document.number for document in shard],
+            "source": [document.source for document in shard],
+            "place": [document.place for document in shard],
+            "id": [document.id for document in shard],
+            "tokens": [loss.tokens for loss in losses],
+            "bytes": [loss.byte_count for loss in losses],
+            "log_probability": [-loss.summed_nll_nats for loss in losses],
+            "perplexity": [number_or_none(loss.perplexity) for loss in losses],
+            "bits_per_byte": [number_or_none(loss.bits_per_byte) if loss.tokens else None for loss in losses],
+            "unknown_rate": [loss.unknown_tokens / loss.tokens if loss.tokens else None for loss in losses],
+            "surprising": surprising(losses, self.tokenizer, self.config.surprising_tokens),
+            "text": kept if self.config.keep_text else [None] * len(shard),
+        }
+        return pa.table(columns, schema=SCHEMA)
+
+
+def with_line_end(text: str) -> str:
+    """A text as lines, each with its end, whatever ends the input gives them: the same words cost the same."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.endswith("\n") else text + "\n"
+
+
+def number_or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def surprising(losses: list[DocumentLoss], tokenizer: TextTokenizer, count: int) -> pa.Array:
+    """The `count` tokens of each document that cost most; of equals the first."""
+    places = [np.argsort(-loss.nll_nats, kind="stable")[:count] for loss in losses]
+    offsets = np.cumsum([0, *map(len, places)])
+    chosen = list(zip(losses, places, strict=True))
+    ids = np.concatenate([np.zeros(0, np.int32), *(loss.token_ids[at] for loss, at in chosen)])
+    nats = np.concatenate([np.zeros(0, np.float32), *(loss.nll_nats[at] for loss, at in chosen)])
+    tokens = pa.StructArray.from_arrays(
+        [
+            pa.array(tokenizer.pieces(ids.tolist()), pa.string()),
+            pa.array(np.concatenate([np.zeros(0, np.int64), *places]), pa.int64()),
+            pa.array(nats / np.float32(math.log(2)), pa.float32()),
+        ],
+        fields=list(TOKEN),
+    )
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), tokens, type=TOKENS)

@@ -1,0 +1,60 @@
+"""Which files a bulk scoring reads, and what kind each is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rnnlm.corpora.local_files import WILDCARDS, files_in_folder, files_of_glob, states
+from rnnlm.corpora.split_names import TABLES, suffix_of
+from rnnlm.errors import CorpusError
+from rnnlm.scoring.scoring_config import ScoringConfig
+
+Kind = Literal["text", "csv", "tsv", "jsonl", "parquet", "query"]
+KINDS: dict[str, Kind] = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
+
+
+@dataclass(frozen=True)
+class InputFile:
+    path: Path
+    kind: Kind
+
+
+def find_inputs(config: ScoringConfig) -> list[InputFile]:
+    """The files that config.input names, in order of name.
+
+    Where there are none: an empty list if they may be missing, else CorpusError.
+    """
+    try:
+        paths = named_files(config.input)
+    except CorpusError:
+        if config.may_be_missing:
+            return []
+        raise
+    return [InputFile(path, "query" if config.query is not None else kind_of(path)) for path in paths]
+
+
+def named_files(name: str) -> tuple[Path, ...]:
+    """A file; the texts and tables directly in a folder; what a glob matches."""
+    path = Path(name).expanduser()
+    if path.is_file():
+        return (path,)
+    if path.is_dir():
+        return files_in_folder(name, path)
+    if WILDCARDS & set(name):
+        return files_of_glob(name)
+    raise CorpusError(f"{name}: no such file or folder; give the texts to score as scoring.input (--input)")
+
+
+def kind_of(path: Path) -> Kind:
+    """By the file's name: what has no suffix of a table is text."""
+    return KINDS.get(TABLES.get(suffix_of(path.name), ""), "text")
+
+
+def fingerprint(files: list[InputFile]) -> list[Any]:
+    """What tells that the inputs are as they were: path, size and time of change of each.
+
+    A database's rows may still lie in the write-ahead log beside it.
+    """
+    paths = [file.path for file in files]
+    logs = [Path(f"{file.path}.wal") for file in files if file.kind == "query"]
+    return states([*paths, *(path for path in logs if path.exists())])

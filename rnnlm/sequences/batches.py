@@ -1,0 +1,270 @@
+"""Rows become batches of tensors: shuffled and padded (sentence), or windows over lanes (stream).
+
+All orders come from NumPy's Philox, a counter-based generator (Salmon et al. 2011): the same on any machine.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+
+from rnnlm.sequences.segmentation import TokenRows, joined
+
+Mode = Literal["sentence", "stream"]
+CHUNK_TOKENS = 1 << 18  # read together, in stored order
+CHUNK_ROWS = 8_192  # at most
+WINDOW_CHUNKS = 16  # chunks from all over the split, whose rows are shuffled together
+BUCKET_BATCHES = 100  # so many batches' rows are sorted by length together: little padding, still shuffled
+LANE_TOKENS = 1 << 22  # read at once over all lanes of a stream
+EVALUATION_WINDOW = 256  # tokens at once over the single lane of a stream; changes no result
+
+
+class Source(Protocol):
+    """Rows that can be read by range: a StoredSplit, or TokenRows in memory."""
+
+    @property
+    def predicted_count(self) -> int: ...  # tokens
+
+    def __len__(self) -> int: ...
+
+    def read(self, first: int, last: int) -> TokenRows: ...
+
+    def close(self) -> None: ...  # reading opens it again
+
+
+@dataclass(frozen=True)
+class Batch:
+    """input_ids, target_ids: (batch, time) int64; targets are the inputs moved by one, `<pad>` where there is none."""
+
+    input_ids: torch.Tensor
+    target_ids: torch.Tensor
+    carries_state: bool  # the state goes on from the batch before
+    predicted_tokens: int  # of the whole batch, though these rows may be a process's share of it
+
+    @property
+    def own_tokens(self) -> torch.Tensor:
+        """Predicted tokens of these very rows, an int64 scalar where they lie."""
+        return self.target_ids.ne(0).sum()  # zero is <pad>
+
+    def share(self, rank: int, world_size: int) -> "Batch":
+        """Every world_size-th row from the rank-th on; none where there are fewer rows than processes."""
+        if world_size == 1:
+            return self
+        # Not neighbouring rows: sorted by length as they are, they would give the last rank the longest.
+        mine = slice(rank, None, world_size)
+        return replace(self, input_ids=self.input_ids[mine].contiguous(), target_ids=self.target_ids[mine].contiguous())
+
+    def parts(self, count: int) -> list["Batch"]:
+        """Neighbouring rows, in at most `count` batches of about the same height; one where there is no row."""
+        count = max(1, min(count, len(self.input_ids)))
+        if count == 1:
+            return [self]
+        pairs = zip(self.input_ids.tensor_split(count), self.target_ids.tensor_split(count), strict=True)
+        return [replace(self, input_ids=inputs, target_ids=targets) for inputs, targets in pairs]
+
+
+def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
+    """One epoch of sentences: each row once, in an order that (seed, epoch) alone decides.
+
+    Chunks of neighbouring rows are drawn from all over the split, WINDOW_CHUNKS of them at a time; the rows of
+    such a window are shuffled, sorted by length within buckets of BUCKET_BATCHES batches, and the batches of a
+    bucket shuffled again. Rows that do not fill a batch wait for the next window: only the last batch is smaller.
+    The batches before first_batch are drawn like the others, but not read.
+    """
+    waiting: TokenRows | None = None  # None: the window they come from was left out
+    for window in windows_of_epoch(source, batch_size, seed, epoch, first_batch):
+        parts = [waiting] if waiting else [source.read(row, row + 1) for row in window.waiting.tolist()]
+        rows = joined([*parts, *(source.read(first, last) for first, last in window.ranges)])
+        waiting = rows.take(window.left)
+        for bucket, order in zip(window.buckets, window.orders, strict=True):
+            if len(order):
+                batches = padded(rows.take(by_length(bucket, rows.lengths)), batch_size)
+                yield from (batches[index] for index in order)
+
+
+def by_length(bucket: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The bucket sorted by lengths[bucket]; what is equally long stays in order."""
+    return bucket[np.argsort(lengths[bucket], kind="stable")]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows that are shuffled together: those that wait from the window before, then those of `ranges`."""
+
+    waiting: np.ndarray  # row numbers, fewer than a batch
+    ranges: list[tuple[int, int]]  # first row, last row + 1
+    buckets: list[np.ndarray]  # places in the window, whose rows are sorted by length together
+    orders: list[np.ndarray]  # of the batches of each bucket
+    left: np.ndarray  # places whose rows wait for the next window
+
+    @property
+    def batch_count(self) -> int:
+        return sum(map(len, self.orders))
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Row numbers, by place."""
+        return np.concatenate([self.waiting, *(np.arange(first, last) for first, last in self.ranges)])
+
+    def without(self, count: int) -> "Window":
+        """Less the first batches."""
+        orders = []
+        for order in self.orders:
+            orders.append(order[count:])
+            count = max(0, count - len(order))
+        return replace(self, orders=orders)
+
+
+def windows_of_epoch(source: Source, batch_size: int, seed: int, epoch: int, first_batch: int) -> Iterator[Window]:
+    """The windows of an epoch less the batches before first_batch. Nothing is read for them."""
+    left_out = first_batch
+    for window in draw_windows(len(source), chunk_rows(source), batch_size, philox(seed, epoch)):
+        if left_out < window.batch_count:
+            yield window.without(left_out)
+        left_out = max(0, left_out - window.batch_count)
+
+
+def draw_windows(row_count: int, size: int, batch_size: int, generator: np.random.Generator) -> Iterator[Window]:
+    """All random decisions of an epoch over chunks of `size` rows."""
+    together = batch_size * BUCKET_BATCHES
+    chunks = generator.permutation(-(-row_count // size))
+    waiting = np.zeros(0, np.int64)
+    for start in range(0, len(chunks), WINDOW_CHUNKS):
+        firsts = (chunks[start : start + WINDOW_CHUNKS] * size).tolist()
+        ranges = [(first, min(first + size, row_count)) for first in firsts]
+        count = len(waiting) + sum(last - first for first, last in ranges)
+        order = generator.permutation(count)
+        full = count if start + WINDOW_CHUNKS >= len(chunks) else count // batch_size * batch_size
+        ordered, left = order[:full], order[full:]
+        buckets = [ordered[first : first + together] for first in range(0, full, together)]
+        orders = [generator.permutation(-(-len(bucket) // batch_size)) for bucket in buckets]
+        window = Window(waiting, ranges, buckets, orders, left)
+        waiting = window.rows[left]
+        yield window
+
+
+def ordered_batches(source: Source, batch_size: int) -> Iterator[Batch]:
+    """Every row once, for evaluation: in stored order but for sorting by length within a chunk."""
+    for first in range(0, len(source), size := chunk_rows(source)):
+        chunk = source.read(first, min(first + size, len(source)))
+        yield from padded(chunk.take(by_length(np.arange(len(chunk)), chunk.lengths)), batch_size)
+
+
+def chunk_rows(source: Source) -> int:
+    """How many neighbouring rows are read together: CHUNK_ROWS, fewer where rows are long."""
+    mean_length = 1 + source.predicted_count // max(1, len(source))
+    return max(1, min(CHUNK_ROWS, CHUNK_TOKENS // mean_length))
+
+
+def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
+    """Consecutive rows as batches, each padded at the right to its longest row.
+
+    All batches are laid out in one array, one after the other, because that costs a few NumPy calls in all
+    instead of a few for each batch.
+    """
+    predicted = rows.predicted
+    starts = np.arange(0, len(rows), batch_size)
+    heights = np.minimum(batch_size, len(rows) - starts)
+    widths = np.maximum.reduceat(predicted, starts) if len(rows) else predicted
+    areas = heights * widths
+    corners = np.cumsum(areas) - areas  # where each batch begins in the array
+    # Row r of batch i begins at corners[i] + r * widths[i].
+    row_starts = np.repeat(corners, heights) + (np.arange(len(rows)) - np.repeat(starts, heights)) * np.repeat(
+        widths, heights
+    )
+    places = np.arange(predicted.sum()) + np.repeat(row_starts - (np.cumsum(predicted) - predicted), predicted)
+    last, first = np.ones((2, len(rows.token_ids)), bool)
+    last[rows.offsets[1:] - 1] = first[rows.offsets[:-1]] = False
+    inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)  # zero is <pad>
+    inputs.numpy()[places], targets.numpy()[places] = rows.token_ids[last], rows.token_ids[first]
+    totals = np.add.reduceat(predicted, starts) if len(rows) else predicted
+    return [
+        Batch(
+            inputs[corner : corner + height * width].view(height, width),
+            targets[corner : corner + height * width].view(height, width),
+            False,
+            total,
+        )
+        for corner, height, width, total in zip(
+            corners.tolist(), heights.tolist(), widths.tolist(), totals.tolist(), strict=True
+        )
+    ]
+
+
+@dataclass(frozen=True)
+class StreamCut:
+    """A stream as `lanes` equal pieces of `length` predicted tokens each, from token `offset` on."""
+
+    lanes: int
+    offset: int
+    length: int
+
+
+def cut_stream(
+    predicted: int, lanes: int, window_length: int, generator: np.random.Generator | None = None
+) -> StreamCut:
+    """How a stream of so many predicted tokens is cut for an epoch.
+
+    With a generator the stream begins at a random offset below one window, so that epochs cut it differently; what
+    does not fill the lanes is left for another epoch. Without, nothing is left out of a single lane.
+    """
+    lanes = min(lanes, predicted)
+    if not lanes:
+        return StreamCut(0, 0, 0)
+    spare = min(window_length, predicted // lanes) if generator else 1
+    offset = int(generator.integers(spare)) if generator and spare > 1 else 0
+    if (predicted - offset) // lanes == 0:
+        offset = 0
+    return StreamCut(lanes, offset, (predicted - offset) // lanes)
+
+
+def stream_batches(
+    source: Source,
+    window_length: int,
+    cut: StreamCut,
+    rank: int = 0,
+    world_size: int = 1,
+    first_batch: int = 0,
+) -> Iterator[Batch]:
+    """Consecutive windows over the lanes of a stream; the state is carried from window to window.
+
+    Of the lanes rank r has every world_size-th from the r-th on, perhaps none. The batches before first_batch are not
+    read.
+    """
+    if not cut.length:
+        return
+    stream = Stream(source)
+    starts = [cut.offset + cut.length * lane for lane in range(rank, cut.lanes, world_size)]
+    at_once = max(1, LANE_TOKENS // (max(1, len(starts)) * window_length)) * window_length
+    for done in range(first_batch * window_length, cut.length, at_once):
+        count = min(at_once, cut.length - done)
+        text = np.zeros((len(starts), count + 1), np.int32)
+        for lane, start in enumerate(starts):
+            text[lane] = stream.read(start + done, start + done + count + 1)
+        for first in range(0, count, window_length):
+            window = torch.from_numpy(text[:, first : min(first + window_length, count) + 1].astype(np.int64))
+            yield Batch(window[:, :-1], window[:, 1:], done + first > 0, cut.lanes * (window.shape[1] - 1))
+
+
+class Stream:
+    """The running text of a split, read by range: blocks less the one token by which each overlaps the next."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.block = int(source.read(0, 1).lengths[0]) - 1  # predicted tokens of every block but the last
+        self.predicted = source.predicted_count
+
+    def read(self, start: int, end: int) -> np.ndarray:
+        """(end - start,) int32: tokens start … end - 1 of the stream."""
+        first = min(start // self.block, len(self.source) - 1)
+        last = min((end - 2) // self.block, len(self.source) - 1) if end - start > 1 else first
+        rows = self.source.read(first, last + 1)
+        keep = np.ones(len(rows.token_ids), bool)
+        keep[rows.offsets[1:-1]] = False
+        return rows.token_ids[keep][start - first * self.block : end - first * self.block]
+
+
+def philox(seed: int, epoch: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=[seed, epoch]))

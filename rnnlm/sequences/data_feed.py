@@ -1,0 +1,145 @@
+"""The data feed of training and evaluation: a torch IterableDataset, the same batches for any number of workers."""
+
+import signal
+from collections.abc import Iterator
+from itertools import islice
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+from rnnlm.sequences.batches import (
+    EVALUATION_WINDOW,
+    Batch,
+    Mode,
+    Source,
+    StreamCut,
+    cut_stream,
+    ordered_batches,
+    philox,
+    shuffled_batches,
+    stream_batches,
+)
+from rnnlm.sequences.gpu_resident import ResidentText, resident_text, resident_windows, shuffled_resident_batches
+
+
+class TrainingBatches(IterableDataset[Batch]):
+    """All epochs of a split, batch after batch, for a DataLoader with batch_size=None and any num_workers.
+
+    (seed, epoch) decide the order, and nothing else. Of `world_size` processes rank r gets its share of the rows
+    (lanes, in stream mode) of every batch: together they have the batch that one process would have. A worker
+    yields every num_workers-th batch, and a DataLoader takes from the workers in turn: so the order is that of
+    one worker.
+    first_batch: how many batches to leave out at the beginning, over all epochs; they are not read.
+    device: where the whole split shall lie, and every batch; None: on the CPU, and read as it is needed.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        mode: Mode,
+        batch_size: int,  # of all ranks together
+        window_length: int,
+        seed: int,
+        epochs: range = range(1),
+        rank: int = 0,
+        world_size: int = 1,
+        first_batch: int = 0,
+        device: torch.device | None = None,
+    ) -> None:
+        if not 0 <= rank < world_size:
+            raise ValueError(f"rank {rank}: expected 0 <= rank < world_size, which is {world_size}")
+        self.source = source
+        self.mode = mode
+        self.batch_size = batch_size
+        self.window_length = window_length
+        self.seed = seed
+        self.epochs = epochs
+        self.rank = rank
+        self.world_size = world_size
+        self.first_batch = first_batch
+        self.device = device
+
+    def __iter__(self) -> Iterator[Batch]:
+        worker = get_worker_info()
+        number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        return islice(self.batches(), number, None, workers)
+
+    def batches(self) -> Iterator[Batch]:
+        """Those of this rank, whichever worker asks."""
+        left_out = self.first_batch
+        try:
+            text = None if self.device is None else resident_text(self.source, self.mode, self.device)
+            for epoch in self.epochs:
+                count = self.count_of_epoch(epoch)
+                if left_out < count:
+                    yield from self.batches_of_epoch(epoch, left_out, text)
+                left_out = max(0, left_out - count)
+        finally:
+            self.source.close()  # a forked worker must not inherit an open file
+
+    def batches_of_epoch(self, epoch: int, left_out: int, text: ResidentText | None) -> Iterator[Batch]:
+        mine = (self.rank, self.world_size, left_out)
+        if self.mode == "stream":
+            cut = self.cut_of_epoch(epoch)
+            if text is not None:
+                return resident_windows(text, self.window_length, cut, *mine)
+            return stream_batches(self.source, self.window_length, cut, *mine)
+        if text is not None:
+            return shuffled_resident_batches(text, self.source, self.batch_size, self.seed, epoch, *mine)
+        batches = shuffled_batches(self.source, self.batch_size, self.seed, epoch, left_out)
+        return (batch.share(self.rank, self.world_size) for batch in batches)
+
+    def cut_of_epoch(self, epoch: int) -> StreamCut:
+        predicted = self.source.predicted_count
+        return cut_stream(predicted, self.batch_size, self.window_length, philox(self.seed, epoch))
+
+    def count_of_epoch(self, epoch: int) -> int:
+        """How many batches an epoch has, the same for all ranks."""
+        if self.mode == "sentence":
+            return -(-len(self.source) // self.batch_size)
+        return -(-self.cut_of_epoch(epoch).length // self.window_length)
+
+    @property
+    def batches_an_epoch(self) -> int:
+        """How many batches an epoch has at most, the same on all ranks: what a schedule is stretched over.
+
+        A stream that begins at its offset may fill a window less.
+        """
+        if self.mode == "sentence":
+            return -(-len(self.source) // self.batch_size)
+        without_offset = cut_stream(self.source.predicted_count, self.batch_size, self.window_length)
+        return -(-without_offset.length // self.window_length)
+
+
+def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]:
+    """The batches, read ahead by `workers` processes; 0: read in this one."""
+    # Spawned, not forked: the parent holds threads and a DuckDB file.
+    context = "spawn" if workers else None
+    return DataLoader(
+        batches,
+        batch_size=None,
+        num_workers=workers,
+        multiprocessing_context=context,
+        worker_init_fn=leave_interrupts_to_the_parent,
+        generator=torch.Generator(),  # else it draws from the global one, each time training is resumed
+    )
+
+
+def leave_interrupts_to_the_parent(worker: int) -> None:
+    """Ctrl-C reaches every process of a terminal; the parent still wants batches, to end in good order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def evaluation_batches(
+    source: Source, mode: Mode, batch_size: int, rank: int = 0, world_size: int = 1
+) -> Iterator[Batch]:
+    """Every token of the split exactly once; a stream in one lane, its state carried from end to end.
+
+    Of `world_size` processes rank r gets every world_size-th batch. A stream cannot be shared, as each window needs
+    the state after the one before: rank 0 gets all of it.
+    """
+    if mode == "sentence":
+        return islice(ordered_batches(source, batch_size), rank, None, world_size)
+    if rank > 0:
+        return iter(())
+    return stream_batches(source, EVALUATION_WINDOW, cut_stream(source.predicted_count, 1, EVALUATION_WINDOW))

@@ -1,0 +1,107 @@
+"""What a dataset file holds, read back; the file is only ever opened read-only."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from rnnlm.errors import DatasetError
+from rnnlm.records import DatasetRecord, Split
+from rnnlm.sequences.segmentation import TokenRows, ends
+from rnnlm.sql_statements import statement
+from rnnlm.tokenizers.text_tokenizer import EOS
+
+MEMORY_LIMIT = "128MiB"  # of DuckDB, while it reads
+TOKENS_A_CONNECTION = 2_000_000  # DuckDB keeps what it has read: a new connection begins without
+
+
+class StoredSplit:
+    """The rows of a split, read from the file a range at a time: memory does not grow with the corpus.
+
+    May be handed to another process, which opens the file for itself.
+    """
+
+    def __init__(self, dataset: DatasetRecord, split: Split) -> None:
+        self.database = dataset.database
+        self.split = split
+        self.row_count = dataset.sequence_counts.get(split, 0)
+        self.predicted_count = dataset.predicted_tokens.get(split, 0)  # tokens
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._tokens_since_opening = 0
+
+    def __len__(self) -> int:
+        return self.row_count
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_connection": None}
+
+    def read(self, first: int, last: int) -> TokenRows:
+        """Rows first … last - 1, in stored order."""
+        if self._tokens_since_opening > TOKENS_A_CONNECTION:
+            self.close()
+        if self._connection is None:
+            self._connection = open_read_only(self.database)
+        range_ = {"split": self.split, "first": first, "last": last}
+        rows = rows_from_arrow(self._connection.sql(statement("queries/read_rows"), params=range_).to_arrow_table())
+        self._tokens_since_opening += len(rows.token_ids)
+        return rows
+
+    def close(self) -> None:
+        """Close the file; reading opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+            self._tokens_since_opening = 0
+
+
+@contextmanager
+def connect(dataset: DatasetRecord) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A read-only connection, closed at the end. Any number of readers may hold one."""
+    connection = open_read_only(dataset.database)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def open_read_only(database: Path) -> duckdb.DuckDBPyConnection:
+    if not database.exists():
+        raise DatasetError(f"{database}: missing; run again with --force sequences")
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": MEMORY_LIMIT,
+        "temp_directory": str(database.parent.parent / ".spilled"),
+    }
+    return duckdb.connect(str(database), read_only=True, config=settings)
+
+
+def rows_from_arrow(table: pa.Table) -> TokenRows:
+    """The column `token_ids` of a table."""
+    column = table.column("token_ids").combine_chunks()
+    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+    return TokenRows(column.flatten().to_numpy(zero_copy_only=False).astype(np.int32), ends(lengths))
+
+
+def read_openings(dataset: DatasetRecord, count: int) -> list[list[int]]:
+    """The first two words of `count` sequences spread evenly over the validation split."""
+    with connect(dataset) as connection:
+        rows = connection.execute(statement("queries/read_openings"), {"count": count}).fetchall()
+    return [list(row[0]) for row in rows]
+
+
+def training_counts(dataset: DatasetRecord) -> np.ndarray:
+    """(vocabulary,) int64: how often each token is predicted in the training split."""
+    with connect(dataset) as connection:
+        rows = connection.execute(statement("queries/read_training_counts")).fetchall()
+    return np.array([row[0] for row in rows], dtype=np.int64)
+
+
+def longest_row(dataset: DatasetRecord, split: Split) -> int:
+    """Predicted tokens of the split's longest row, an `<eos>` at its end not counted; 0 where it has none."""
+    with connect(dataset) as connection:
+        parameters = {"split": split, "eos_id": EOS}
+        row = connection.execute(statement("queries/measure_longest_row"), parameters).fetchone()
+    assert row is not None  # one row, whatever the split holds
+    return int(row[0])

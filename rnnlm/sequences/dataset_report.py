@@ -1,0 +1,98 @@
+"""A look at a dataset: sizes, lengths, vocabulary, duplicates, leaks. Every figure comes from sql/descriptions."""
+
+import logging
+from pathlib import Path
+
+import duckdb
+
+from rnnlm.errors import DatasetError
+from rnnlm.home import Home, read_json, write_json, write_once
+from rnnlm.records import DatasetRecord, Record
+from rnnlm.sequences.dataset_plots import draw_description
+from rnnlm.sequences.dataset_reader import connect
+from rnnlm.sequences.sql_tables import Rows, table
+from rnnlm.sql_statements import names
+
+logger = logging.getLogger(__name__)
+WORTH_A_WARNING = 0.2  # share of a held-out split
+LENGTH_BINS = 40
+TOKENS_SHOWN = 15
+LINES_SHOWN = 5
+
+
+class Description(Record):
+    """Tables, a list of rows each; the columns are explained in the heads of sql/descriptions."""
+
+    dataset_id: str
+    mode: str
+    vocabulary_size: int
+    splits: Rows
+    lengths: Rows  # of the training split
+    frequent_tokens: Rows
+    rarest_tokens: Rows
+    coverage: Rows
+    duplicates: Rows
+    leaks: Rows
+    sources: Rows = []  # empty for a dataset stored before sources were
+    longest_lines: Rows
+
+
+def describe_dataset(home: Home, dataset: DatasetRecord, *, force: bool = False) -> tuple[Description, list[Path]]:
+    """The description and its pictures, kept under home.descriptions."""
+    folder = home.descriptions / dataset.dataset_id
+
+    def build(partial: Path) -> None:
+        description = measure(dataset)
+        write_json(partial / "description.json", description.model_dump())
+        draw_description(description.model_dump(), partial)
+
+    write_once(home, folder, build, force=force)
+    return Description(**read_json(folder / "description.json")), sorted(folder.glob("*.png"))
+
+
+def measure(dataset: DatasetRecord) -> Description:
+    """All tables, from the dataset's file."""
+    longest = "longest_sentences" if dataset.mode == "sentence" else "longest_lines"
+    parameters: dict[str, dict[str, int]] = {
+        "lengths": {"bins": LENGTH_BINS},
+        "frequent_tokens": {"count": TOKENS_SHOWN},
+        "rarest_tokens": {"count": TOKENS_SHOWN},
+        longest: {"count": LINES_SHOWN},
+    }
+    tables = {}
+    for name in (path.removeprefix("descriptions/") for path in names("descriptions")):
+        with connect(dataset) as connection:  # a new one for each: DuckDB keeps what it has read
+            if (not name.startswith("longest") or name == longest) and (name != "sources" or knows_sources(connection)):
+                tables[name] = table(connection, f"descriptions/{name}", parameters.get(name, {}))
+    tables["longest_lines"] = tables.pop(longest)
+    return Description(
+        dataset_id=dataset.dataset_id, mode=dataset.mode, vocabulary_size=dataset.vocabulary_size, **tables
+    )
+
+
+def knows_sources(connection: duckdb.DuckDBPyConnection) -> bool:
+    """False for a dataset that an earlier version stored."""
+    return "source_number" in connection.table("documents").columns
+
+
+def check_leakage(home: Home, dataset: DatasetRecord, maximum_share: float) -> float:
+    """The largest share of a held-out split that the training split holds too.
+
+    DatasetError above the maximum; a warning above WORTH_A_WARNING, because a perplexity measured on text that
+    was learnt by heart means little.
+    """
+    leaks = describe_dataset(home, dataset)[0].leaks
+    for leak in leaks:
+        if leak["leaked_share"] > maximum_share:
+            raise DatasetError(
+                f"{dataset.database}: {leak['leaked_share']:.1%} of the {leak['split']} split's tokens stand in text "
+                f"that the training split holds too, expected at most {maximum_share:.1%};\n"
+                "remove the duplicates from the corpus, or raise sequences.maximum_leakage"
+            )
+        if leak["leaked_share"] > WORTH_A_WARNING:
+            logger.warning(
+                "sequences: %.1f%% of the %s split's tokens stand in text that the training split holds too",
+                100 * leak["leaked_share"],
+                leak["split"],
+            )
+    return max((leak["leaked_share"] for leak in leaks), default=0.0)

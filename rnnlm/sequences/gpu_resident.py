@@ -1,0 +1,111 @@
+"""A split that lies on a device as integers: for a batch, only the numbers of its rows go there.
+
+For a GPU. The batches are those of shuffled_batches and stream_batches, in the same order.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rnnlm.sequences.batches import (
+    CHUNK_TOKENS,
+    Batch,
+    Mode,
+    Source,
+    Stream,
+    StreamCut,
+    by_length,
+    chunk_rows,
+    windows_of_epoch,
+)
+from rnnlm.sequences.segmentation import ends
+
+
+class ResidentText:
+    """Token ids end to end on the device, and on the CPU where each row begins and how many tokens it predicts."""
+
+    def __init__(self, token_ids: Tensor, predicted: np.ndarray) -> None:
+        self.token_ids = token_ids  # (tokens,) int32
+        self.predicted = predicted  # (rows,) int64
+        self.starts = ends(predicted + 1)[:-1]
+
+    def rows(self, starts: np.ndarray, predicted: np.ndarray, width: int) -> tuple[Tensor, Tensor]:
+        """Inputs and targets, (rows, width) int64, `<pad>` where a row predicts no more."""
+        both = torch.from_numpy(np.stack([starts, predicted]))
+        if self.token_ids.is_cuda:
+            both = both.pin_memory()  # so that the copy waits for nothing
+        first, count = both.to(self.token_ids.device, non_blocking=True)[:, :, None]
+        steps = torch.arange(width, device=self.token_ids.device)
+        inside = steps < count
+        places = torch.where(inside, first + steps, 0)
+        inputs, targets = (self.token_ids[places + shift].long().mul_(inside) for shift in (0, 1))  # zero is <pad>
+        return inputs, targets
+
+
+def resident_text(source: Source, mode: Mode, device: torch.device) -> ResidentText:
+    """A whole split, read once, a chunk at a time."""
+    return (sentences if mode == "sentence" else stream)(source, device)
+
+
+def sentences(source: Source, device: torch.device) -> ResidentText:
+    """The rows of a split in stored order, a chunk of them at a time."""
+    token_ids = torch.empty(source.predicted_count + len(source), dtype=torch.int32, device=device)
+    lengths: list[np.ndarray] = []
+    filled = 0
+    for first in range(0, len(source), size := chunk_rows(source)):
+        rows = source.read(first, min(first + size, len(source)))
+        token_ids[filled : filled + len(rows.token_ids)] = torch.from_numpy(rows.token_ids)
+        filled += len(rows.token_ids)
+        lengths.append(rows.predicted)
+    return ResidentText(token_ids, np.concatenate(lengths))
+
+
+def stream(source: Source, device: torch.device) -> ResidentText:
+    """The running text of a split, as one row."""
+    text = Stream(source)
+    token_ids = torch.empty(source.predicted_count + 1, dtype=torch.int32, device=device)
+    for first in range(0, len(token_ids), CHUNK_TOKENS):
+        last = min(first + CHUNK_TOKENS, len(token_ids))
+        token_ids[first:last] = torch.from_numpy(text.read(first, last))
+    return ResidentText(token_ids, np.array([source.predicted_count]))
+
+
+def shuffled_resident_batches(
+    text: ResidentText,
+    source: Source,
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    rank: int = 0,
+    world_size: int = 1,
+    first_batch: int = 0,
+) -> Iterator[Batch]:
+    """Those of shuffled_batches, as Batch.share deals them out. Of the source nothing is read."""
+    for window in windows_of_epoch(source, batch_size, seed, epoch, first_batch):
+        numbers = window.rows
+        for bucket, order in zip(window.buckets, window.orders, strict=True):
+            rows = by_length(numbers[bucket], text.predicted)
+            for first in (order * batch_size).tolist():
+                batch = rows[first : first + batch_size]
+                predicted = text.predicted[batch]
+                mine = slice(rank, None, world_size)
+                inputs, targets = text.rows(text.starts[batch[mine]], predicted[mine], int(predicted.max()))
+                yield Batch(inputs, targets, False, int(predicted.sum()))
+
+
+def resident_windows(
+    text: ResidentText,
+    window_length: int,
+    cut: StreamCut,
+    rank: int = 0,
+    world_size: int = 1,
+    first_batch: int = 0,
+) -> Iterator[Batch]:
+    """Those of stream_batches."""
+    lanes = cut.offset + cut.length * np.arange(rank, cut.lanes, world_size)
+    for done in range(first_batch * window_length, cut.length, window_length):
+        width = min(window_length, cut.length - done)
+        inputs, targets = text.rows(lanes + done, np.full(len(lanes), width), width)
+        yield Batch(inputs, targets, done > 0, cut.lanes * width)

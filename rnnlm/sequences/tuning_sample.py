@@ -1,0 +1,52 @@
+"""The validation text that training looks at: stretches of neighbouring rows, evenly spread over the split.
+
+The checkpoint and the temperature are chosen on it. The rest of the split is kept for promotion alone: a choice must
+not be judged by the text it was made on.
+"""
+
+from rnnlm.sequences.batches import Source
+from rnnlm.sequences.segmentation import TokenRows, joined
+
+STRETCHES = 8
+LARGEST_SHARE = 3  # a third of the split at most
+
+
+class RowSample:
+    """A Source of about `tokens` predicted tokens of another one; the same rows each time.
+
+    In stream mode the stretches are read as one text: only the first token of each is predicted after a token that
+    does not stand before it.
+    """
+
+    def __init__(self, source: Source, tokens: int) -> None:
+        self.source = source
+        wanted = -(-tokens * len(source) // max(1, source.predicted_count))  # rows
+        stretches = min(STRETCHES, wanted)
+        # Stretch i ends where the i-th part of the source ends: the last, perhaps shorter, row stays last.
+        ends = [len(source) * (index + 1) // stretches for index in range(stretches)]
+        sizes = [wanted * (index + 1) // stretches - wanted * index // stretches for index in range(stretches)]
+        self.stretches = [(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        self.row_count = wanted
+        self.predicted_count = sum(int(source.read(*stretch).predicted.sum()) for stretch in self.stretches)
+
+    def __len__(self) -> int:
+        return self.row_count
+
+    def read(self, first: int, last: int) -> TokenRows:
+        """Rows first … last - 1 of the sample."""
+        parts, before = [], 0
+        for start, end in self.stretches:
+            low, high = max(first, before), min(last, before + end - start)
+            if low < high:
+                parts.append(self.source.read(start + low - before, start + high - before))
+            before += end - start
+        return joined(parts)
+
+    def close(self) -> None:
+        self.source.close()
+
+
+def tuning_sample(source: Source, tokens: int | None) -> RowSample:
+    """About so many predicted tokens of the validation split, at most a third of it. None: a third."""
+    third = -(-source.predicted_count // LARGEST_SHARE)
+    return RowSample(source, third if tokens is None else min(tokens, third))

@@ -1,0 +1,81 @@
+"""The forms that reports share: tables for the terminal and in markdown, text and pictures inside markdown."""
+
+import base64
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rnnlm.records import StageRecord
+from rnnlm.tokenizers.token_colors import visible
+
+Facts = list[tuple[str, object]]  # name and value
+Rows = list[dict[str, Any]]  # the columns of a table by their heads
+NAME_WIDTH, LINE_WIDTH = 11, 120  # characters on the terminal
+LETTERS = re.compile(r"[^\W\d]")
+
+
+def facts(title: str, record: StageRecord, rows: Facts) -> str:
+    """A markdown heading with a two-column table below it, and whether the stage was skipped."""
+    state = "skipped: its verified output exists" if record.skipped else f"done in {record.seconds:.1f} s"
+    return f"## {title}\n\n*{state}*\n\n{markdown_lines(('', ''), rows)}"
+
+
+def named(name: str, text: str) -> str:
+    """Terminal: the name to the left, the text to the right of it, on several lines where it is long."""
+    return textwrap.fill(
+        text,
+        LINE_WIDTH,
+        initial_indent=name.ljust(NAME_WIDTH),
+        subsequent_indent=" " * NAME_WIDTH,
+        break_long_words=False,  # digests and paths stay whole
+        break_on_hyphens=False,
+    )
+
+
+def columns(rows: Rows) -> list[str]:
+    """Lines of a table for the terminal: a heading, then the rows; the first column and text to the left."""
+    heads = list(rows[0])
+    left = {head for head in heads if head == heads[0] or any(LETTERS.match(str(row[head])) for row in rows)}
+    widths = [max(len(head), *(len(str(row[head])) for row in rows)) for head in heads]
+    lines = [heads, *([str(row[head]) for head in heads] for row in rows)]
+    return [
+        "  ".join(
+            cell.ljust(width) if head in left else cell.rjust(width)
+            for head, cell, width in zip(heads, line, widths, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def markdown_table(rows: Rows) -> str:
+    """The same in markdown; each cell is shown as it is."""
+    heads = list(rows[0])
+    cells = ([markdown_text(str(row[head])) for head in heads] for row in rows)
+    return markdown_lines([markdown_text(head) for head in heads], cells)
+
+
+def markdown_lines(heads: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
+    """A markdown table of cells that are markdown already."""
+    table = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    return "\n".join([*table, *(f"| {' | '.join(map(str, line))} |" for line in lines)])
+
+
+def markdown_text(text: str) -> str:
+    """Text that markdown shows as it is: `<unk>` is no tag, `*` no emphasis."""
+    for mark in "\\`*_<>|#[]":
+        text = text.replace(mark, "\\" + mark)
+    return text.strip()
+
+
+def picture_report(title: str, picture: Path) -> str:
+    """Markdown with the PNG inside, so that the UI shows it without fetching anything."""
+    data = base64.b64encode(picture.read_bytes()).decode("ascii")
+    return f"## {title}\n\n![{title}](data:image/png;base64,{data})"
+
+
+def shorten(text: str, width: int = 72) -> str:
+    """At most `width` characters, all of them visible."""
+    text = visible(text)
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,104 @@
+"""The tokenizer of a corpus: learnt from its training split alone, or taken over, and saved for AutoTokenizer."""
+
+import json
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from tokenizers import Tokenizer, processors
+
+from rnnlm.config import CorpusConfig, TokenizerConfig
+from rnnlm.corpora.splits import documents
+from rnnlm.home import Home, digest_of, read_json, write_json, write_once
+from rnnlm.records import CorpusRecord, TokenizerRecord
+from rnnlm.stages import stage
+from rnnlm.tokenizers.pretrained import PREFIX, load_pretrained
+from rnnlm.tokenizers.subwords import train_bpe, train_unigram
+from rnnlm.tokenizers.text_tokenizer import BOS, SETTINGS_FILE
+from rnnlm.tokenizers.vocabularies import train_characters, train_words
+
+STAGE_VERSION = 4
+TRAINERS = {"char": train_characters, "word": train_words, "bpe": train_bpe, "unigram": train_unigram}
+
+
+@stage("tokenizer")
+def train_tokenizer(
+    home: Home,
+    corpus: CorpusRecord,
+    corpus_config: CorpusConfig,
+    config: TokenizerConfig,
+    *,
+    force: bool = False,
+) -> TokenizerRecord:
+    """A tokenizer under home.tokenizers, named by the digest of all that it depends on.
+
+    A pretrained one depends on its own content alone, wherever it was loaded from.
+    """
+    taken_over: Tokenizer | None = None
+    if config.kind.startswith(PREFIX):
+        taken_over = load_pretrained(config.kind.removeprefix(PREFIX))
+        depends: dict[str, object] = {"pretrained": taken_over.to_str()}
+    else:
+        depends = {
+            "corpus": corpus.digest,
+            "shares": [corpus_config.valid_share, corpus_config.test_share],
+            "tokenizer": config.model_dump(mode="json"),
+        }
+    digest = digest_of({"stage": STAGE_VERSION, "tokenizers": version("tokenizers"), **depends})
+    folder = home.tokenizers / digest[:16]
+
+    def build(partial: Path) -> None:
+        tokenizer = taken_over
+        if tokenizer is None:
+            limit = None if config.kind in ("char", "word") else config.training_bytes
+            tokenizer = TRAINERS[config.kind](training_lines(corpus, corpus_config, limit), config)
+        save(tokenizer, config, partial)
+
+    skipped = write_once(home, folder, build, force=force)
+    size = read_json(folder / SETTINGS_FILE)["vocabulary_size"]
+    return TokenizerRecord(digest=digest, folder=folder, kind=config.kind, vocabulary_size=size, skipped=skipped)
+
+
+def training_lines(corpus: CorpusRecord, corpus_config: CorpusConfig, byte_limit: int | None) -> Iterator[str]:
+    """The lines of the training documents; of a larger corpus every n-th document, evenly spread over it."""
+    every = max(1, -(-corpus.corpus_bytes // byte_limit)) if byte_limit else 1
+    index = 0
+    for document in documents(corpus, corpus_config):
+        if document.split == "train":
+            if index % every == 0:
+                yield from document.lines
+            index += 1
+
+
+def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
+    """Files for AutoTokenizer, and ours beside them."""
+    from transformers import PreTrainedTokenizerFast
+
+    pad, unk, bos, eos = (tokenizer.id_to_token(token_id) for token_id in range(4))
+    # Whoever asks for special tokens, as transformers' pipelines do, begins as our own generation does. We never ask.
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=[bos, "$A"], pair=[bos, "$A", "$B"], special_tokens=[(bos, BOS)]
+    )
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=pad,
+        unk_token=unk,
+        bos_token=bos,
+        eos_token=eos,
+        padding_side="left",
+        split_special_tokens=True,  # a special token's spelling in text stays text
+        clean_up_tokenization_spaces=False,
+    )
+    wrapped.save_pretrained(folder)
+    settings_path = folder / "tokenizer_config.json"
+    settings = json.loads(settings_path.read_text(encoding="utf-8"))
+    settings_path.write_text(json.dumps(settings | {"split_special_tokens": True}, indent=2, sort_keys=True) + "\n")
+    write_json(
+        folder / SETTINGS_FILE,
+        {
+            "kind": config.kind,
+            "splitting": config.splitting,
+            "unknown_literal": config.unknown_literal if config.kind == "word" else None,
+            "vocabulary_size": tokenizer.get_vocab_size(),
+        },
+    )

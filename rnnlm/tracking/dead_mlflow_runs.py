@@ -1,0 +1,36 @@
+"""MLflow runs whose training was killed: MLflow would show them as RUNNING for ever."""
+
+import logging
+
+from rnnlm.home import Home, read_json
+from rnnlm.tracking.mlflow_runs import best_effort
+from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow
+from rnnlm.training.events import TRACKING
+
+logger = logging.getLogger(__name__)
+
+
+def end_dead_mlflow_runs(home: Home) -> int:
+    """End as KILLED the MLflow runs of this home's trainings whose process is gone. Returns how many.
+
+    A training that goes on later takes its MLflow run up again.
+    """
+    if is_empty(home) or not home.runs.exists():
+        return 0
+    ended = 0
+    with best_effort("the end of killed runs"), reaching_mlflow(home) as client:
+        experiments = [found.experiment_id for found in client.search_experiments()]
+        for run in client.search_runs(experiments, "attributes.status = 'RUNNING' and tags.`rnnlm.run_id` != ''"):
+            run_id = run.data.tags["rnnlm.run_id"]
+            noted = read_json(home.runs / run_id / TRACKING) or {}
+            if noted.get("mlflow_run_id") == run.info.run_id and not is_training(home, run_id):
+                client.set_terminated(run.info.run_id, status="KILLED")
+                logger.warning("MLflow run %s: its training was killed; it counts as ended now", run.info.run_name)
+                ended += 1
+    return ended
+
+
+def is_training(home: Home, run_id: str) -> bool:
+    """True if a process holds the run's lock, as run_training does for as long as it lives."""
+    with home.lock_if_free(f"run-{run_id}") as free:
+        return not free

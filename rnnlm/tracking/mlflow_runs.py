@@ -1,0 +1,236 @@
+"""An MLflow run for each training run: configuration, dataset, metrics, scores, samples, losses, loss curve.
+
+All of it is best effort: what MLflow does not take is warned about, and the run's folder has it anyway.
+"""
+
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import TrackingError
+from rnnlm.generation.sample_page import samples_page
+from rnnlm.home import Home, drawn_once
+from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.tracking.loss_curve import plot_loss_curve
+from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow, tracking_uri
+from rnnlm.tracking.tracker import RunTracker
+from rnnlm.training.events import TRACKING
+from rnnlm.training.history import HISTORY
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import DatasetInput
+
+logger = logging.getLogger(__name__)
+KEY = "rnnlm.tracking_key"  # tag; another one each time the run is trained anew
+DIGEST_CHARACTERS = 36  # MLflow takes no longer dataset digest
+LOSS_CURVE = "loss_curve.png"
+
+
+@contextmanager
+def open_tracker(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str) -> Iterator[RunTracker]:
+    """The MLflow run of a training run, made or continued; it ends FINISHED, FAILED on an exception, else KILLED.
+
+    With MLflow away the tracker's mlflow_run_id stays None until it is back.
+    """
+
+    tracker = tracker_of(home, config, dataset, run_id, home.runs / run_id)
+    tracker.flush()
+    try:
+        yield tracker
+    except Exception:
+        tracker.close("FAILED")
+        raise
+    except BaseException:  # Ctrl-C, or Prefect cancelling the flow run
+        tracker.close("KILLED")
+        raise
+    tracker.close("FINISHED")
+
+
+def tracker_of(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, folder: Path) -> RunTracker:
+    def find_run(client: "MlflowClient", key: str) -> str:
+        return running_run(client, home, config, dataset, run_id, key)
+
+    return RunTracker(home, folder, config.tracking.log_every_seconds, find_run)
+
+
+def running_run(
+    client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, key: str
+) -> str:
+    """The id of the MLflow run that bears the key, RUNNING, with the whole configuration and the dataset's reference.
+
+    Whatever of it is there already is left: a kill may have stopped another process in the middle of this.
+    """
+    from mlflow.entities import Param
+
+    experiment = experiment_id(client, home, config.tracking.experiment)
+    found = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
+    tags = {
+        KEY: key,
+        "rnnlm.run_id": run_id,
+        "rnnlm.dataset_id": dataset.dataset_id,
+        "rnnlm.corpus_digest": dataset.corpus_digest,
+    }
+    name = f"{dataset.corpus_name} {run_id[:8]}"
+    run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
+    mlflow_run_id = str(run.info.run_id)
+    # A parameter cannot be changed, and one that changes no result may have been: the first value stays.
+    new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
+    client.log_batch(mlflow_run_id, params=new)  # MLflow's client splits them into batches that a server takes
+    if run.inputs is None or not run.inputs.dataset_inputs:
+        client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset)])
+    if found:
+        client.update_run(mlflow_run_id, status="RUNNING")
+    return mlflow_run_id
+
+
+def parameters(config: PipelineConfig) -> dict[str, str]:
+    """`section.field` → its value as JSON writes it; strings without quotes."""
+    flat: dict[str, Any] = {}
+    for section, value in config.model_dump(mode="json").items():
+        if isinstance(value, dict):
+            flat |= {f"{section}.{name}": field for name, field in value.items()}
+        else:
+            flat[section] = value
+    return {name: as_text(value) for name, value in flat.items()}
+
+
+def as_text(value: Any) -> str:
+    """A parameter's value: JSON, and strings as they are."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def dataset_input(dataset: DatasetRecord) -> "DatasetInput":
+    """MLflow's reference to the DuckDB file: name, digest and place, no data."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    reference = Dataset(
+        name=dataset.corpus_name,
+        digest=dataset.dataset_id[:DIGEST_CHARACTERS],
+        source_type="local",
+        source=json.dumps({"uri": dataset.database.as_uri()}),
+        profile=json.dumps({f"{split}_tokens": count for split, count in dataset.predicted_tokens.items()}),
+    )
+    return DatasetInput(reference, tags=[InputTag("mlflow.data.context", "training")])
+
+
+def send_rest(home: Home, run: RunRecord) -> None:
+    """What waited for MLflow to come back after training, its end too."""
+    if run.mlflow_run_id is None or not (run.folder / TRACKING).exists():
+        return
+    mlflow_run_id = run.mlflow_run_id
+    RunTracker(home, run.folder, 0.0, lambda client, key: mlflow_run_id).flush()
+    with best_effort("the run's end"), reaching_mlflow(home) as client:
+        if client.get_run(mlflow_run_id).info.status != "FINISHED":
+            client.set_terminated(mlflow_run_id)
+
+
+def track_later(
+    client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
+) -> str:
+    """The id of an MLflow run with all that the training of `run` left, made where MLflow was away all the while."""
+    tracker = tracker_of(home, config, dataset, run.run_id, run.folder)
+    tracker.send(client)
+    mlflow_run_id = tracker.begin(client)
+    client.set_terminated(mlflow_run_id)
+    return mlflow_run_id
+
+
+def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None:
+    """`<split>_<score>` as metrics of the run, each value once however often it is called."""
+    if run.mlflow_run_id is None:
+        return
+    scores = {
+        f"{split}_{name}": float(value)
+        for split, score in evaluation.scores.items()
+        for name, value in score.model_dump(exclude={"split"}).items()
+        if value is not None and math.isfinite(value)
+    }
+    with best_effort("the scores"), reaching_mlflow(home) as client:
+        from mlflow.entities import Metric
+
+        known = client.get_run(run.mlflow_run_id).data.metrics
+        now = round(time.time() * 1000)  # milliseconds
+        new = [Metric(name, value, now, 0) for name, value in scores.items() if known.get(name) != value]
+        if new:
+            client.log_batch(run.mlflow_run_id, metrics=new)
+
+
+def log_samples(home: Home, run: RunRecord, samples: SamplesRecord) -> None:
+    """samples.md to read and samples.json to compute with, as artifacts of the run."""
+    if run.mlflow_run_id is None:
+        return
+    with best_effort("the samples"), reaching_mlflow(home) as client:
+        client.log_text(run.mlflow_run_id, samples_page(samples.samples), "samples.md")
+        listed = [sample.model_dump() for sample in samples.samples]
+        client.log_dict(run.mlflow_run_id, {"samples": listed}, "samples.json")
+
+
+def log_losses(home: Home, run: RunRecord) -> None:
+    """The files of RUN/losses (Parquet, pictures) as artifacts, those that are not there yet or have another size."""
+    folder = run.folder / LOSSES
+    if run.mlflow_run_id is None or not folder.exists():
+        return
+    with best_effort("the losses"), reaching_mlflow(home) as client:
+        logged = {artifact.path: artifact.file_size for artifact in client.list_artifacts(run.mlflow_run_id, LOSSES)}
+        for path in sorted([*folder.glob("*.parquet"), *folder.glob("*.png")]):
+            if logged.get(f"{LOSSES}/{path.name}") != path.stat().st_size:
+                client.log_artifact(run.mlflow_run_id, str(path), LOSSES)
+
+
+def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
+    """The picture in the run's folder, drawn where it is missing, and in MLflow. None: no history."""
+    history, picture = run.folder / HISTORY, run.folder / LOSS_CURVE
+    if not history.exists():
+        return None
+    drawn_once(picture, lambda partial: plot_loss_curve(history, partial))
+    log_picture(home, run, picture)
+    return picture
+
+
+def log_picture(home: Home, run: RunRecord, picture: Path) -> None:
+    """A picture from the run's folder as an artifact of the run, once."""
+    if run.mlflow_run_id is None:
+        return
+    with best_effort(picture.name), reaching_mlflow(home) as client:
+        logged = {artifact.path for artifact in client.list_artifacts(run.mlflow_run_id)}
+        if picture.name not in logged:
+            client.log_artifact(run.mlflow_run_id, str(picture))
+
+
+def run_url(home: Home, run: RunRecord) -> str | None:
+    """Where a browser sees the run: the tracking server, or `mlflow ui` over the home's SQLite file."""
+    if run.mlflow_run_id is None:
+        return None
+    with best_effort("the run's address"), reaching_mlflow(home) as client:
+        return run_address(home, client.get_run(run.mlflow_run_id).info.experiment_id, run.mlflow_run_id)
+    return None
+
+
+def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
+    return f"{ui_address(home)}/#/experiments/{experiment}/runs/{mlflow_run_id}"
+
+
+def ui_address(home: Home) -> str:
+    """The tracking server, or where `mlflow ui` shows a SQLite store: it reads the same two variables."""
+    uri = tracking_uri(home)
+    if uri.startswith(("http://", "https://")):
+        return uri.rstrip("/")
+    host, port = os.environ.get("MLFLOW_HOST", "127.0.0.1"), os.environ.get("MLFLOW_PORT", "5000")
+    return f"http://{host}:{port}"
+
+
+@contextmanager
+def best_effort(what: str) -> Iterator[None]:
+    """MLflow's failures become a warning."""
+    try:
+        yield
+    except TrackingError as error:
+        logger.warning("%s did not reach MLflow: %s", what, error)

@@ -1,0 +1,63 @@
+"""An MLflow run for each comparison of `rnnlm probe`: its settings, its figures as metrics and JSON, its picture.
+
+Best effort, like all tracking: what MLflow does not take is warned about, and home.probes has it anyway.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+from rnnlm.config import TrackingConfig
+from rnnlm.home import Home
+from rnnlm.probes.probe_records import EchoComparison, GradientComparison
+from rnnlm.tracking.mlflow_runs import as_text, best_effort, run_address
+from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow
+from rnnlm.tracking.tracker import METRICS_PER_CALL
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+KEY = "rnnlm.probe_key"  # tag: the digest of all that the figures depend on
+
+
+def log_comparison(home: Home, comparison: GradientComparison | EchoComparison, config: TrackingConfig) -> str | None:
+    """Where a browser sees its MLflow run; None: MLflow could not be reached.
+
+    A new run for what was measured just now. What was kept from before (skipped) has its run, unless MLflow was away
+    or we were killed: then it is made, or finished, here.
+    """
+    with best_effort(comparison.picture.name), reaching_mlflow(home) as client:
+        experiment = experiment_id(client, home, config.experiment)
+        run = newest_run(client, experiment, comparison.key) if comparison.skipped else None
+        if run is None:
+            name = f"probe {comparison.picture.stem}"
+            run = client.create_run(experiment, tags={KEY: comparison.key}, run_name=name)
+        if run.info.status != "FINISHED":
+            send(client, run.info.run_id, comparison)
+            client.set_terminated(run.info.run_id)
+        return run_address(home, experiment, run.info.run_id)
+    return None
+
+
+def newest_run(client: "MlflowClient", experiment: str, key: str) -> "Run | None":
+    found = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1, order_by=["start_time DESC"])
+    return found[0] if found else None
+
+
+def send(client: "MlflowClient", mlflow_run_id: str, comparison: GradientComparison | EchoComparison) -> None:
+    """Sent once more after a kill in the middle, it changes nothing: the time stamps are those of the figures."""
+    from mlflow.entities import Metric, Param
+
+    params = [Param(name, as_text(value)) for name, value in comparison.settings.items()]
+    client.log_batch(mlflow_run_id, params=params)
+    measured = round(comparison.figures.stat().st_mtime * 1000)  # milliseconds
+    metrics = [
+        Metric(name, value, measured, distance)
+        for name, line in comparison.series.items()
+        for distance, value in line
+        if math.isfinite(value)
+    ]
+    for first in range(0, len(metrics), METRICS_PER_CALL):
+        client.log_batch(mlflow_run_id, metrics=metrics[first : first + METRICS_PER_CALL])
+    for path in (comparison.figures, comparison.picture):
+        client.log_artifact(mlflow_run_id, str(path))

@@ -1,0 +1,60 @@
+"""An unfinished run by its id, the beginning of it, or its folder: what it needs to go on."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import ModelError
+from rnnlm.home import Home, read_json
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.dataset_lookup import find_dataset
+from rnnlm.training.training_run import STARTED, find_run_damage, name_run
+
+
+def find_unfinished(home: Home, name: str) -> tuple[PipelineConfig, DatasetRecord]:
+    """The run's own configuration, with nothing to force, and its dataset.
+
+    ModelError where there is no such run, several, a complete one, or one that cannot go on as it began.
+    """
+    folder = find_run(home, name)
+    if find_run_damage(folder) is None:
+        raise ModelError(
+            f"{folder.name}: this run is complete;\n"
+            f"use it (rnnlm generate {folder.name}), or train it anew (rnnlm train --force training, as it was trained)"
+        )
+    started: dict[str, Any] = read_json(folder / STARTED)
+    try:
+        config = PipelineConfig.model_validate(read_json(folder / "config.json")).model_copy(update={"force": ()})
+    except ValidationError as error:
+        raise ModelError(
+            f"{folder / 'config.json'}: is no configuration of this version of rnnlm ({error.error_count()} errors);\n"
+            "train anew: rnnlm train --corpus …"
+        ) from error
+    dataset = find_dataset(home, started["dataset_id"])
+    if dataset is None:
+        raise ModelError(
+            f"{folder.name}: its dataset {started['dataset_id'][:12]} is missing or damaged;\n"
+            f"prepare it again: rnnlm prepare --corpus {config.corpus.public_source} (see its config.json)"
+        )
+    if name_run(config, dataset) != started["run_id"]:
+        raise ModelError(
+            f"{folder.name}: began with other versions of rnnlm, torch, transformers or numpy, so it cannot go on\n"
+            f"exactly as it began; install those, or train anew: rnnlm train --corpus {config.corpus.public_source}"
+        )
+    return config, dataset
+
+
+def find_run(home: Home, name: str) -> Path:
+    """The folder of a run that has begun."""
+    places = [Path(name).expanduser(), *(home.runs.glob(f"{name}*") if name.isalnum() else ())]
+    found = list(dict.fromkeys(place.resolve() for place in places if (place / STARTED).is_file()))
+    if len(found) > 1:
+        raise ModelError(f"{name}: {len(found)} runs begin so: {', '.join(sorted(place.name for place in found))}")
+    if not found:
+        begun = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
+        unfinished = sorted(run.name for run in begun if find_run_damage(run) is not None)
+        known = f"unfinished: {', '.join(unfinished[:8])}" if unfinished else "no run is unfinished"
+        raise ModelError(f"{name}: no such run under {home.runs};\n{known}; rnnlm train begins one")
+    return found[0]

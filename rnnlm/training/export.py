@@ -1,0 +1,43 @@
+"""What a run leaves beside its history: samples on the way, and the model at the end."""
+
+import shutil
+from pathlib import Path
+
+from rnnlm.config import PipelineConfig
+from rnnlm.generation.generate import choose_prompts, continue_prompt
+from rnnlm.home import write_json
+from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.model_factory import save_model
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.dataset_reader import connect
+from rnnlm.sql_statements import statement
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+from rnnlm.training.events import TrainingSamples
+
+
+def sample_sentences(
+    model: ElmanForCausalLM, config: PipelineConfig, dataset: DatasetRecord, step: int
+) -> TrainingSamples:
+    """What the model writes at this point of training. Draws from a generator of its own."""
+    tokenizer = load_tokenizer(dataset.tokenizer_folder)
+    prompts = choose_prompts(dataset, tokenizer, config.generation)
+    samples = tuple(continue_prompt(model, tokenizer, prompt, config.generation) for prompt in prompts)
+    return TrainingSamples(step, samples)
+
+
+def write_model(model: ElmanForCausalLM, folder: Path, dataset: DatasetRecord) -> None:
+    """Weights as safetensors, configuration, tokenizer, and the facts an evaluation elsewhere needs."""
+    save_model(model, folder)
+    for path in dataset.tokenizer_folder.iterdir():
+        shutil.copy(path, folder / path.name)
+    with connect(dataset) as connection:
+        mode, context_length, block_length = connection.execute(statement("queries/read_cut")).fetchall()[0]
+    facts = {
+        "dataset_id": dataset.dataset_id,
+        "corpus_name": dataset.corpus_name,
+        "corpus_digest": dataset.corpus_digest,
+        "mode": mode,
+        "context_length": context_length,
+        "block_length": block_length,
+    }
+    write_json(folder / "rnnlm.json", facts)

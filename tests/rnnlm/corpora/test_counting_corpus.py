@@ -1,0 +1,49 @@
+"""The written corpora that small proofs are made on."""
+
+import contextlib
+import io
+from pathlib import Path
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora import counting_corpus, zen_corpus
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.home import Home
+
+
+def test_every_line_counts_by_one_and_test_lines_go_on_longest(home: Home) -> None:
+    corpus = obtain_corpus(home, CorpusConfig(source="counting"))
+    assert corpus.files == {"train": "train.txt", "valid": "valid.txt", "test": "test.txt"}
+    longest = {}
+    for split, name in corpus.files.items():
+        lines = (corpus.folder / name).read_text().splitlines()
+        numbers = [[int(word) for word in line.split()] for line in lines]
+        assert len(lines) == counting_corpus.LINES[split][0]
+        assert all(line == list(range(line[0], line[0] + len(line))) for line in numbers)
+        assert all(line[0] >= 0 and line[-1] <= 999 for line in numbers)
+        longest[split] = max(map(len, numbers))
+    assert longest == {"train": 12, "valid": 12, "test": 240}
+
+
+def test_training_counts_through_all_numbers(tmp_path: Path) -> None:
+    counting_corpus.write_corpus(tmp_path / "counting")
+    lines = (tmp_path / "counting" / "train.txt").read_text().splitlines()
+    steps = {pair for line in lines for pair in zip(line.split(), line.split()[1:], strict=False)}
+    assert steps == {(str(number), str(number + 1)) for number in range(999)}
+
+
+def test_the_corpus_is_always_the_same(home: Home) -> None:
+    digest = obtain_corpus(home, CorpusConfig(source="counting")).digest
+    assert digest.startswith("6117474b0cb0")  # another text: raise counting.VERSION and put its digest here
+
+
+def test_zen_is_what_import_this_prints_in_one_line_three_times(home: Home) -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        import this  # noqa: F401
+
+    corpus = obtain_corpus(home, CorpusConfig(source="zen"))
+    texts = {(corpus.folder / name).read_text() for name in corpus.files.values()}
+    assert len(corpus.files) == 3
+    assert texts == {" ".join(zen_corpus.zen().split()) + "\n"}
+    if printed.getvalue():  # empty where something imported it before
+        assert printed.getvalue() == zen_corpus.zen() + "\n"

@@ -1,0 +1,95 @@
+"""A file, an archive member and a table row is a source: no document crosses it, and it stays in one split."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.corpora.splits import Document, documents, documents_in, stretches
+from rnnlm.home import Home
+from tests.rnnlm.corpora.packing import csv_of, json_of, parquet_of, tar_of, zip_of
+
+REVIEWS = ["".join(f"line {line} of review {review}\n" for line in range(5 + review % 60)) for review in range(150)]
+SETTINGS = {"valid_share": 0.2, "test_share": 0.2}
+PACKED = {
+    "reviews.zip": zip_of({f"{number:03}.txt": text.encode() for number, text in enumerate(REVIEWS)}),
+    "reviews.tar": tar_of({f"{number:03}.txt": text.encode() for number, text in enumerate(REVIEWS)}),
+    "reviews.csv": csv_of(REVIEWS),
+    "reviews.jsonl": json_of(REVIEWS),
+    "reviews.parquet": parquet_of(list(REVIEWS)),
+}
+
+
+def documents_of(home: Home, path: Path, **settings: object) -> list[Document]:
+    config = CorpusConfig.model_validate({"source": str(path)} | SETTINGS | settings)
+    return list(documents(obtain_corpus(home, config), config))
+
+
+def test_many_sources_of_any_packing_are_split_whole(home: Home, tmp_path: Path) -> None:
+    found = {}
+    for name, data in PACKED.items():
+        (tmp_path / name).write_bytes(data)
+        found[name] = documents_of(home, tmp_path / name)
+    (tmp_path / "folder").mkdir()
+    for number, text in enumerate(REVIEWS):
+        (tmp_path / "folder" / f"{number:03}.txt").write_text(text)
+    found["folder"] = documents_of(home, tmp_path / "folder")
+    for name, some in found.items():
+        assert some == found["folder"], name
+    splits, texts = defaultdict(set), defaultdict(str)
+    for document in found["folder"]:
+        splits[document.source_number].add(document.split)
+        texts[document.source_number] += document.data.decode()
+    assert [texts[number] for number in range(len(REVIEWS))] == REVIEWS
+    assert all(len(some) == 1 for some in splits.values())
+    assert {split for some in splits.values() for split in some} == {"train", "valid", "test"}
+
+
+def test_a_few_sources_are_split_by_their_documents(home: Home, tmp_path: Path) -> None:
+    for book in ("emma", "persuasion"):
+        (tmp_path / f"{book}.txt").write_text("".join(f"{book} {line}\n" for line in range(2_020)))
+    found = documents_of(home, tmp_path)
+    assert {document.split for document in found} == {"train", "valid", "test"}
+    for document in found:  # the last lines of a book stay apart from the first of the next
+        assert len({line.split()[0] for line in document.data.decode().splitlines()}) == 1
+
+
+def test_a_corpus_that_grows_keeps_every_source_in_its_split(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_of(REVIEWS))
+    before = {document.sha256: document.split for document in documents_of(home, tmp_path / "a.jsonl")}
+    (tmp_path / "a.jsonl").write_bytes(json_of(["a new one\n", *REVIEWS, "another\n"]))
+    after = {document.sha256: document.split for document in documents_of(home, tmp_path / "a.jsonl")}
+    assert before.items() <= after.items()
+
+
+def test_the_same_text_from_other_sources_is_another_corpus(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "a.jsonl").write_bytes(json_of(["one", "two"]))
+    one, two = (obtain_corpus(home, CorpusConfig(source=str(tmp_path / name))) for name in ("a.txt", "a.jsonl"))
+    assert (one.folder / "text.txt").read_bytes() == (two.folder / "text.txt").read_bytes()
+    assert one.digest != two.digest
+    assert (one.source_counts, two.source_counts) == ({"text": 1}, {"text": 2})
+
+
+@pytest.mark.parametrize("cleaning", [{}, {"lowercase": True, "normalization": "NFC"}])
+def test_empty_rows_belong_to_the_source_before(home: Home, tmp_path: Path, cleaning: dict[str, object]) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_of(["", "One", "", " ", "Two\n\nthree"]))
+    found = documents_of(home, tmp_path / "a.jsonl", **cleaning)
+    assert [(document.source_number, document.data.decode().lower()) for document in found] == [
+        (0, "\none\n\n \n"),
+        (1, "two\n\n"),
+        (1, "three\n"),
+    ]
+
+
+def test_stretches_give_the_same_documents(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_of(REVIEWS))
+    config = CorpusConfig.model_validate({"source": str(tmp_path / "a.jsonl")} | SETTINGS)
+    corpus = obtain_corpus(home, config)
+    found = list(stretches(corpus, 3_000))
+    assert len(found) > 5
+    assert [document for stretch in found for document in documents_in(corpus, config, stretch)] == list(
+        documents(corpus, config)
+    )

@@ -1,0 +1,302 @@
+"""The same text, however it is packed; and the splits that names tell."""
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
+from rnnlm.corpora.splits import documents
+from rnnlm.errors import CorpusError
+from rnnlm.home import Home
+from rnnlm.records import CorpusRecord
+from tests.rnnlm.corpora.packing import COMPRESSIONS, csv_of, json_of, parquet_of, tar_of, zip_of
+
+TEXTS = ["the cat sees\nthe dog", 'a "quoted", comma\n', "", "Zürich\ttab\r\nlast"]
+LINES = 'the cat sees\nthe dog\na "quoted", comma\n\nZürich\ttab\nlast\n'
+PACKED = {
+    "text.txt": LINES.encode(),
+    "text.csv": csv_of(TEXTS),
+    "text.tsv": csv_of(TEXTS, "\t"),
+    "text.jsonl": json_of(TEXTS),
+    "text.parquet": parquet_of(list(TEXTS)),
+}
+
+
+def obtain(home: Home, source: object, **settings: object) -> CorpusRecord:
+    return obtain_corpus(home, CorpusConfig.model_validate({"source": str(source)} | settings))
+
+
+def stored(home: Home, source: object, **settings: object) -> dict[str, str]:
+    corpus = obtain(home, source, **settings)
+    return {role: (corpus.folder / name).read_bytes().decode() for role, name in corpus.files.items()}
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def refused(home: Home, source: object, message: str, **settings: object) -> str:
+    with pytest.raises(CorpusError, match=message) as caught:
+        obtain(home, source, **settings)
+    assert len(str(caught.value).splitlines()) <= 3
+    assert [path for path in home.corpora.rglob("*") if path.is_file()] == []
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSIONS)
+@pytest.mark.parametrize("name", PACKED)
+def test_every_format_gives_the_same_text_in_every_packing(home: Home, tmp_path: Path, name: str, suffix: str) -> None:
+    pack = COMPRESSIONS[suffix]
+    data = pack(PACKED[name])
+    assert stored(home, write(tmp_path / (name + suffix), data)) == {"text": LINES}
+    if not name.endswith(".txt"):
+        bare = write(tmp_path / "bare", data)  # a download may have no suffix
+        assert stored(home, bare, format=name.partition(".")[2]) == {"text": LINES}
+    in_tar = tar_of({"folder/" + name + suffix: data})
+    assert stored(home, write(tmp_path / ("a.tar" + suffix), pack(in_tar))) == {"text": LINES}
+    assert stored(home, write(tmp_path / "a.zip", zip_of({"folder/" + name + suffix: data}))) == {"text": LINES}
+
+
+@pytest.mark.parametrize("suffix", COMPRESSIONS)
+def test_first_bytes_tell_the_packing_of_a_file_without_a_suffix(home: Home, tmp_path: Path, suffix: str) -> None:
+    pack = COMPRESSIONS[suffix]
+    members = {"news/test.txt": b"b\n", "news/train.txt": b"a\n"}
+    assert stored(home, write(tmp_path / "text", pack(LINES.encode()))) == {"text": LINES}
+    assert stored(home, write(tmp_path / "news", pack(tar_of(members)))) == {"train": "a\n", "test": "b\n"}
+
+
+def test_parquet_is_known_by_its_first_bytes(home: Home, tmp_path: Path) -> None:
+    assert stored(home, write(tmp_path / "bare", PACKED["text.parquet"])) == {"text": LINES}
+    assert stored(home, write(tmp_path / "text", b"PAR1 is how it begins\n")) == {"text": "PAR1 is how it begins\n"}
+
+
+def test_concatenated_compressed_files_are_one_text(home: Home, tmp_path: Path) -> None:
+    for suffix, pack in COMPRESSIONS.items():
+        path = write(tmp_path / f"text{suffix}", pack(b"one\n") + pack(b"two\n"))
+        assert stored(home, path) == {"text": "one\ntwo\n"}
+
+
+def test_a_named_column_is_read_and_null_is_no_text(home: Home, tmp_path: Path) -> None:
+    assert stored(home, write(tmp_path / "a.csv", csv_of(["x"], column="body")), column="body") == {"text": "x\n"}
+    assert stored(home, write(tmp_path / "a.parquet", parquet_of(["y", None, "z"]))) == {"text": "y\nz\n"}
+    assert stored(home, write(tmp_path / "a.jsonl", b'{"text": null}\n\n{"text": "w"}')) == {"text": "w\n"}
+
+
+@pytest.mark.parametrize("name", [name for name in PACKED if name != "text.txt"])
+def test_a_missing_column_names_those_there_are(home: Home, tmp_path: Path, name: str) -> None:
+    refused(home, write(tmp_path / name, PACKED[name]), r"no column 'body'; it has: id, text", column="body")
+    if name.endswith(("parquet", "jsonl")):
+        refused(home, tmp_path / name, "column 'id' holds int.*expected text", column="id")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.jsonl", b'{"text": "x"}\n{"text"', "line 2 is no JSON"),
+        ("a.json", b'["text"]\n', "JSON list, expected one object"),
+        ("a.jsonl", b"[" * 100_000, "line 1 is no JSON"),
+        ("a.jsonl", b'{"text": "\\ud800"}', r"U\+D800.*\n.*undecodable"),
+        ("a.jsonl", b'{"text": "\\u0000"}', "NUL"),
+        ("a.csv", b'id,text\n1,"open\n', "line 2 is no csv"),
+        ("a.csv", b"id,text\n1\n", "row 2 has 1 cells"),
+        ("a.csv", b"", "empty"),
+        ("a.parquet", b"PAR1 and no more", "Parquet"),
+        ("a.parquet", PACKED["text.parquet"][:-20], "Parquet"),
+        ("a.parquet", b"text\n", "Parquet"),
+    ],
+)
+def test_damaged_tables_are_told_with_their_place(
+    home: Home, tmp_path: Path, name: str, data: bytes, message: str
+) -> None:
+    if name.endswith("parquet") and data == b"text\n":
+        refused(home, write(tmp_path / name, data), message, format="parquet")
+    else:
+        refused(home, write(tmp_path / name, data), message)
+
+
+def test_undecodable_bytes_are_told_with_member_and_offset_in_the_unpacked_text(home: Home, tmp_path: Path) -> None:
+    data = b"a" * ((1 << 20) - 2) + "\né".encode() + b"bc\xff"
+    path = write(tmp_path / "a.tar.gz", COMPRESSIONS[".gz"](tar_of({"in/b.txt.bz2": COMPRESSIONS[".bz2"](data)})))
+    refused(home, path, rf"a\.tar\.gz: in/b\.txt\.bz2: byte {(1 << 20) + 3} is not utf-8")
+    assert stored(home, path, undecodable="replace")["text"].endswith("ébc\ufffd\n")
+
+
+def test_replaced_bytes_hold_for_tables_too(home: Home, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", b'{"text": "caf\xe9 \\ud800"}\n')
+    assert stored(home, path, undecodable="replace") == {"text": "caf\ufffd \ufffd\n"}
+
+
+@pytest.mark.parametrize("encoding", ["hex", "rot13", "utf\0", "undefined"])
+def test_what_is_no_text_encoding_is_named(home: Home, tmp_path: Path, encoding: str) -> None:
+    refused(home, write(tmp_path / "a.txt", b"ab"), "encoding", encoding=encoding)
+
+
+def test_text_is_cleaned_as_asked_across_every_border(home: Home, tmp_path: Path) -> None:
+    # the combining accent stands in the next chunk, as do digits of the same number
+    accent = "e\n" * ((1 << 19) - 1) + "eE\u0301 12"
+    digits = "\n" + "x\n" * ((1 << 19) - 1) + "34 Ⅻ\n"
+    path = write(tmp_path / "a.txt", (accent + digits).encode())
+    text = stored(home, path, normalization="NFC", lowercase=True, digits="###")["text"]
+    assert text == "e\n" * ((1 << 19) - 1) + "eé ###\n" + "x\n" * ((1 << 19) - 1) + "### ⅻ\n"
+    assert stored(home, path, normalization="NFKD")["text"].endswith("34 XII\n")
+    assert obtain(home, path, lowercase=True).digest != obtain(home, path).digest
+
+
+def test_digits_may_become_any_characters(home: Home, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"in 1984 or 2001\n")
+    assert stored(home, path, digits=r"\1") == {"text": "in \\1 or \\1\n"}
+    assert stored(home, path, digits="") == {"text": "in  or \n"}
+
+
+def test_a_glob_takes_files_in_order_of_name_at_any_depth(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "data" / "b.txt.gz", COMPRESSIONS[".gz"](b"two"))
+    write(tmp_path / "data" / "a" / "c.txt.gz", COMPRESSIONS[".gz"](b"one"))
+    write(tmp_path / "data" / "d.txt", b"three\n")
+    write(tmp_path / "data" / "picture.png", b"\x89PNG")
+    assert stored(home, tmp_path / "data" / "**" / "*.txt.gz") == {"text": "one\ntwo\n"}
+    assert stored(home, tmp_path / "data" / "**") == {"text": "one\ntwo\nthree\n"}
+    assert corpus_name(CorpusConfig(source=str(tmp_path / "data" / "*.txt.gz"))) == "data"
+    refused(Home(tmp_path / "other"), tmp_path / "data" / "*.pdf", "no file matches")
+
+
+def test_several_files_of_a_split_are_joined_in_order_of_name(home: Home, tmp_path: Path) -> None:
+    names = ("train-2.txt", "train-1.txt", "test.txt", "dev.txt", "notes.txt", "README")
+    for name in names:
+        write(tmp_path / "data" / name, f"{name}\n".encode())
+    expected = {"train": "train-1.txt\ntrain-2.txt\n", "valid": "dev.txt\n", "test": "test.txt\n"}
+    assert stored(home, tmp_path / "data") == expected
+    assert stored(home, tmp_path / "data" / "*") == expected
+    members = {f"x/{name}": f"{name}\n".encode() for name in names}
+    assert stored(home, write(tmp_path / "a.zip", zip_of(members))) == expected
+    in_archive_order = expected | {"train": "train-2.txt\ntrain-1.txt\n"}
+    assert stored(home, write(tmp_path / "a.tar", tar_of(members))) == in_archive_order
+
+
+def test_archives_of_a_glob_are_opened(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "data" / "train.tar", tar_of({"x.txt": b"one\n"}))
+    write(tmp_path / "data" / "more.tar", tar_of({"train.txt": b"zero\n", "test.txt": b"two\n"}))
+    assert stored(home, tmp_path / "data" / "*.tar") == {"train": "zero\none\n", "test": "two\n"}
+    refused(Home(tmp_path / "other"), tmp_path / "data", "archives and no text; .*glob")
+
+
+@pytest.mark.parametrize(("given", "carved"), [((), {"valid", "test"}), (("test",), {"valid"}), (("valid",), {"test"})])
+def test_a_split_that_is_not_given_is_carved_from_training_text(
+    home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, given: tuple[str, ...], carved: set[str]
+) -> None:
+    for name in ("train", *given):
+        write(tmp_path / "data" / f"{name}.txt", "".join(f"{name} {n}\n\n" for n in range(200)).encode())
+    config = CorpusConfig(source=str(tmp_path / "data"), valid_share=0.2, test_share=0.2)
+    with caplog.at_level(logging.INFO):
+        corpus = obtain_corpus(home, config)
+    assert "carved from train" in caplog.text
+    assert all(f"{split} 20.0%" in caplog.text for split in carved)
+    from_train = {document.split for document in documents(corpus, config) if document.source_file == "train.txt"}
+    assert from_train == {"train"} | carved
+    for document in documents(corpus, config):
+        if document.source_file != "train.txt":
+            assert document.source_file == f"{document.split}.txt"
+
+
+def test_test_without_training_text_is_refused_everywhere(home: Home, tmp_path: Path) -> None:
+    members = {"valid.txt": b"a\n", "test.txt": b"b\n"}
+    for name, data in members.items():
+        write(tmp_path / "data" / name, data)
+    message = r"valid \(.*valid\.txt\), test \(.*test\.txt\) but none for train"
+    refused(home, tmp_path / "data", message)
+    refused(home, tmp_path / "data" / "*.txt", message)
+    refused(home, write(tmp_path / "a.tar", tar_of(members)), message)
+    refused(home, write(tmp_path / "a.zip", zip_of(members)), message)
+    with pytest.raises(CorpusError, match=message):
+        check_source(CorpusConfig(source=str(tmp_path / "data")))
+
+
+def test_a_name_of_two_splits_is_refused(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "data" / "train-test.txt", b"a\n")
+    refused(home, tmp_path / "data", "several splits")
+
+
+def test_pictures_notes_and_hidden_files_of_an_archive_are_passed_over(home: Home, tmp_path: Path) -> None:
+    junk = {"a.png": b"\x89PNG", "README.md": b"\xff", "LICENSE": b"\xff", "._a.txt": b"\xff", "x/": b""}
+    assert stored(home, write(tmp_path / "a.zip", zip_of({**junk, "a.txt": b"a\n"}))) == {"text": "a\n"}
+    refused(Home(tmp_path / "other"), write(tmp_path / "b.zip", zip_of(junk)), "holds no text")
+    refused(Home(tmp_path / "other"), write(tmp_path / "b.tar", tar_of({"a.png": b"x"})), "holds no text")
+
+
+def test_a_second_run_does_not_read_the_file_again(home: Home, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"one\n")
+    first = obtain(home, path)
+    state = path.stat()
+    path.write_bytes(b"two\n")
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))  # the same size and time: not looked into
+    again = obtain(home, path)
+    assert (again.skipped, again.digest) == (True, first.digest)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+    assert stored(home, path) == {"text": "two\n"}
+
+
+def test_every_setting_that_changes_the_text_is_remembered(home: Home, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", 'text,body\n"A é 1",B\n'.encode())
+    changes: list[dict[str, object]] = [
+        {},
+        {"column": "body"},
+        {"format": "text"},
+        {"encoding": "latin-1"},
+        {"normalization": "NFD"},
+        {"lowercase": True},
+        {"digits": "#"},
+    ]
+    assert len({obtain(home, path, **change).digest for change in changes}) == len(changes)
+    assert all(obtain(home, path, **change).skipped for change in changes)
+
+
+def test_what_a_killed_run_left_is_gone_after_the_next(home: Home, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"one\n")
+    obtain(home, path)
+    (note,) = (home.corpora / "known").iterdir()
+    left = write(home.corpora / f".incoming-{note.stem}" / "text.txt", b"half")
+    obtain_corpus(home, CorpusConfig(source=str(path)), force=True)
+    assert not left.parent.exists()
+
+
+def test_what_a_killed_run_left_of_another_corpus_is_gone_and_what_somebody_writes_stays(
+    home: Home, tmp_path: Path
+) -> None:
+    killed = write(home.corpora / ".incoming-killed" / "text.txt", b"half")
+    running = write(home.corpora / ".incoming-running" / "text.txt", b"half")
+    for path in (running, running.parent):
+        os.utime(path, (0, 0))  # a download that waits for its server for days
+    with home.lock("corpus-running"):
+        obtain(home, write(tmp_path / "a.txt", b"one\n"))
+    assert not killed.parent.exists()
+    assert running.exists()
+
+
+def test_sha256_is_of_the_file_as_it_lies_and_for_one_file_alone(home: Home, tmp_path: Path) -> None:
+    path = write(tmp_path / "data" / "a.txt.gz", COMPRESSIONS[".gz"](b"one\n"))
+    refused(home, path, "sha256 .* expected 000000000000", sha256="0" * 64)
+    refused(home, path.parent, r"corpus\.sha256", sha256="0" * 64)
+    refused(home, "python-docs", r"corpus\.sha256", sha256="0" * 64)
+
+
+def test_what_is_neither_file_nor_folder_is_refused(home: Home) -> None:
+    refused(home, "/dev/zero", "neither a file nor a folder")
+    refused(home, "a" * 5000, "cannot be read|no such file")
+    refused(home, "a\0b", "cannot be read|no such file")
+
+
+def test_names_are_made_without_the_suffixes_of_packing() -> None:
+    names = {
+        "https://www.thelmbook.com/data/news": "news",
+        "https://example.org/Big%20Text.tar.gz?x=1": "big-20text",
+        "data/part.txt.zst": "part",
+        "data.tgz": "data",
+        "hf:Salesforce/wikitext:wikitext-2-raw-v1": "wikitext-wikitext-2-raw-v1",
+        "wikitext-2": "wikitext-2",
+        "war-and-peace": "war-and-peace",
+    }
+    assert {source: corpus_name(CorpusConfig(source=source)) for source in names} == names

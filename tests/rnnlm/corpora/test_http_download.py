@@ -1,0 +1,285 @@
+"""Downloads from a loopback server that is good, and one that breaks off, stalls, lies and changes its mind."""
+
+import datetime
+import email.utils
+import hashlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora import http_download
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.corpora.http_download import fetch
+from rnnlm.corpora.http_request import FetchPolicy, refuse_redirect, retry_after_seconds
+from rnnlm.errors import CorpusError, FetchError, HomeError
+from rnnlm.home import Home
+from tests.rnnlm.corpora.loopback import HALF, QUICK, TEXT, Server
+
+SHA256 = hashlib.sha256(TEXT).hexdigest()
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    (tmp_path / "downloads").mkdir()
+    return tmp_path / "text"
+
+
+def get(server: Server, target: Path, sha256: str | None = None, policy: FetchPolicy = QUICK) -> bytes:
+    fetch(server.url, target, target.parent / "downloads", sha256, policy)
+    return target.read_bytes()
+
+
+def left(target: Path) -> list[str]:
+    return sorted(path.name for path in (target.parent / "downloads").iterdir())
+
+
+def interrupted(server: Server, target: Path) -> None:
+    """A first run whose download breaks off halfway, for a later run to resume."""
+    server.behaviour = "breaks off"
+    with pytest.raises(FetchError, match=f"{HALF} bytes|IncompleteRead|broke off"):
+        get(server, target, policy=FetchPolicy(attempts=1))
+    server.asked.clear()
+    server.behaviour = "good"
+
+
+def test_a_download_arrives_whole_and_leaves_nothing_beside_it(server: Server, target: Path) -> None:
+    assert get(server, target, SHA256) == TEXT
+    assert left(target) == []
+
+
+def test_a_redirect_within_http_is_followed(server: Server, target: Path) -> None:
+    server.behaviour = "moved"
+    assert get(server, target, SHA256) == TEXT
+    assert [path for path, _ in server.asked] == ["/text", "/elsewhere"]
+
+
+def test_redirects_have_an_end(server: Server, target: Path) -> None:
+    server.behaviour = "redirect /elsewhere"
+    with pytest.raises(CorpusError, match="more than 5 redirects"):
+        get(server, target)
+    assert len(server.asked) == 6
+
+
+@pytest.mark.parametrize("place", ["file:///etc/hostname", "ftp://127.0.0.1/text", "gopher://127.0.0.1/"])
+def test_a_redirect_out_of_http_is_refused(server: Server, target: Path, place: str) -> None:
+    server.behaviour = f"redirect {place}"
+    with pytest.raises(CorpusError, match="only http and https") as caught:
+        get(server, target)
+    assert type(caught.value) is CorpusError
+    assert len(server.asked) == 1
+    assert left(target) == []
+
+
+def test_what_broke_off_is_resumed_in_the_same_run(server: Server, target: Path) -> None:
+    server.behaviour = "breaks off once"
+    assert get(server, target, SHA256) == TEXT
+    assert [asked for _, asked in server.asked] == [None, f"bytes={HALF}-"]
+
+
+def test_what_stalled_is_resumed_after_the_read_timeout(server: Server, target: Path) -> None:
+    server.behaviour = "stalls once"
+    began = time.monotonic()
+    assert get(server, target, SHA256) == TEXT
+    assert time.monotonic() - began < 3
+    assert server.asked[1][1] == f"bytes={HALF}-"
+
+
+def test_what_broke_off_is_resumed_by_a_later_run(server: Server, target: Path) -> None:
+    interrupted(server, target)
+    assert get(server, target, SHA256) == TEXT
+    assert [asked for _, asked in server.asked] == [f"bytes={HALF}-"]
+    assert left(target) == []
+
+
+def test_a_whole_file_left_by_a_killed_run_is_taken_without_a_further_byte(server: Server, target: Path) -> None:
+    interrupted(server, target)
+    (partial,) = (target.parent / "downloads").glob("*.part")
+    partial.write_bytes(TEXT)
+    assert get(server, target, SHA256) == TEXT
+    assert [asked for _, asked in server.asked] == [f"bytes={len(TEXT)}-"]
+
+
+def test_more_than_the_server_has_is_thrown_away(server: Server, target: Path) -> None:
+    interrupted(server, target)
+    (partial,) = (target.parent / "downloads").glob("*.part")
+    partial.write_bytes(TEXT + b"more")
+    assert get(server, target, SHA256) == TEXT
+
+
+@pytest.mark.parametrize("behaviour", ["ignores Range", "sends another range"])
+def test_a_server_that_does_not_resume_begins_anew(server: Server, target: Path, behaviour: str) -> None:
+    interrupted(server, target)
+    server.behaviour = behaviour
+    assert get(server, target, SHA256) == TEXT
+
+
+def test_a_file_that_changed_between_two_attempts_is_not_mixed(server: Server, target: Path) -> None:
+    server.behaviour = "breaks off and changes"
+    assert get(server, target) == TEXT.upper()
+
+
+@pytest.mark.parametrize("body", [TEXT.upper(), TEXT.upper() + b"longer\n", TEXT[:HALF].upper()])
+def test_a_file_that_changed_between_two_runs_is_not_mixed(server: Server, target: Path, body: bytes) -> None:
+    interrupted(server, target)
+    server.behaviour = "ignores If-Range"
+    server.body, server.etag = body, '"two"'
+    assert get(server, target) == body
+
+
+def test_without_a_validator_nothing_is_resumed(server: Server, target: Path) -> None:
+    server.etag = None
+    interrupted(server, target)
+    assert left(target) == []
+    assert get(server, target) == TEXT
+    assert [asked for _, asked in server.asked] == [None]
+
+
+def test_a_cut_chunked_answer_is_tried_again(server: Server, target: Path) -> None:
+    server.behaviour = "chunked and cut"
+    assert get(server, target) == TEXT
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(("after", "least"), [("1", 0.4), ("0", 0.0), ("soon", 0.0)])
+def test_retry_after_is_kept_up_to_the_longest_wait(server: Server, target: Path, after: str, least: float) -> None:
+    server.behaviour = f"busy {after}"
+    began = time.monotonic()
+    assert get(server, target) == TEXT
+    assert least <= time.monotonic() - began < least + 1
+
+
+def test_retry_after_may_be_a_date() -> None:
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=100)
+    assert retry_after_seconds(email.utils.format_datetime(soon, usegmt=True)) == pytest.approx(100, abs=2)
+    assert retry_after_seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    assert retry_after_seconds("120") == 120
+    assert retry_after_seconds("soon") is None
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "requests"),
+    [(503, FetchError, 3), (429, FetchError, 3), (404, CorpusError, 1), (403, CorpusError, 1)],
+)
+def test_only_what_may_pass_is_tried_again_and_not_for_ever(
+    server: Server, target: Path, status: int, error: type[Exception], requests: int
+) -> None:
+    server.behaviour = f"status {status}"
+    with pytest.raises(error, match=f"answered {status}") as caught:
+        get(server, target)
+    assert type(caught.value) is error
+    assert len(str(caught.value).splitlines()) <= 3
+    assert len(server.asked) == requests
+    assert left(target) == []
+
+
+def test_a_wrong_digest_says_what_came_and_is_not_tried_again(server: Server, target: Path) -> None:
+    with pytest.raises(CorpusError, match=rf"{SHA256[:12]}, expected 000000000000"):
+        get(server, target, "0" * 64)
+    assert len(server.asked) == 1
+    assert left(target) == []
+    assert not target.exists()
+
+
+def test_a_kept_beginning_that_spoils_the_digest_is_fetched_anew_once(server: Server, target: Path) -> None:
+    interrupted(server, target)
+    (partial,) = (target.parent / "downloads").glob("*.part")
+    partial.write_bytes(b"x" * HALF)
+    assert get(server, target, SHA256) == TEXT
+    assert [asked for _, asked in server.asked] == [f"bytes={HALF}-", None]
+
+
+def test_nobody_listening_is_worth_another_try(target: Path) -> None:
+    with pytest.raises(FetchError, match="check the address"):
+        fetch("http://127.0.0.1:9/text", target, target.parent / "downloads", policy=QUICK)
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://a..b/text", "http://127.0.0.1:port/text"])
+def test_an_address_that_is_none_is_not(target: Path, url: str) -> None:
+    with pytest.raises(CorpusError):
+        fetch(url, target, target.parent / "downloads", policy=QUICK)
+
+
+def test_a_url_is_downloaded_once(server: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_download, "POLICY", QUICK)
+    config = CorpusConfig(source=server.url, sha256=SHA256)  # which settles that the text cannot change
+    first = obtain_corpus(home, config)
+    assert (first.digest, first.skipped) == (SHA256, False)
+    assert obtain_corpus(home, config).skipped
+    assert len(server.asked) == 1
+    assert not obtain_corpus(home, config, force=True).skipped
+    assert len(server.asked) == 2
+
+
+def test_a_download_that_is_no_text_leaves_nothing(server: Server, home: Home) -> None:
+    server.body = b"\x1f\x8b\x08 no gzip"
+    with pytest.raises(CorpusError, match="gzip"):
+        obtain_corpus(home, CorpusConfig(source=server.url))
+    assert [path.name for path in home.corpora.rglob("*") if path.is_file()] == []
+
+
+def test_two_that_want_the_same_url_fetch_it_once(server: Server, home: Home) -> None:
+    settings = ({}, {}, {"lowercase": True})
+    with ThreadPoolExecutor(3) as pool:
+        configs = [CorpusConfig.model_validate({"source": server.url} | changed) for changed in settings]
+        corpora = list(pool.map(lambda config: obtain_corpus(home, config), configs))
+    assert len({corpus.digest for corpus in corpora}) == 1  # the text has no capitals
+    assert len(server.asked) == 2  # other settings, another reading
+    assert left(home.corpora / "text") == []
+
+
+def test_without_a_terminal_progress_is_logged(
+    server: Server, target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(http_download, "LOG_EVERY_SECONDS", 0.0)
+    with caplog.at_level("INFO"):
+        get(server, target)
+    assert f"{server.url}: 0.0 of 0.0 MB" in caplog.text
+
+
+def limited(server: Server, home: Home, **limits: object) -> CorpusConfig:
+    return CorpusConfig.model_validate({"source": server.url} | limits)
+
+
+@pytest.mark.parametrize("behaviour", ["good", "no length"])
+def test_a_download_of_more_than_the_maximum_is_refused(server: Server, home: Home, behaviour: str) -> None:
+    server.behaviour = behaviour
+    with pytest.raises(CorpusError, match=r"larger than 1,000 bytes \(corpus\.maximum_download_bytes\)"):
+        obtain_corpus(home, limited(server, home, maximum_download_bytes=1_000))
+    assert [path for path in home.corpora.rglob("*") if path.is_file()] == []
+
+
+def test_a_download_that_trickles_ends_with_its_time(server: Server, home: Home) -> None:
+    server.behaviour = "trickles"
+    with pytest.raises(FetchError, match=r"took more than 1 s \(corpus\.maximum_download_seconds\)"):
+        obtain_corpus(home, limited(server, home, maximum_download_seconds=1))
+
+
+def test_a_download_that_does_not_fit_the_disk_is_refused_before_it_is_read(
+    server: Server, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        free = len(TEXT) - 1
+
+    monkeypatch.setattr(http_download.shutil, "disk_usage", lambda path: Full)
+    with pytest.raises(HomeError, match=f"has room for {len(TEXT) - 1:,};\nfree some space"):
+        get(server, target)
+
+
+@pytest.mark.parametrize(
+    ("url", "target", "refusal"),
+    [
+        ("https://a/x", "http://a/x", "from https to http://a/x"),
+        ("https://a/x", "https://b/y", None),
+        ("http://a/x", "https://a/x", None),
+        ("http://a/x", "http://b/x", None),
+    ],
+)
+def test_a_redirect_does_not_give_up_encryption(url: str, target: str, refusal: str | None) -> None:
+    if refusal is None:
+        refuse_redirect(url, url, target)
+    else:
+        with pytest.raises(CorpusError, match=refusal):
+            refuse_redirect(url, url, target)

@@ -1,0 +1,50 @@
+"""Samples: the same for the same seed, from <bos> to <eos>, nothing that the model cannot say."""
+
+from pathlib import Path
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.ngram.ngram_sampling import sample_texts
+from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+
+
+def test_the_same_seed_gives_the_same_samples_and_another_seed_others(home: Home, toy_dataset: DatasetRecord) -> None:
+    tokenizer = load_tokenizer(toy_dataset.tokenizer_folder)
+    config = NgramConfig(order=4, samples=3, seed=5)
+    model = train_kneser_ney(home, toy_dataset, config)
+    first = sample_texts(model, tokenizer, config)
+    assert first == sample_texts(model, tokenizer, config)
+    assert first != sample_texts(model, tokenizer, config.model_copy(update={"seed": 6}))
+    assert len({sample.text for sample in first}) == 3
+
+
+def test_samples_begin_and_end_as_sentences_do(home: Home, toy_dataset: DatasetRecord) -> None:
+    """Every toy sentence is nine words long, begins with `the` and ends in `.`, as do nearly all of a 5-gram's."""
+    config = NgramConfig(order=5, samples=20, seed=1)
+    samples = sample_texts(
+        train_kneser_ney(home, toy_dataset, config), load_tokenizer(toy_dataset.tokenizer_folder), config
+    )
+    typical = [text for text in (sample.text for sample in samples) if text.startswith("the ") and text.endswith(" .")]
+    assert len(typical) >= 15
+    assert not any(token in sample.text for sample in samples for token in ("<pad>", "<bos>", "<eos>"))
+
+
+def test_a_sample_stops_at_the_maximum(home: Home, toy_dataset: DatasetRecord) -> None:
+    config = NgramConfig(order=3, samples=4, maximum_tokens=3)
+    model = train_kneser_ney(home, toy_dataset, config)
+    assert all(s.tokens <= 3 for s in sample_texts(model, load_tokenizer(toy_dataset.tokenizer_folder), config))
+
+
+def test_the_textbook_model_samples_words_of_its_training_part(home: Home, toy_folder: Path) -> None:
+    config = NgramConfig(method="textbook", order=3, samples=2, maximum_tokens=12)
+    model = train_textbook(home, obtain_corpus(home, CorpusConfig(source=str(toy_folder))), config)
+    samples = sample_texts(model, None, config)
+    known = set((toy_folder / "train.txt").read_text().split())
+    assert [sample.tokens for sample in samples] == [12, 12]
+    assert all(set(sample.text.split()) <= known for sample in samples)
+    assert samples == sample_texts(model, None, config)

@@ -1,0 +1,108 @@
+"""The textbook's back-off in SQL against a slow one in plain Python."""
+
+import math
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.errors import CorpusError
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
+from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_split, unknown_rate
+from rnnlm.evaluation.ngram.ngram_sampling import next_distribution
+from rnnlm.evaluation.ngram.textbook_backoff import train_textbook, words_of
+from rnnlm.home import Home
+
+
+def slow_scores(text: str, order: int) -> list[float]:
+    """The book's score of each test word."""
+    words = re.findall(r"\b[a-zA-Z0-9]+\b|[.]", text.lower())
+    cut = int(0.9 * len(words))
+    train, test = words[:cut], words[cut:]
+    counts = Counter(tuple(train[end - m : end]) for m in range(1, order + 1) for end in range(m, len(train) + 1))
+    totals: Counter[tuple[str, ...]] = Counter()
+    for gram, count in counts.items():
+        totals[gram[:-1]] += count
+    scores = []
+    for at, word in enumerate(test):
+        for m in range(order, 1, -1):
+            context = tuple(test[at - m + 1 : at]) if at >= m - 1 else None
+            if context is not None and counts[(*context, word)]:
+                scores.append(counts[(*context, word)] / totals[context])
+                break
+        else:
+            scores.append((counts[(word,)] + 1) / (len(train) + len(set(train))))
+    return scores
+
+
+def random_text(seed: int, sentences: int) -> str:
+    draw = random.Random(seed)
+    words = ["the", "cat", "saw", "a", "Dog", "near", "it's", "42", "tree-house", "café"]
+    weights = [1 / (rank + 1) for rank in range(len(words))]
+    return "\n".join(" ".join(draw.choices(words, weights, k=draw.randint(1, 9))) + "." for _ in range(sentences))
+
+
+def trained(home: Home, path: Path, text: str, order: int) -> tuple[NgramRecord, NgramConfig]:
+    path.write_text(text, encoding="utf-8")
+    config = NgramConfig(method="textbook", order=order)
+    return train_textbook(home, obtain_corpus(home, CorpusConfig(source=str(path))), config), config
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+def test_every_score_is_the_one_of_the_book(home: Home, tmp_path: Path, order: int) -> None:
+    text = random_text(order, 60)
+    model, config = trained(home, tmp_path / "text.txt", text, order)
+    got = [math.exp(x) for batch in log_probabilities(model, None, "test", config) for x in batch[2].to_pylist()]
+    expected = slow_scores(text, order)
+    assert got == pytest.approx(expected)
+    score = score_split(model, None, "test", config)
+    assert score.tokens == len(expected)
+    assert score.perplexity == pytest.approx(math.exp(-sum(map(math.log, expected)) / len(expected)))
+
+
+def test_words_are_numbered_by_line_as_they_would_be_in_one_text(tmp_path: Path) -> None:
+    text = random_text(0, 20) + "\n\nfoo_bar naïve x.y 3.14\r\nΣΑΣ end"
+    path = tmp_path / "text.txt"
+    path.write_bytes(text.encode())
+    assert list(words_of(path)) == re.findall(r"\b[a-zA-Z0-9]+\b|[.]", text.lower())
+
+
+def test_the_first_test_word_has_no_context(home: Home, tmp_path: Path) -> None:
+    """`a b` nine times, then `b a`: N = 18, V = 2. p(b) = (9 + 1) / (18 + 2); p(a | b) = 8 / 8 within the test part."""
+    model, config = trained(home, tmp_path / "text.txt", "a b " * 9 + "b a", 2)
+    got = [math.exp(x) for batch in log_probabilities(model, None, "test", config) for x in batch[2].to_pylist()]
+    assert got == pytest.approx([0.5, 1.0])
+
+
+def test_the_unknown_rate_is_the_share_of_test_words_not_seen_in_training(home: Home, tmp_path: Path) -> None:
+    model, config = trained(home, tmp_path / "text.txt", "a b " * 18 + "a new b word", 3)
+    assert unknown_rate(model, config) == 2 / 4
+
+
+def test_scores_after_a_context_sum_to_more_than_one_and_are_divided_to_be_drawn_from(
+    home: Home, tmp_path: Path
+) -> None:
+    """After `a` in `a b a b … c`: b has 1; a keeps (9 + 1) / 21 and c (1 + 1) / 21 ... of N = 18, V = 3."""
+    model, config = trained(home, tmp_path / "text.txt", "c a " + "b a " * 8 + "b a", 2)
+    with open_model(model, config) as connection:
+        ids, words, probabilities = next_distribution(connection, model.method, [2])  # c, a, b are 1, 2, 3
+    assert words.tolist() == ["c", "a", "b"]
+    scores = [2 / 21, 10 / 21, 8 / 8]
+    assert probabilities.tolist() == pytest.approx([score / sum(scores) for score in scores])
+
+
+def test_given_splits_are_one_stream(home: Home, toy_folder: Path) -> None:
+    config = NgramConfig(method="textbook", order=3)
+    model = train_textbook(home, obtain_corpus(home, CorpusConfig(source=str(toy_folder))), config)
+    words = (300 + 40 + 40) * 9
+    assert score_split(model, None, "test", config).tokens == words - int(0.9 * words)
+
+
+def test_a_text_of_a_single_word_is_refused(home: Home, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"holds 1 words, expected 2"):
+        trained(home, tmp_path / "text.txt", "alone\n", 2)

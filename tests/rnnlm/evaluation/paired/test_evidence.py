@@ -1,0 +1,74 @@
+"""Two models of different vocabularies and modes on the same raw documents."""
+
+import math
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rnnlm.config import ModelConfig, RegistryConfig, SequencesConfig
+from rnnlm.corpora.fingerprints import fingerprint
+from rnnlm.errors import ModelError
+from rnnlm.evaluation.document_losses import document_losses
+from rnnlm.evaluation.paired.evidence import compare_models
+from rnnlm.evaluation.paired.paired_losses import load_contestant
+from rnnlm.home import read_json, write_json
+from rnnlm.models.model_factory import build_model
+from rnnlm.sequences.dataset_reader import training_counts
+from rnnlm.training.export import write_model
+from tests.rnnlm.evaluation.paired.texts import TRAIN, VALID, Ground
+
+FEW = RegistryConfig(resamples=100)
+
+
+@pytest.fixture
+def folder(ground: Ground, tmp_path: Path) -> Path:
+    return new_model(ground, tmp_path / "model", seed=0)
+
+
+def new_model(ground: Ground, folder: Path, seed: int) -> Path:
+    counts = training_counts(ground.dataset)
+    write_model(build_model(ModelConfig(hidden_size=4), len(counts), seed), folder, ground.dataset)
+    return folder
+
+
+def compare(ground: Ground, candidate: Path, champion: Path, folder: Path) -> Path:
+    digests, losses = folder / "digests.parquet", folder / "losses.parquet"
+    fingerprints = pa.array([fingerprint(text.encode()) for text in TRAIN])
+    pq.write_table(pa.table({"sha256": fingerprints}), digests)
+    contestant = load_contestant(champion)
+    compare_models(load_contestant(candidate), contestant, ground.dataset, ground.corpus_folder, [digests], losses, FEW)
+    return losses
+
+
+def test_each_document_costs_what_scoring_it_alone_says(ground: Ground, folder: Path, tmp_path: Path) -> None:
+    champion = new_model(ground, tmp_path / "other", seed=1)
+    facts = read_json(champion / "rnnlm.json")
+    write_json(champion / "rnnlm.json", facts | {"mode": "stream"})  # reads the blank lines, too
+    rows = pq.read_table(compare(ground, folder, champion, tmp_path)).to_pylist()
+    assert [row["role"] for row in rows] == ["candidate"] * 3 + ["champion"] * 3
+    for role, model, cut in (
+        ("candidate", folder, SequencesConfig()),
+        ("champion", champion, SequencesConfig(mode="stream")),
+    ):
+        contestant = load_contestant(model)
+        for row, number in zip((row for row in rows if row["role"] == role), (0, 2, 4), strict=True):
+            (loss,) = document_losses(contestant.model, contestant.tokenizer, [VALID[number]], cut)
+            assert row["total_nats"] == pytest.approx(loss.total_nats, rel=1e-5)
+            assert (row["tokens"], row["byte_count"]) == (loss.tokens, len(VALID[number]))
+    zebra = [row for row in rows if row["role"] == "candidate"][2]
+    # `runs` and `zebra` are not in the training split: 8 bits for each of their bytes and ends.
+    assert zebra["restoration_bits"] >= 8 * (len("runs") + len("zebra") + 2)
+    assert zebra["total_nats"] == pytest.approx(zebra["nll_nats"] + zebra["restoration_bits"] * math.log(2))
+
+
+def test_the_same_models_give_the_same_file(ground: Ground, folder: Path, tmp_path: Path) -> None:
+    once = compare(ground, folder, folder, tmp_path).read_bytes()
+    assert compare(ground, folder, folder, tmp_path).read_bytes() == once
+
+
+def test_a_model_without_its_facts_is_told(folder: Path) -> None:
+    (folder / "rnnlm.json").unlink()
+    with pytest.raises(ModelError, match=r"rnnlm\.json"):
+        load_contestant(folder)

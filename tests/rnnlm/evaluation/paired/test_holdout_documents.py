@@ -1,0 +1,92 @@
+"""The common ground is the validation text that the training of neither model has seen, each text once."""
+
+import hashlib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rnnlm.corpora.fingerprints import fingerprint
+from rnnlm.errors import CorpusError
+from rnnlm.evaluation.paired import holdout_documents as grounds
+from rnnlm.evaluation.paired.holdout_documents import common_ground, read_texts, write_known_digests
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.tuning_sample import RowSample, tuning_sample
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, load_tokenizer
+from tests.rnnlm.evaluation.paired.texts import TRAIN, VALID, Ground
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def others(path: Path, *texts: str) -> Path:
+    """The digests of what another model was trained on."""
+    pq.write_table(pa.table({"sha256": pa.array(sorted(map(sha256, texts)), pa.string())}), path)
+    return path
+
+
+def known(ground: Ground, folder: Path) -> tuple[Path, list[str]]:
+    """The file of what training has seen, and the validation documents that it names."""
+    path = folder / "known.parquet"
+    write_known_digests(ground.dataset, 1, path)
+    digests = pq.read_table(path).column("sha256").to_pylist()
+    assert digests == sorted(set(digests))
+    assert {fingerprint(text.encode()) for text in TRAIN} <= set(digests)
+    return path, [text for text in VALID if fingerprint(text.encode()) in digests and text not in TRAIN]
+
+
+def test_what_chose_the_checkpoint_is_known_to_training(ground: Ground, tmp_path: Path) -> None:
+    """A sample of one token is of the last row."""
+    path, tuned = known(ground, tmp_path)
+    assert tuned == [VALID[4]]
+    assert [document.sha256 for document in common_ground(ground.dataset, [path])] == [
+        sha256(VALID[number]) for number in (0, 2)
+    ]
+
+
+def test_no_token_of_the_sample_is_of_a_document_that_is_left(ground: Ground, tmp_path: Path) -> None:
+    path = tmp_path / "known.parquet"
+    for tokens in (None, 4, 9):
+        write_known_digests(ground.dataset, tokens, path)
+        sample = tuning_sample(StoredSplit(ground.dataset, "valid"), tokens)
+        tuned = {tuple(ids) for ids in rows_of_sample(sample)}
+        tokenizer = load_tokenizer(ground.dataset.tokenizer_folder)
+        for parts in read_texts(ground.corpus_folder, common_ground(ground.dataset, [path])):
+            for _, text in parts:
+                assert not tuned & {(BOS, *tokenizer.encode(line), EOS) for line in text.split("\n") if line}
+
+
+def rows_of_sample(sample: RowSample) -> list[list[int]]:
+    rows = sample.read(0, len(sample))
+    return [rows.token_ids[rows.offsets[i] : rows.offsets[i + 1]].tolist() for i in range(len(rows))]
+
+
+def test_what_either_knows_and_repetitions_are_left_out(ground: Ground, tmp_path: Path) -> None:
+    own, _ = known(ground, tmp_path)
+    left = common_ground(ground.dataset, [own, others(tmp_path / "others.parquet", "a bird runs .\n\n", "else")])
+    assert [document.sha256 for document in left] == [sha256(VALID[0])]  # digests of bytes still count
+    everything = others(tmp_path / "everything.parquet", *VALID)
+    assert common_ground(ground.dataset, [own, everything]) == []
+
+
+def test_their_text_is_the_corpus_bytes(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = common_ground(ground.dataset, [others(tmp_path / "none.parquet")])
+    for at_once in (1, 30, 1 << 20):
+        monkeypatch.setattr(grounds, "TEXT_BYTES_AT_ONCE", at_once)
+        parts = list(read_texts(ground.corpus_folder, documents))
+        assert [text for part in parts for _, text in part] == [VALID[number] for number in (0, 1, 2, 4)]
+    assert len(parts) == 1
+
+
+def test_a_corpus_that_is_gone_or_another_one_is_told(ground: Ground, tmp_path: Path) -> None:
+    documents = common_ground(ground.dataset, [others(tmp_path / "none.parquet")])
+    text = ground.corpus_folder / "valid.txt"
+    text.chmod(0o644)
+    text.write_text("".join(VALID).replace("bird", "boar"))
+    with pytest.raises(CorpusError, match="not those the dataset was made from"):
+        list(read_texts(ground.corpus_folder, documents))
+    text.unlink()
+    with pytest.raises(CorpusError, match="cannot be read"):
+        list(read_texts(ground.corpus_folder, documents))

@@ -1,0 +1,111 @@
+"""Whole documents: what they cost is what a slow reading says, and adds up to the split's score."""
+
+import math
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+
+from rnnlm.config import SequencesConfig
+from rnnlm.evaluation import shared_prefix_scoring, token_losses
+from rnnlm.evaluation.document_losses import document_losses
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.model_factory import load_model
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.sequences.segmentation import rows_of
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer
+
+Mode = Literal["sentence", "stream"]
+TEXTS = [
+    "the cat sees the dog near the river .\nthe bird likes the fox near the tree .\n",
+    "the fox",
+    "",
+    "the zebra sees the cat .\n\nthe dog .\n",
+]
+
+
+@pytest.fixture
+def model(toy_run: RunRecord) -> ElmanLanguageModel:
+    return load_model(toy_run.model_folder).language_model
+
+
+@pytest.fixture
+def tokenizer(toy_run: RunRecord) -> TextTokenizer:
+    return load_tokenizer(toy_run.model_folder)
+
+
+def read_slowly(model: ElmanLanguageModel, tokenizer: TextTokenizer, text: str, mode: Mode) -> list[float]:
+    """A row at a time, each token's logit looked up."""
+    lines = [tokenizer.encode(line) for line in text.removesuffix("\n").split("\n")]
+    if mode == "stream":
+        rows = [[token for line in lines for token in [*line, EOS]]]
+    else:
+        rows = [[*line, EOS] for line in lines if line]
+    found = []
+    for row in rows:
+        logits, _ = model(torch.tensor([[BOS, *row[:-1]]]))
+        found += (-logits[0].log_softmax(-1)[torch.arange(len(row)), torch.tensor(row)]).tolist()
+    return found
+
+
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+def test_each_token_costs_what_a_slow_reading_says(
+    model: ElmanLanguageModel, tokenizer: TextTokenizer, mode: Mode
+) -> None:
+    found = document_losses(model, tokenizer, TEXTS, SequencesConfig(mode=mode), batch_size=2)
+    for loss, text in zip(found, TEXTS, strict=True):
+        assert loss.nll_nats.tolist() == pytest.approx(read_slowly(model, tokenizer, text, mode), rel=1e-4)
+        assert len(loss.token_ids) == len(loss.nll_nats) == loss.tokens
+        assert loss.byte_count == len(text)
+
+
+def test_what_tokens_do_not_say_is_paid_for(model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+    (loss,) = document_losses(model, tokenizer, TEXTS[3:], SequencesConfig())
+    # zebra and its end; a blank line: an escape and its end; 5 and 2 gaps between words, 4 ends of lines
+    bits = 8 * (5 + 1) + 8 * 2 + 7 * math.log2(256 / 255) + 4 * math.log2(256 / 255 * 32 / 31)
+    assert (loss.unknown_tokens, loss.restoration_bits) == (1, pytest.approx(bits))
+    assert loss.total_nats == pytest.approx(loss.summed_nll_nats + bits * math.log(2))
+    assert loss.bits_per_byte == pytest.approx(loss.total_nats / math.log(2) / len(TEXTS[3]))
+    assert loss.perplexity == pytest.approx(math.exp(loss.nll_nats.mean()), rel=1e-5)
+
+
+def test_what_predicts_nothing_has_no_perplexity(model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+    assert document_losses(model, tokenizer, [], SequencesConfig()) == []
+    (empty,) = document_losses(model, tokenizer, [""], SequencesConfig())
+    assert (empty.tokens, empty.summed_nll_nats) == (0, 0.0)
+    assert math.isnan(empty.perplexity) and math.isnan(empty.bits_per_byte)
+
+
+def test_the_lines_of_a_split_cost_what_its_evaluation_says(
+    model: ElmanLanguageModel, tokenizer: TextTokenizer, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    text = (toy_dataset.folder.parent.parent / "corpora").glob("*/test.txt")
+    lines = next(text).read_text(encoding="utf-8").splitlines(keepends=True)
+    found = document_losses(model, tokenizer, lines, SequencesConfig())
+    score = toy_evaluation.scores["test"]
+    assert sum(loss.tokens for loss in found) == score.tokens
+    nats = sum(loss.summed_nll_nats for loss in found)
+    assert nats == pytest.approx(score.nll_nats_per_token * score.tokens, rel=1e-6)
+    bits = sum(loss.total_nats for loss in found) / math.log(2)
+    assert bits / sum(loss.byte_count for loss in found) == pytest.approx(score.bits_per_byte, rel=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+def test_long_rows_go_through_in_windows_and_cost_the_same(
+    model: ElmanLanguageModel, tokenizer: TextTokenizer, mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = SequencesConfig(mode=mode, context_length=6)
+    whole = document_losses(model, tokenizer, TEXTS, cut)
+    monkeypatch.setattr(shared_prefix_scoring, "EVALUATION_WINDOW", 3)
+    windows = document_losses(model, tokenizer, TEXTS, cut)
+    for one, other in zip(whole, windows, strict=True):
+        assert np.array_equal(one.token_ids, other.token_ids)
+        assert other.nll_nats == pytest.approx(one.nll_nats, rel=1e-4)
+
+
+def test_a_batch_of_long_rows_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_losses, "CHUNK_TOKENS", 20)
+    rows = rows_of([[0] * length for length in (1, 1, 2, 2, 3, 9, 15, 40)])
+    found = [group.tolist() for group in token_losses.groups(np.arange(len(rows)), rows.lengths, 4)]
+    assert found == [[0, 1, 2, 3], [4, 5], [6], [7]]

@@ -1,0 +1,139 @@
+"""Numbers that mean something."""
+
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from rnnlm.config import CorpusConfig, EvaluationConfig
+from rnnlm.errors import ModelError
+from rnnlm.evaluation.external_corpus import score_corpus
+from rnnlm.evaluation.perplexity import evaluate_run, score_split
+from rnnlm.home import Home
+from rnnlm.models.model_factory import load_model
+from rnnlm.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS
+
+
+def test_the_score_is_the_sum_over_sentences_one_by_one(
+    toy_dataset: DatasetRecord, toy_run: RunRecord, toy_corpus: CorpusRecord
+) -> None:
+    """Against the slowest way there is: a sentence at a time, a token at a time."""
+    from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+
+    model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
+    nats, count = 0.0, 0
+    for line in (toy_corpus.folder / "test.txt").read_text().splitlines():
+        ids = [2, *tokenizer.encode(line), 3]
+        logits, _ = model.language_model(torch.tensor([ids[:-1]]))
+        for position, target in enumerate(ids[1:]):
+            nats -= float(logits[0, position].double().log_softmax(-1)[target].detach())
+            count += 1
+    score = score_split(model, toy_dataset, "test", batch_size=7)
+    assert score.tokens == count == 400
+    assert score.nll_nats_per_token == pytest.approx(nats / count, rel=1e-5)
+    assert score.perplexity == pytest.approx(math.exp(nats / count), rel=1e-5)
+    size = (toy_corpus.folder / "test.txt").stat().st_size
+    bits = nats / math.log(2) + 40 * (8 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS)  # nine words a line
+    assert score.bits_per_byte == pytest.approx(bits / size, rel=1e-5)
+
+
+def test_perplexity_does_not_change_with_batch_size_or_padding(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    model = load_model(toy_run.model_folder)
+    one, many = (score_split(model, toy_dataset, "valid", size).perplexity for size in (1, 40))
+    assert one == pytest.approx(many, rel=1e-5)
+
+
+def test_a_uniform_model_has_the_uniform_perplexity(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    model = load_model(toy_run.model_folder)
+    torch.nn.init.zeros_(model.language_model.head.weight)
+    torch.nn.init.zeros_(model.language_model.head.bias)
+    score = score_split(model, toy_dataset, "test", 8)
+    assert score.perplexity == pytest.approx(score.uniform_perplexity, rel=1e-6)
+    assert score.uniform_perplexity == toy_dataset.vocabulary_size - 2
+
+
+def test_a_head_of_unigram_bias_alone_has_the_unigram_perplexity(
+    toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    from rnnlm.evaluation.baselines import unigram_log_probabilities
+
+    model = load_model(toy_run.model_folder)
+    torch.nn.init.zeros_(model.language_model.head.weight)
+    model.language_model.head.bias.data = torch.from_numpy(unigram_log_probabilities(toy_dataset))
+    score = score_split(model, toy_dataset, "test", 8)
+    assert score.perplexity == pytest.approx(score.unigram_perplexity, rel=1e-5)
+
+
+def test_scores_are_kept_and_read_back(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    again = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig())
+    assert (again.skipped, again.scores) == (True, toy_evaluation.scores)
+    forced = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(), force=True)
+    assert (forced.skipped, forced.scores) == (False, toy_evaluation.scores)
+    assert set(
+        evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(splits=("train", "valid", "test"))).scores
+    ) == {
+        "train",
+        "valid",
+        "test",
+    }
+
+
+def test_words_it_cannot_spell_cost_their_bytes(
+    home: Home, toy_run: RunRecord, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("texts") / "other.txt"
+    path.write_text("the zebra sees the cat .\n")
+    config = CorpusConfig(source=str(path))
+    score = score_corpus(home, toy_run.model_folder, config)
+    assert (score.split, score.tokens, score.unknown_rate) == ("all", 7, 1 / 7)
+    bits = score.nll_nats_per_token * 7 / math.log(2) + 8 * (len("zebra") + 1) + 5 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS
+    assert score.bits_per_byte == pytest.approx(bits / 25)
+
+
+def test_a_corpus_the_model_was_trained_on_is_scored_on_its_test_split(
+    home: Home, toy_run: RunRecord, toy_evaluation: EvaluationRecord, toy_corpus: CorpusRecord
+) -> None:
+    score = score_corpus(home, toy_run.model_folder, CorpusConfig(source=str(toy_corpus.folder)))
+    assert score.split == "test"
+    assert score.perplexity == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
+
+
+@pytest.mark.parametrize("place", ["at the end", "at the beginning"])
+def test_training_text_with_a_line_more_is_not_passed_off_as_unseen(
+    home: Home,
+    toy_run: RunRecord,
+    toy_corpus: CorpusRecord,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    place: str,
+) -> None:
+    text = (toy_corpus.folder / "train.txt").read_text()
+    line = "the zebra sees the unicorn near the waterfall .\n"
+    (tmp_path / "grown.txt").write_text(text + line if place == "at the end" else line + text)
+    score = score_corpus(home, toy_run.model_folder, CorpusConfig(source=str(tmp_path / "grown.txt")))
+    assert score.split == "all"
+    assert score.seen_share == pytest.approx(1 - len(line) / (len(text) + len(line)), abs=1e-3)
+    assert "stands in the model's training text, too" in caplog.text
+
+
+def test_unseen_text_is_told_from_text_of_which_nothing_is_known(
+    home: Home, toy_run: RunRecord, toy_dataset: DatasetRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "other.txt").write_text("a fox , a dog and a zebra .\n" * 3)
+    config = CorpusConfig(source=str(tmp_path / "other.txt"))
+    assert score_corpus(home, toy_run.model_folder, config).seen_share == 0.0
+    assert "training text" not in caplog.text
+    shutil.rmtree(toy_dataset.folder)
+    assert score_corpus(home, toy_run.model_folder, config).seen_share is None
+    assert "is not known" in caplog.text
+
+
+def test_a_model_folder_without_its_facts_is_told(home: Home, toy_run: RunRecord, toy_corpus: CorpusRecord) -> None:
+    (toy_run.model_folder / "rnnlm.json").unlink()
+    with pytest.raises(ModelError, match=r"rnnlm\.json"):
+        score_corpus(home, toy_run.model_folder, CorpusConfig(source=str(toy_corpus.folder)))

@@ -1,0 +1,116 @@
+"""Every context normalised once: the losses are those of the definition, and alike contexts are found."""
+
+import numpy as np
+import pytest
+import torch
+
+from rnnlm.evaluation import full_softmax, shared_prefix_scoring
+from rnnlm.evaluation.full_softmax import Normalizer, TokenLoss
+from rnnlm.evaluation.shared_prefix_scoring import first_alike, nll_of_alike_rows
+from rnnlm.evaluation.token_losses import nll_of_rows
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.initialization import initialize
+from rnnlm.sequences.segmentation import TokenRows, rows_of
+
+VOCABULARY = 50
+
+
+def random_model(nonlinearity: str = "tanh") -> ElmanLanguageModel:
+    """Weights four times as large as training begins with: far from a uniform guess."""
+    model = ElmanLanguageModel(VOCABULARY, 12, layers=2, nonlinearity=nonlinearity)  # type: ignore[arg-type]
+    initialize(model, "orthogonal", torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.head.weight.mul_(4.0)
+        model.head.bias.copy_(torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(1)))
+    return model.eval()
+
+
+def random_rows() -> TokenRows:
+    """Some begin alike, some are equal, one predicts nothing, one is long."""
+    draw = np.random.default_rng(0)
+    rows = [[2, *draw.integers(4, 8, length).tolist(), 3] for length in (1, 2, 2, 3, 5, 5, 8, 3, 90, 0)]
+    return rows_of([*rows, rows[4], rows[8], [2]])
+
+
+def nll_by_definition(model: ElmanLanguageModel, rows: TokenRows) -> list[float]:
+    """A row at a time, all logits."""
+    nll: list[float] = []
+    for index in range(len(rows)):
+        row = torch.from_numpy(rows.token_ids[rows.offsets[index] : rows.offsets[index + 1]].astype(np.int64))
+        if len(row) > 1:
+            logits, _ = model(row[None, :-1])
+            nll += torch.nn.functional.cross_entropy(logits[0], row[1:], reduction="none").tolist()
+    return nll
+
+
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+def test_losses_are_those_of_the_definition(
+    nonlinearity: str, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, rows = random_model(nonlinearity), random_rows()
+    expected = nll_by_definition(model, rows)
+    stored = rows.take(np.flatnonzero(rows.predicted))  # a row that predicts nothing is never stored
+    assert nll_of_rows(TokenLoss(model), stored, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert nll_of_alike_rows(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    for name, value in {"EVALUATION_WINDOW": 5, "SHARED_DEPTH": 3}.items():
+        monkeypatch.setattr(shared_prefix_scoring, name, value)
+    for name, value in {"ROWS_AT_ONCE": 4, "CLASSES_AT_ONCE": 7}.items():
+        monkeypatch.setattr(full_softmax, name, value)
+    assert nll_of_alike_rows(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_alike_contexts_are_found_by_comparing_every_one() -> None:
+    rows = random_rows()
+    seen: dict[tuple[int, ...], int] = {}
+    expected = []
+    for index in range(len(rows)):
+        row = rows.token_ids[rows.offsets[index] : rows.offsets[index + 1]].tolist()
+        for end in range(1, len(row)):
+            deep = end > shared_prefix_scoring.SHARED_DEPTH
+            expected.append(len(expected) if deep else seen.setdefault(tuple(row[:end]), len(expected)))
+    assert first_alike(rows).tolist() == expected
+    assert len(set(expected)) < len(expected)
+
+
+@pytest.mark.parametrize("larger", [1.0, 100.0, -100.0])
+def test_probabilities_sum_to_one_however_large_the_logits(larger: float) -> None:
+    """Beyond what float32 can hold of exp(logit): inf, and 0."""
+    model = random_model()
+    with torch.no_grad():
+        model.head.weight.mul_(abs(larger))
+        model.head.bias.add_(min(0.0, 2 * larger))
+    hidden = torch.randn(9, 12, generator=torch.Generator().manual_seed(2))
+    logits = model.logits(hidden)
+    total = (logits - Normalizer(model)(hidden)[:, None]).exp().sum(dim=1)
+    assert total.tolist() == pytest.approx([1.0] * 9, rel=1e-4)
+
+
+def test_rare_classes_in_bfloat16_change_little_and_nothing_where_all_are_frequent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Classes as frequent as words are (Zipf 1935), in no order."""
+    draw = torch.Generator().manual_seed(3)
+    model = ElmanLanguageModel(4_000, 64).eval()
+    with torch.no_grad():
+        model.head.weight.normal_(std=0.3, generator=draw)
+        model.head.bias.copy_(-(1.0 + torch.randperm(4_000, generator=draw)).log())
+    hidden = torch.randn(500, 64, generator=draw).tanh()
+    expected = model.logits(hidden).logsumexp(dim=1).detach()
+
+    def errors(tail: torch.dtype) -> torch.Tensor:
+        return Normalizer(model, tail)(hidden) - expected
+
+    assert errors(torch.float32).abs().max() < 1e-5
+    few_exact = errors(torch.bfloat16)
+    assert few_exact.abs().max() < 0.01 and few_exact.mean().abs() < 2e-4
+    monkeypatch.setattr(full_softmax, "EXACT_CLASSES", 0)
+    assert errors(torch.bfloat16).square().mean() > 4 * few_exact.square().mean()
+    monkeypatch.setattr(full_softmax, "EXACT_CLASSES", 4_000)
+    assert errors(torch.bfloat16).abs().max() < 1e-5
+
+
+def test_nothing_to_predict_is_no_loss() -> None:
+    model = random_model()
+    assert nll_of_alike_rows(model, rows_of([]), 4).shape == (0,)
+    assert nll_of_alike_rows(model, rows_of([[2], [2]]), 4).shape == (0,)

@@ -1,0 +1,51 @@
+"""What a token costs in the generation loop, counted rather than timed; benchmarks/generate.py measures the time."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rnnlm.config import ModelConfig
+from rnnlm.generation.inference_weights import InferenceWeights
+from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.models.model_factory import build_model
+
+NEVER = -1  # an <eos> that no model chooses
+
+
+class Operators(TorchDispatchMode):
+    """Counts the operators that torch runs, by name and shape of what they give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[tuple[str, tuple[int, ...]]] = Counter()
+
+    def __torch_dispatch__(
+        self, operator: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = operator(*args, **(kwargs or {}))
+        shape = tuple(result.shape) if isinstance(result, torch.Tensor) else ()
+        self.calls[operator.overloadpacket.__name__, shape] += 1
+        return result
+
+
+def operators(weights: InferenceWeights, tokens: int) -> Counter[tuple[str, tuple[int, ...]]]:
+    with Operators() as counted:
+        continue_ids(weights, [2], Sampling(maximum_tokens=tokens, temperature=0), NEVER)
+    return counted.calls
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_token_costs_its_matrix_products_and_a_little_whatever_the_length(layers: int) -> None:
+    model = build_model(ModelConfig(hidden_size=8, layers=layers), 40, seed=0)
+    weights = InferenceWeights(model.language_model)
+    of_10, of_20, of_210 = (operators(weights, tokens) for tokens in (10, 20, 210))
+    of_ten_tokens = of_20 - of_10
+    # Two hundred more tokens are twenty times ten more: the same operators, and none of them on anything larger.
+    assert of_210 - of_10 == Counter({call: 20 * count for call, count in of_ten_tokens.items()})
+    products = sum(count for (name, _), count in of_ten_tokens.items() if "mm" in name)
+    # h U for each layer, x W for each but the lowest, which looks it up, and the head.
+    assert products == 10 * (2 * layers)
+    assert sum(of_ten_tokens.values()) <= 10 * (3 * layers + 8)

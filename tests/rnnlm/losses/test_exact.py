@@ -1,0 +1,90 @@
+"""The exact loss in chunks says what the definition says, and keeps no logits."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from rnnlm.losses import projection
+from rnnlm.losses.exact import ChunkedCrossEntropy
+from rnnlm.losses.loss import Loss, exact_cross_entropy
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.initialization import initialize
+from tests.rnnlm.losses.precisions import in_both_precisions, in_each_precision, in_several_chunks_and_in_one
+
+
+def losses_and_gradients(loss: Loss, model: ElmanLanguageModel, target_ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+    model.zero_grad()
+    hidden = torch.randn(*target_ids.shape, 32, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    value = loss(model, hidden, target_ids, None)
+    value.backward()
+    gradients = [hidden.grad, model.head.weight.grad, model.head.bias.grad]
+    return value.detach(), [gradient for gradient in gradients if gradient is not None]
+
+
+@in_several_chunks_and_in_one
+@in_both_precisions
+def test_loss_and_gradient_are_those_of_the_definition(
+    rows_at_once: int,
+    precision: torch.dtype,
+    loss_error: float,
+    gradient_error: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(projection, "CPU_CHUNK_LOGITS", rows_at_once * 500)
+    model = ElmanLanguageModel(500, 32)
+    initialize(model, "xavier", torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.head.weight.mul_(5)  # probabilities far from uniform
+    target_ids = torch.randint(3, 500, (6, 11), generator=torch.Generator().manual_seed(2))
+    target_ids[3, 5:] = 0  # padding
+    exact, exact_gradients = losses_and_gradients(exact_cross_entropy, model, target_ids)
+    fast, fast_gradients = losses_and_gradients(ChunkedCrossEntropy(precision), model, target_ids)
+    assert fast.dtype == torch.float32
+    assert float(fast) == pytest.approx(float(exact), rel=loss_error)
+    assert len(fast_gradients) == len(exact_gradients) == 3
+    for fast_gradient, exact_gradient in zip(fast_gradients, exact_gradients, strict=True):
+        assert fast_gradient.dtype == torch.float32
+        assert float((fast_gradient - exact_gradient).norm() / exact_gradient.norm()) < gradient_error
+    assert fast_gradients[1][[0, 2]].abs().max() == 0  # <pad> and <bos> are never predicted
+
+
+@in_each_precision
+def test_a_target_as_good_as_impossible_costs_what_the_definition_says(precision: torch.dtype) -> None:
+    """Its probability, exp(-120), is no float32 any more."""
+    model = ElmanLanguageModel(40, 32)
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.bias.zero_()
+        model.head.bias[5] = -120.0
+    target_ids = torch.tensor([[5, 6, 7]])
+    exact, exact_gradients = losses_and_gradients(exact_cross_entropy, model, target_ids)
+    fast, fast_gradients = losses_and_gradients(ChunkedCrossEntropy(precision), model, target_ids)
+    assert float(exact) == pytest.approx((120 + 3 * math.log(37)) / 3)  # 40 less <pad>, <bos> and class 5
+    assert float(fast) == pytest.approx(float(exact), rel=1e-3)
+    torch.testing.assert_close(fast_gradients[2], exact_gradients[2], rtol=1e-2, atol=1e-4)
+
+
+def test_in_bfloat16_a_small_loss_is_near_the_definitions() -> None:
+    """Every target has a probability of about 0.99: what is left of 1 is rounded to a tenth."""
+    model = ElmanLanguageModel(40, 32)
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.bias.zero_()
+        model.head.bias[6] = 8.2
+    target_ids = torch.full((2, 3), 6)
+    exact, _ = losses_and_gradients(exact_cross_entropy, model, target_ids)
+    fast, _ = losses_and_gradients(ChunkedCrossEntropy(torch.bfloat16), model, target_ids)
+    assert float(exact) == pytest.approx(0.01, abs=0.001)
+    assert float(fast) == pytest.approx(float(exact), rel=0.3)
+
+
+def test_the_gradient_is_scaled_by_what_comes_back() -> None:
+    model = ElmanLanguageModel(40, 32)
+    target_ids = torch.tensor([[5, 6, 7]])
+    _, once = losses_and_gradients(ChunkedCrossEntropy(), model, target_ids)
+    once = [gradient.clone() for gradient in once]
+    _, thrice = losses_and_gradients(lambda *given: 3 * ChunkedCrossEntropy()(*given), model, target_ids)
+    for one, three in zip(once, thrice, strict=True):
+        torch.testing.assert_close(three, 3 * one)

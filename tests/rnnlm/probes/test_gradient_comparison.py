@@ -1,0 +1,45 @@
+"""Fresh networks beside each other on the windows of a corpus."""
+
+from pathlib import Path
+
+import pytest
+
+from rnnlm.home import Home
+from rnnlm.presets import build_config
+from rnnlm.probes.gradient_comparison import compare_gradients
+from rnnlm.probes.probe_config import GradientProbeConfig
+from rnnlm.probes.probe_records import GradientCurve
+from rnnlm.sequences.preparation import prepare_dataset
+
+STARTS = ("xavier", "orthogonal", "identity", "identity × 1.5")
+
+
+@pytest.fixture
+def curves(home: Home, toy_folder: Path) -> list[GradientCurve]:
+    pipeline = build_config(overrides=["sequences.mode=stream"], corpus=str(toy_folder))
+    dataset = prepare_dataset(home, pipeline)
+    config = GradientProbeConfig(hidden_size=16, steps=20, rows=8, factor=1.5, trained_steps=3)
+    found = compare_gradients(dataset, config, window_length=35)
+    assert found == compare_gradients(dataset, config, window_length=35)
+    return found
+
+
+def test_every_variant_is_measured_before_and_after_its_steps(curves: list[GradientCurve]) -> None:
+    assert [(curve.nonlinearity, curve.start, curve.trained_steps) for curve in curves] == [
+        (kind, start, steps) for kind in ("tanh", "relu") for start in STARTS for steps in (0, 3)
+    ]
+    for curve in curves:
+        assert [len(layer) for layer in curve.norms] == [21]
+        assert curve.norms[0][0] > 0
+    before, after = curves[:2]
+    assert before.norms != after.norms
+
+
+def test_relu_explodes_with_a_scaled_identity_and_vanishes_with_xavier(curves: list[GradientCurve]) -> None:
+    left = {
+        curve.start: curve.norms[0][20] / curve.norms[0][0]
+        for curve in curves
+        if curve.nonlinearity == "relu" and not curve.trained_steps
+    }
+    assert left["xavier"] < 0.01 < left["identity"] <= 1.5  # units that are off pass nothing back
+    assert left["identity × 1.5"] == pytest.approx(1.5**20, rel=0.5)

@@ -1,0 +1,46 @@
+"""Every probe's picture is a PNG, whatever was measured."""
+
+from pathlib import Path
+
+from rnnlm.probes.probe_plots import draw_echo, draw_gradient_comparison, draw_gradient_flow, draw_positions, shown
+from rnnlm.probes.probe_records import EchoScore, GradientCurve
+from rnnlm.records import GradientFlowRecord, PositionsRecord
+
+
+def is_png(path: Path) -> bool:
+    return path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_gradient_that_is_gone_altogether_is_left_out_of_a_logarithmic_scale() -> None:
+    assert shown([0.5, 0.0, 0.25]) == ([0, 2], [0.5, 0.25])
+
+
+def test_a_flow_is_drawn_even_where_nothing_is_left(tmp_path: Path) -> None:
+    for norms in (((1.0, 0.1), (0.5, 0.2)), ((1.0, 0.0, 0.0),), ((0.0,),)):
+        record = GradientFlowRecord(norms=norms, rows=3, picture=tmp_path / "flow.png")
+        draw_gradient_flow(record, record.picture)
+        assert is_png(record.picture)
+        record.picture.unlink()
+
+
+def test_a_comparison_is_drawn_even_where_a_network_is_dead(tmp_path: Path) -> None:
+    curves = [
+        GradientCurve(nonlinearity=kind, start=start, trained_steps=steps, norms=((norm, norm / 2, 0.0),))
+        for kind in ("tanh", "relu")
+        for start in ("xavier", "identity × 2")
+        for steps in (0, 5)
+        for norm in ((0.0,) if steps and kind == "relu" else (1.0,))
+    ]
+    draw_gradient_comparison(curves, tmp_path / "comparison.png")
+    assert is_png(tmp_path / "comparison.png")
+
+
+def test_echo_and_positions_are_drawn(tmp_path: Path) -> None:
+    score = EchoScore(nonlinearity="tanh", initialization="xavier", distance=3, accuracy=0.5, final_loss=1.0)
+    draw_echo([score, score.model_copy(update={"distance": 1})], 8, tmp_path / "echo.png")
+    assert is_png(tmp_path / "echo.png")
+    record = PositionsRecord(
+        rows=(2, 1), right=(0.5, 1.0), exact=(None, 1.0), given_tokens=1, longest_trained=1, picture=tmp_path / "p.png"
+    )
+    draw_positions(record, record.picture)
+    assert is_png(record.picture)

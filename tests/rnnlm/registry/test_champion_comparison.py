@@ -1,0 +1,211 @@
+"""Candidate against champion in a real registry: better takes over, all else challenges and says why."""
+
+import hashlib
+import shutil
+from pathlib import Path
+from statistics import NormalDist
+
+import pyarrow.parquet as pq
+import pytest
+
+from rnnlm.config import TokenizerConfig
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.home import Home
+from rnnlm.models.model_factory import build_model
+from rnnlm.records import DatasetRecord
+from rnnlm.registry.bundle import EVIDENCE
+from rnnlm.registry.champion_comparison import LOSSES
+from rnnlm.registry.model_lookup import BUNDLE, model_folder
+from rnnlm.sequences.dataset_reader import training_counts
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from rnnlm.tracking.mlflow_store import reaching_mlflow
+from rnnlm.training.export import write_model
+from tests.rnnlm.registry.contest import NAME, Contest, write_contest_corpus
+
+
+def evidence_folder(home: Home, version: int) -> Path:
+    bundle = model_folder(home, f"models:/{NAME}/{version}")
+    return Path(str(bundle).removesuffix(BUNDLE)) / EVIDENCE
+
+
+def test_a_really_better_one_takes_over_and_keeps_its_evidence(contest: Contest) -> None:
+    first = contest.register("poor")
+    assert (first.alias, first.evidence) == ("champion", None)
+    second = contest.register("good")
+    assert (second.version, second.alias) == (2, "champion")
+    assert second.reason.startswith("better: ")
+    assert "champion version 1" in second.reason
+    evidence = second.evidence
+    assert evidence is not None
+    assert evidence.units == evidence.documents >= 250
+    assert evidence.upper < 0
+
+    losses = pq.read_table(evidence_folder(contest.home, 2) / LOSSES).to_pylist()
+    assert len(losses) == 2 * evidence.documents
+    nats = {role: sum(row["total_nats"] for row in losses if row["role"] == role) for role in ("candidate", "champion")}
+    assert evidence.byte_count == sum(row["byte_count"] for row in losses if row["role"] == "candidate")
+    assert evidence.candidate_nats_per_byte == pytest.approx(nats["candidate"] / evidence.byte_count)
+    assert evidence.champion_nats_per_byte == pytest.approx(nats["champion"] / evidence.byte_count)
+    with reaching_mlflow(contest.home) as client:
+        assert client.get_model_version(NAME, "2").tags["parent_version"] == "1"
+        assert client.get_model_version(NAME, "1").tags["replaced_by"] == "2"
+    assert contest.register("good") == second.model_copy(update={"skipped": True, "seconds": pytest.approx(0, abs=60)})
+
+
+def test_a_really_worse_one_challenges(contest: Contest) -> None:
+    contest.register("good")
+    worse = contest.register("poor")
+    assert (worse.alias, worse.uri) == ("challenger", f"models:/{NAME}@challenger")
+    assert worse.reason.startswith("worse: ")
+    assert worse.evidence is not None
+    assert worse.evidence.lower > 0
+    contest.register("poor", force=True)
+    with reaching_mlflow(contest.home) as client:
+        aliases = {alias: int(held) for alias, held in client.get_registered_model(NAME).aliases.items()}
+    assert aliases == {"champion": 1, "challenger": 3}
+
+
+def test_registering_again_tells_how_things_stand_now(contest: Contest) -> None:
+    contest.register("poor")
+    contest.register("good")
+    dethroned = contest.register("poor")
+    assert (dethroned.version, dethroned.alias, dethroned.skipped) == (1, "challenger", True)
+    assert "the champion is version 2" in dethroned.reason
+    assert dethroned.uri == f"models:/{NAME}/1"  # it never held the alias challenger: only the number finds it
+
+
+def test_an_equal_one_challenges(contest: Contest) -> None:
+    contest.register("good")
+    again = contest.register("good", force=True)
+    assert (again.version, again.alias) == (2, "challenger")
+    assert again.reason.startswith("not shown to be better: ")
+
+
+def test_too_few_documents_are_no_evidence_unless_one_says_so(contest: Contest) -> None:
+    contest.register("poor")
+    few = contest.register("good", minimum_units=5_000)
+    assert few.alias == "challenger"
+    assert "fewer than 5000 (registry.minimum_units)" in few.reason
+    assert few.evidence is not None
+    assert few.evidence.upper < 0  # better, but not by enough text
+    assert contest.register("good", force=True).alias == "champion"
+
+
+def test_the_evidence_is_the_same_each_time_and_the_seed_is_a_setting(contest: Contest) -> None:
+    contest.register("good")
+    found = []
+    for seed in (0, 0, 1):
+        evidence = contest.register("fair", force=True, seed=seed).evidence
+        assert evidence is not None
+        standard_error = (evidence.upper - evidence.difference) / NormalDist().inv_cdf(evidence.confidence)
+        found.append((evidence.difference, standard_error))
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
+    assert found[0][0] == found[2][0]
+    assert found[0][1] != pytest.approx(found[2][1], rel=1e-9)
+
+
+def grown(contest: Contest, folder: Path, texts: dict[str, list[str]]) -> DatasetRecord:
+    """A later state of the corpus, in another vocabulary: the texts by split."""
+    folder.mkdir()
+    for split, paragraphs in texts.items():
+        (folder / f"{split}.txt").write_text("".join(paragraphs), encoding="utf-8")
+    config = contest.config.corpus.model_copy(update={"source": str(folder)})
+    corpus = obtain_corpus(contest.home, config)
+    tokenizer = train_tokenizer(contest.home, corpus, config, TokenizerConfig(kind="char", vocabulary_size=64))
+    return store_sequences(contest.home, corpus, config, tokenizer, contest.config.sequences)
+
+
+def untrained(contest: Contest, quality: str) -> None:
+    """The run gets a new model for the contest's dataset."""
+    run = contest.run_of(quality)
+    shutil.rmtree(run.model_folder)
+    counts = training_counts(contest.dataset)
+    write_model(build_model(contest.config.model, len(counts), seed=0), run.model_folder, contest.dataset)
+
+
+def test_a_grown_corpus_is_compared_without_what_either_was_trained_on(contest: Contest, tmp_path: Path) -> None:
+    old, new = (write_contest_corpus(tmp_path / str(seed), seed) for seed in (0, 1))
+    contest.register("good")
+    shutil.rmtree(contest.dataset.folder)  # the champion's dataset is on another machine, say
+    texts = {"train": new["train"], "valid": [*old["train"], *new["valid"]], "test": new["test"]}
+    contest.dataset = grown(contest, tmp_path / "grown", texts)
+    untrained(contest, "fair")
+    candidate = contest.register("fair")
+    assert candidate.alias == "challenger"  # characters, and untrained
+    assert "not known" not in candidate.reason
+    assert candidate.evidence is not None
+    unseen = set(texts["valid"]) - set(old["train"]) - set(new["train"])
+    assert 0.6 * len(unseen) < candidate.evidence.documents < 0.75 * len(unseen)  # a third chose the checkpoint
+    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / LOSSES).to_pylist()}
+    assert scored < {hashlib.sha256(text.encode()).hexdigest() for text in unseen}
+
+
+def test_cleaning_does_not_hide_what_the_champion_was_trained_on(contest: Contest, tmp_path: Path) -> None:
+    """The candidate's text is the champion's in capitals: its validation split holds the champion's training text."""
+    contest.register("good")
+    texts = write_contest_corpus(tmp_path / "texts")
+    loud = {split: [text.upper() for text in paragraphs] for split, paragraphs in texts.items()}
+    loud["valid"] = [*(text.upper() for text in texts["train"]), *loud["valid"]]
+    contest.dataset = grown(contest, tmp_path / "loud", loud)
+    untrained(contest, "fair")
+    contest.register("fair")
+    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / LOSSES).to_pylist()}
+    assert not scored & {hashlib.sha256(text.upper().encode()).hexdigest() for text in texts["train"]}
+    assert scored
+
+
+@pytest.mark.parametrize(
+    ("digits", "digests", "refused"), [("N", "letters", True), ("###", "letters", False), ("###", "bytes", True)]
+)
+def test_cleaning_that_hides_text_is_no_comparison(contest: Contest, digits: str, digests: str, refused: bool) -> None:
+    contest.register("poor")
+    with reaching_mlflow(contest.home) as client:
+        client.set_model_version_tag(NAME, "1", "document_digests", digests)
+    corpus = contest.config.corpus.model_copy(update={"digits": digits})
+    contest.config = contest.config.model_copy(update={"corpus": corpus})
+    candidate = contest.register("good")
+    assert ("corpus.digits differs, so it cannot be told" in candidate.reason) == refused
+    assert (candidate.evidence is None) == refused
+
+
+def test_each_comparison_with_a_champion_has_a_smaller_chance_of_error(contest: Contest) -> None:
+    contest.register("good")
+    found = [contest.register("fair", force=True).evidence for _ in range(3)]
+    assert [one.comparison for one in found if one] == [1, 2, 3]
+    assert [one.confidence for one in found if one] == pytest.approx([1 - 0.05 / 2, 1 - 0.05 / 6, 1 - 0.05 / 12])
+
+
+def test_a_champion_registered_before_its_documents_were_kept_is_compared_and_told(
+    contest: Contest, tmp_path: Path
+) -> None:
+    contest.register("poor")
+    with reaching_mlflow(contest.home) as client:
+        client.delete_model_version_tag(NAME, "1", "training_documents")
+    same = contest.register("fair")  # the same dataset: what the champion was trained on is known by that
+    assert (same.alias, "not known" in same.reason) == ("champion", False)
+    with reaching_mlflow(contest.home) as client:
+        client.delete_model_version_tag(NAME, "2", "training_documents")
+        client.set_model_version_tag(NAME, "2", "dataset_id", "another")
+    better = contest.register("good")
+    assert better.alias == "champion"
+    assert "what champion version 2 was trained on is not known" in better.reason
+
+
+def test_a_champion_that_cannot_be_loaded_stays_until_somebody_says_otherwise(contest: Contest) -> None:
+    contest.register("poor")
+    shutil.rmtree(model_folder(contest.home, f"models:/{NAME}/1"))
+    candidate = contest.register("good")
+    assert (candidate.alias, candidate.evidence) == ("challenger", None)
+    assert "not comparable with champion version 1: its model cannot be loaded" in candidate.reason
+    assert len(candidate.reason.splitlines()) == 1
+
+
+def test_a_corpus_without_a_document_that_neither_knows_is_told(contest: Contest, tmp_path: Path) -> None:
+    contest.register("poor")
+    texts = write_contest_corpus(tmp_path / "texts")
+    contest.dataset = grown(contest, tmp_path / "all", texts | {"valid": texts["train"]})
+    untrained(contest, "fair")
+    candidate = contest.register("fair")
+    assert candidate.alias == "challenger"
+    assert "the training of one of the two has seen every validation document" in candidate.reason

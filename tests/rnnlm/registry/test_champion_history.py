@@ -1,0 +1,126 @@
+"""Who was champion when: the pile of promotions, and champions made by hand."""
+
+import getpass
+import socket
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from rnnlm.errors import ModelError
+from rnnlm.registry.champion_history import Change, champion_before, read_history
+from rnnlm.registry.lineage import history_of, show_version
+from rnnlm.registry.model_lookup import list_models, model_folder
+from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
+from rnnlm.tracking.mlflow_store import reaching_mlflow
+from tests.rnnlm.registry.contest import NAME, Contest
+
+
+def changes(*steps: int) -> list[Change]:
+    """Versions that became champion, one after the other; a negative one was rolled back to."""
+    return [
+        Change(
+            number=number,
+            version=abs(step),
+            before=None,
+            how="rollback" if step < 0 else "evidence",
+            who="",
+            when="",
+            why="",
+        )
+        for number, step in enumerate(steps, start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "current", "before"),
+    [
+        ((1, 2, 3), 3, 2),
+        ((1, 2, 3, -2), 2, 1),  # a second rollback goes further back, not forth
+        ((1, 2, 3, -2, -1), 1, None),
+        ((1, 2, 3, -2, 4), 4, 2),  # 3 was taken back: it is no champion to return to
+        ((1, 2, 1), 1, 2),
+        ((1, 2, 2), 2, 1),  # noted twice, because a kill fell between note and alias
+        ((1,), 1, None),
+        ((), None, None),
+        ((1, 2), 7, 2),  # somebody moved the alias in MLflow
+        ((1, 2), None, 2),  # or took it away
+    ],
+)
+def test_a_rollback_leads_to_the_champion_before(steps: tuple[int, ...], current: int | None, before: int) -> None:
+    assert champion_before(changes(*steps), current, living={1, 2, 3, 4, 7}) == before
+
+
+def test_deleted_versions_are_passed_over() -> None:
+    assert champion_before(changes(1, 2, 3), 3, living={1, 3}) == 1
+
+
+def test_versions_without_a_history_say_by_their_alias_that_they_were_champion() -> None:
+    from mlflow.entities.model_registry import ModelVersion, ModelVersionTag
+
+    def registered(number: int, alias: str) -> Any:
+        tags = [ModelVersionTag("alias", alias), ModelVersionTag("reason", "better")]
+        return ModelVersion(NAME, str(number), creation_timestamp=1_700_000_000_000, tags=tags)
+
+    history = read_history([registered(2, "champion"), registered(3, "challenger"), registered(1, "champion")])
+    assert [(change.version, change.when, change.why) for change in history] == [
+        (1, "2023-11-14T22:13:20+00:00", "better"),
+        (2, "2023-11-14T22:13:20+00:00", "better"),
+    ]
+
+
+def champion(contest: Contest) -> int:
+    return next(version.version for version in list_models(contest.home) if "champion" in version.aliases)
+
+
+def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(contest: Contest) -> None:
+    contest.register("good")
+    contest.register("poor")
+    before = datetime.now(UTC).isoformat(timespec="seconds")
+    change = promote_by_hand(contest.home, NAME, "2", "shorter answers")
+    assert champion(contest) == 2
+    assert (change.version, change.before, change.how, change.why) == (2, 1, "hand", "shorter answers")
+    assert change.who == f"{getpass.getuser()}@{socket.gethostname()}"
+    assert before <= change.when <= datetime.now(UTC).isoformat(timespec="seconds")
+    # A version holds one alias: no challenger is left.
+    assert [version.aliases for version in list_models(contest.home)] == [("champion",), ()]
+
+    taken_back = roll_back(contest.home, NAME)
+    assert champion(contest) == 1
+    assert (taken_back.version, taken_back.before, taken_back.why) == (1, 2, "no reason given")
+    history = history_of(contest.home, NAME)
+    assert [(one.number, one.version, one.how) for one in history] == [
+        (1, 1, "first"),
+        (2, 2, "hand"),
+        (3, 1, "rollback"),
+    ]
+    assert show_version(contest.home, NAME, "2").changes == (change,)
+    with reaching_mlflow(contest.home) as client:
+        assert client.get_model_version(NAME, "2").tags["replaced_by"] == "1"
+        assert "replaced_by" not in client.get_model_version(NAME, "1").tags
+
+
+def test_what_cannot_be_promoted_or_taken_back_is_told(contest: Contest) -> None:
+    with pytest.raises(ModelError, match="no such version"):
+        promote_by_hand(contest.home, NAME, "1")
+    with pytest.raises(ModelError, match="no such model"):
+        roll_back(contest.home, NAME)
+    contest.register("good")
+    with pytest.raises(ModelError, match="is the champion already"):
+        promote_by_hand(contest.home, NAME, "1")
+    with pytest.raises(ModelError, match="no champion is known before version 1"):
+        roll_back(contest.home, NAME)
+    with pytest.raises(ModelError, match="no such version"):
+        promote_by_hand(contest.home, f"_lock.{NAME}", "1")
+    with pytest.raises(ModelError, match="expected at most 1,000"):
+        promote_by_hand(contest.home, NAME, "1", "x" * 1001)
+
+
+def test_a_champion_by_hand_is_what_the_next_candidate_must_beat(contest: Contest) -> None:
+    contest.register("good")
+    contest.register("poor")
+    promote_by_hand(contest.home, NAME, "challenger")
+    fair = contest.register("fair")
+    assert (fair.version, fair.alias) == (3, "champion")
+    assert "champion version 2" in fair.reason
+    assert model_folder(contest.home, f"models:/{NAME}@champion") == model_folder(contest.home, f"models:/{NAME}/3")

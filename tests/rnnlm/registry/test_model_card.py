@@ -1,0 +1,70 @@
+"""The model card says what is so, fits MLflow's database, and travels in the bundle."""
+
+import pytest
+
+from rnnlm.config import ModelConfig
+from rnnlm.models.model_factory import build_model
+from rnnlm.records import Sample
+from rnnlm.registry.lineage import show_version
+from rnnlm.registry.model_card import LONGEST_DESCRIPTION, description_of
+from rnnlm.registry.model_lookup import model_folder
+from tests.rnnlm.registry.contest import NAME, Contest
+
+
+def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
+    card = (model_folder(decided.home, f"models:/{NAME}/2") / "README.md").read_text(encoding="utf-8")
+    test = decided.evaluation.scores["test"]
+    for fact in (
+        f"# {NAME}",
+        f"sha256 `{decided.dataset.corpus_digest}`",
+        f"{decided.dataset.predicted_tokens['train']:,} tokens in the training split",
+        f"| test | {test.tokens:,} | {test.perplexity:.2f} | {test.unigram_perplexity:.2f} |",
+        "1 layer of 16 units",
+        f'load_model("models:/{NAME}@champion")',
+        f"run `{decided.run_of('good').run_id}`",
+        "## Limits",
+        decided.samples.samples[0].text,
+    ):
+        assert fact in card, fact
+    # An embedding and two square matrices, a bias, the head and its bias; 16 wide.
+    vocabulary = decided.dataset.vocabulary_size
+    assert f"{vocabulary * 16 * 2 + vocabulary + 2 * 16 * 16 + 16:,} weights" in card
+    assert show_version(decided.home, NAME, "2").description == card
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ({"nonlinearity": "relu"}, "h' = relu(x W + h U + b), with 1 layer of 16 units over"),
+        (
+            {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 3, "residual": True},
+            "h' = tanh(x W + h ⊙ u + b), with 3 layers of 16 units that add up, each but the lowest",
+        ),
+    ],
+)
+def test_the_card_says_what_kind_of_network_it_is(contest: Contest, shape: dict[str, object], words: str) -> None:
+    config = ModelConfig.model_validate({"hidden_size": 16} | shape)
+    model = build_model(config, contest.dataset.vocabulary_size, seed=0)
+    model.save_pretrained(contest.run_of("good").model_folder)
+    contest.register("good")
+    assert words in show_version(contest.home, NAME, "1").description
+
+
+def test_a_later_version_names_its_parent(decided: Contest) -> None:
+    assert "there was no champion when it was registered" in show_version(decided.home, NAME, "1").description
+    assert "champion when it was registered: version 1" in show_version(decided.home, NAME, "2").description
+
+
+def test_a_description_fits_the_database_and_leaves_no_fence_open(contest: Contest) -> None:
+    long = Sample(prompt="", text="the cat sees .\n```\n" * 1_000, tokens=5_000)
+    contest.samples = contest.samples.model_copy(update={"samples": (long,)})
+    contest.register("good")
+    description = show_version(contest.home, NAME, "1").description
+    assert len(description) <= LONGEST_DESCRIPTION
+    assert description.endswith("the rest: README.md in the bundle\n")
+    assert description.splitlines().count("````") == 2  # the sample's fence is longer than what it holds
+    assert len((model_folder(contest.home, f"models:/{NAME}/1") / "README.md").read_text()) > 10_000
+
+
+def test_a_short_card_is_the_description() -> None:
+    assert description_of("# short\n") == "# short\n"

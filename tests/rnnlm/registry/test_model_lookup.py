@@ -1,0 +1,108 @@
+"""Every way of naming a model leads to a folder, and a wrong name to the names there are."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rnnlm.errors import ModelError, TrackingError
+from rnnlm.home import Home
+from rnnlm.models.model_factory import load_model
+from rnnlm.records import RunRecord
+from rnnlm.registry.model_lookup import list_models, model_folder, run_model_folder
+from tests.rnnlm.registry.contest import NAME, Contest
+
+
+def test_versions_are_listed_newest_first_with_their_aliases(decided: Contest) -> None:
+    third, second, first = list_models(decided.home)
+    assert [(one.name, one.version) for one in (third, second, first)] == [(NAME, 3), (NAME, 2), (NAME, 1)]
+    assert (third.aliases, second.aliases, first.aliases) == (("challenger",), ("champion",), ())
+    assert first.validation_perplexity == decided.evaluation.scores["valid"].perplexity
+    assert first.bits_per_byte == decided.evaluation.scores["test"].bits_per_byte
+    assert first.dataset_id == decided.dataset.dataset_id
+    assert first.created.endswith("+00:00")
+
+
+def test_a_registered_version_is_found_by_alias_and_by_number(decided: Contest) -> None:
+    champion = model_folder(decided.home, f"models:/{NAME}@champion")
+    assert champion == model_folder(decided.home, f"models:/{NAME}/2")
+    assert champion != model_folder(decided.home, f"models:/{NAME}/3")
+    weights = (decided.run_of("good").model_folder / "model.safetensors").read_bytes()
+    assert (champion / "model.safetensors").read_bytes() == weights
+    assert (champion / "rnnlm.json").exists()
+    load_model(champion)
+
+
+def test_a_registered_version_leads_to_its_run(decided: Contest) -> None:
+    home = decided.home
+    champion = decided.run_of("good")
+    for reference in (f"models:/{NAME}@champion", f"models:/{NAME}/2", str(champion.folder)):
+        assert run_model_folder(home, reference) == champion.model_folder
+    assert run_model_folder(home, f"models:/{NAME}@challenger") != champion.model_folder
+    with pytest.raises(ModelError, match=f"registered: {NAME}"):
+        run_model_folder(home, f"models:/{NAME}/7")
+
+
+def test_a_version_whose_run_is_gone_or_another_model_by_now_is_refused(decided: Contest) -> None:
+    run, reference = decided.run_of("good"), f"models:/{NAME}@champion"
+    other = decided.run_of("poor").model_folder / "model.safetensors"
+    shutil.copy(other, run.model_folder)
+    with pytest.raises(ModelError, match=f"{run.run_id} was trained anew"):
+        run_model_folder(decided.home, reference)
+    shutil.rmtree(run.folder)
+    with pytest.raises(ModelError, match=f"{run.run_id} is not under ") as caught:
+        run_model_folder(decided.home, reference)
+    assert len(str(caught.value).splitlines()) <= 3
+    assert model_folder(decided.home, reference).exists()  # the registered model itself is there
+
+
+def test_a_run_is_found_by_folder_model_folder_and_id(toy_run: RunRecord, home: Home) -> None:
+    for reference in (str(toy_run.folder), str(toy_run.model_folder), toy_run.run_id, toy_run.run_id[:5]):
+        assert model_folder(home, reference) == toy_run.model_folder
+
+
+def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Home) -> None:
+    other = toy_run.run_id[:15] + ("0" if toy_run.run_id[15] != "0" else "1")
+    shutil.copytree(toy_run.folder, home.runs / other)
+    with pytest.raises(ModelError, match=f"2 runs begin so: .*{toy_run.run_id}"):
+        model_folder(home, toy_run.run_id[:15])
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["models:/rnnlm-tyo@champion", f"models:/{NAME}@winner", f"models:/{NAME}/7", f"models:/{NAME}"],
+)
+def test_a_wrong_name_gets_the_right_names(decided: Contest, reference: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        model_folder(decided.home, reference)
+    assert reference in str(caught.value)
+    assert f"registered: {NAME}" in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_a_folder_without_a_model_is_refused(home: Home, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="holds no model"):
+        model_folder(home, str(tmp_path))
+    with pytest.raises(ModelError, match="no such run folder"):
+        model_folder(home, str(tmp_path / "missing"))
+
+
+def test_deleted_artifacts_are_named(contest: Contest) -> None:
+    uri = contest.register("good").uri
+    shutil.rmtree(contest.home.artifacts)
+    with pytest.raises(ModelError, match="moved or deleted"):
+        model_folder(contest.home, uri)
+
+
+def test_a_fresh_home_has_no_models_and_asking_makes_no_store(home: Home) -> None:
+    assert list_models(home) == []
+    with pytest.raises(ModelError, match="no model is registered yet"):
+        model_folder(home, "models:/rnnlm-toy@champion")
+    assert not home.mlflow_database.exists()
+
+
+def test_a_registry_that_is_away_is_a_tracking_error(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(TrackingError):
+        list_models(home)

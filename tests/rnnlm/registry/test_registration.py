@@ -1,0 +1,264 @@
+"""A run is registered once, promoted by the rule, and answers where rnnlm is not installed."""
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from rnnlm.config import GenerationConfig, ModelConfig
+from rnnlm.errors import ModelError, TrackingError
+from rnnlm.generation.generate import continue_prompt
+from rnnlm.home import Home
+from rnnlm.models.model_factory import build_model, load_model
+from rnnlm.registry.model_lookup import model_folder
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
+from tests.registrar import Registrar
+
+NAME = "rnnlm-toy"
+STRANGER = """
+import importlib.abc, json, sys
+absent = json.loads(sys.argv[4])
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in absent:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Refuse())
+import mlflow
+mlflow.set_tracking_uri(sys.argv[1])
+model = mlflow.pyfunc.load_model(sys.argv[2])
+print(json.dumps(model.predict(json.loads(sys.argv[3]))))
+"""
+
+
+def not_needed() -> list[str]:
+    """What can be imported here that mlflow, torch, tokenizers and safetensors do not bring with them."""
+    needed: set[str] = set()
+    waiting = ["mlflow", "torch", "tokenizers", "safetensors"]
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name not in needed:
+            needed.add(name)
+            for requirement in map(Requirement, importlib.metadata.requires(name) or []):
+                if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                    waiting.append(requirement.name)
+    modules = importlib.metadata.packages_distributions()
+    others = [module for module, names in modules.items() if not needed & set(map(canonicalize_name, names))]
+    assert {"transformers", "prefect", "duckdb"} <= set(others)
+    return [*others, "rnnlm", "flows", "tasks"]
+
+
+def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, Any]]:
+    """What a program elsewhere gets that has mlflow, torch, tokenizers, safetensors, nothing of ours, and no pickle."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))}
+    environment["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", STRANGER]
+        + [tracking_uri(home), uri, json.dumps(requests), json.dumps(not_needed())],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    answers: list[dict[str, Any]] = json.loads(done.stdout)
+    return answers
+
+
+def test_the_first_version_is_champion_and_says_what_it_is(register: Registrar) -> None:
+    registered = register()
+    assert (registered.name, registered.version, registered.alias) == (NAME, 1, "champion")
+    assert registered.uri == f"models:/{NAME}@champion"
+    with reaching_mlflow(register.home) as client:
+        version = client.get_model_version_by_alias(NAME, "champion")
+        run = client.get_run(version.run_id)
+    assert version.tags["dataset_id"] == register.dataset.dataset_id
+    assert version.tags["corpus_digest"] == register.dataset.corpus_digest
+    assert version.tags["run_id"] == register.run.run_id
+    assert float(version.tags["test_perplexity"]) == register.evaluation.scores["test"].perplexity
+    assert run.info.status == "FINISHED"  # MLflow was away in training: this run was made for the version
+    assert run.data.tags["rnnlm.run_id"] == register.run.run_id
+
+
+def test_registering_again_makes_no_second_version(register: Registrar) -> None:
+    first, again = register(), register()
+    assert not first.skipped
+    assert again == first.model_copy(update={"skipped": True, "seconds": again.seconds})
+    assert register(force=True).version == 2
+
+
+@pytest.mark.parametrize("harm", ["deleted", "truncated", "a flipped bit", "the code deleted"])
+def test_damaged_files_of_a_version_are_written_again(register: Registrar, harm: str) -> None:
+    registered = register()
+    folder = model_folder(register.home, registered.uri)
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    if harm == "deleted":
+        shutil.rmtree(folder)
+    elif harm == "truncated":
+        weights.write_bytes(whole[:100])
+    elif harm == "a flipped bit":
+        weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    else:
+        shutil.rmtree(folder.parent / "code")
+    if harm != "the code deleted":
+        with pytest.raises(ModelError, match="rollback|register a run again"):
+            model_folder(register.home, registered.uri)
+    again = register()
+    assert (again.version, again.skipped) == (1, False)
+    assert weights.read_bytes() == whole
+    assert (folder.parent / "code" / "elman.py").exists()
+    assert model_folder(register.home, registered.uri) == folder
+    assert register().skipped
+
+
+def test_what_a_killed_process_left_is_not_registered(register: Registrar) -> None:
+    (register.run.model_folder / "reference").mkdir()
+    (register.run.model_folder / "reference" / ".line.parquet.0f3a").write_bytes(b"half")
+    (register.run.model_folder / "reference" / "line.parquet").write_bytes(b"whole")
+    folder = model_folder(register.home, register().uri)
+    assert [path.name for path in (folder / "reference").iterdir()] == ["line.parquet"]
+
+
+def test_a_version_without_a_marker_is_held_to_the_digest_of_its_weights(register: Registrar) -> None:
+    folder = model_folder(register.home, register().uri)
+    (folder.parent.parent / "COMPLETE").unlink()  # as registered before there was one
+    assert model_folder(register.home, f"models:/{NAME}/1") == folder
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    with pytest.raises(ModelError, match="differs from the sha256 it was registered with"):
+        model_folder(register.home, f"models:/{NAME}/1")
+
+
+def test_a_version_that_was_deleted_is_made_again(register: Registrar) -> None:
+    register()
+    with reaching_mlflow(register.home) as client:
+        client.delete_model_version(NAME, "1")
+    assert not register().skipped
+
+
+def test_a_call_killed_before_the_decision_is_taken_up(register: Registrar) -> None:
+    register()
+    with reaching_mlflow(register.home) as client:  # as if killed between the version and its alias
+        client.delete_registered_model_alias(NAME, "champion")
+        client.delete_model_version_tag(NAME, "1", "alias")
+    registered = register()
+    assert (registered.version, registered.alias, registered.skipped) == (1, "champion", False)
+
+
+def test_a_call_killed_after_the_alias_was_moved_is_taken_up(register: Registrar) -> None:
+    register()
+    with reaching_mlflow(register.home) as client:
+        client.delete_model_version_tag(NAME, "1", "alias")
+    registered = register()
+    assert (registered.version, registered.alias, registered.skipped) == (1, "champion", False)
+    assert registered.reason == "there was no champion before it"
+
+
+def test_one_document_is_too_little_to_take_over(register: Registrar) -> None:
+    register()
+    second = register(force=True)
+    assert second.alias == "challenger"
+    assert second.reason.startswith(
+        "not comparable with champion version 1: the training of one of the two has seen every validation document"
+    )
+
+
+def test_the_model_answers_where_rnnlm_is_not_installed(register: Registrar, tmp_path: Path) -> None:
+    uri = register().uri
+    shutil.rmtree(register.run.folder)  # nothing of ours is needed any more
+    requests: list[dict[str, object]] = [
+        {"prompt": "the cat"},
+        {"prompt": "the cat", "temperature": 1, "seed": 3, "maximum_tokens": 5},
+        {"prompt": "", "temperature": 0, "maximum_tokens": 1},
+        {"text": "the cat sees the dog ."},
+    ]
+    answers = ask_as_a_stranger(register.home, uri, requests * 2, tmp_path)
+    scored = ["bits_per_byte", "log_probability_nats", "perplexity", "tokens"]
+    assert [sorted(answer) for answer in answers] == [["text"], ["text"], ["text"], scored] * 2
+    assert len(str(answers[1]["text"]).split()) <= 5
+    assert answers[:4] == answers[4:]  # a seed reproduces a sample
+
+
+def test_the_served_model_says_what_the_library_says(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    register()
+    model = mlflow.pyfunc.load_model(served_source(register.home))
+    run_model, tokenizer = load_model(register.run.model_folder), load_tokenizer(register.run.model_folder)
+    for settings in ({"temperature": 0.0}, {"temperature": 1.0, "top_k": 5, "seed": 2}, {"top_p": 0.5}):
+        config = GenerationConfig.model_validate(settings | {"maximum_tokens": 9})
+        for prompt in ("the cat", "", "a zebra sees"):
+            mine = continue_prompt(run_model, tokenizer, prompt, config).text
+            [served] = model.predict([{"prompt": prompt, "maximum_tokens": 9} | settings])
+            assert served["text"] == mine
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"tie_embeddings": True, "layers": 2, "embedding_size": 5},
+        {"embedding_size": 5, "nonlinearity": "relu", "backend": "loop"},
+        {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 3, "residual": True},
+    ],
+)
+def test_every_shape_of_model_can_be_served(register: Registrar, shape: dict[str, object]) -> None:
+    import mlflow
+
+    folder = register.run.model_folder
+    config = ModelConfig.model_validate({"hidden_size": 8} | shape)
+    build_model(config, register.dataset.vocabulary_size, seed=0).save_pretrained(folder)
+    register()
+    request = {"prompt": "the cat", "temperature": 0.0, "maximum_tokens": 5}
+    [served] = mlflow.pyfunc.load_model(served_source(register.home)).predict([request])
+    settings = GenerationConfig(temperature=0.0, maximum_tokens=5)
+    mine = continue_prompt(load_model(folder), load_tokenizer(folder), "the cat", settings)
+    assert served["text"] == mine.text
+
+
+def test_a_data_frame_is_answered_row_by_row_and_bad_rows_are_refused(register: Registrar) -> None:
+    import mlflow
+
+    register()
+    model = mlflow.pyfunc.load_model(served_source(register.home))
+    rows = [{"prompt": "the cat", "seed": 5, "maximum_tokens": 4}, {"prompt": "the dog"}]
+    assert model.predict(pd.DataFrame(rows)) == model.predict(rows)  # missing cells are defaults
+    mixed = [{"prompt": "the cat"}, {"text": "the dog sees the fox ."}]
+    assert model.predict(pd.DataFrame(mixed)) == model.predict(mixed)
+    for wrong in ({"temperature": -1.0}, {"temprature": 1.0}):
+        with pytest.raises(mlflow.exceptions.MlflowException, match=next(iter(wrong))):
+            model.predict([{"prompt": "the cat"} | wrong])
+
+
+def served_source(home: Home) -> str:
+    with reaching_mlflow(home) as client:
+        return str(client.get_model_version(NAME, "1").source)
+
+
+def test_the_bundle_holds_safetensors_and_no_pickle(register: Registrar) -> None:
+    register()
+    folder = Path(served_source(register.home).removeprefix("file://"))
+    suffixes = {path.suffix for path in folder.rglob("*") if path.is_file()}
+    assert ".safetensors" in suffixes
+    assert not suffixes & {".pkl", ".pt", ".pth", ".bin"}
+    pinned = (folder / "requirements.txt").read_text(encoding="utf-8").split()
+    assert all("==" in line for line in pinned)
+
+
+def test_mlflow_away_is_a_tracking_error(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(TrackingError, match="127.0.0.1:9"):
+        register()

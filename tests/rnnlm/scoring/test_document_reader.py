@@ -1,0 +1,197 @@
+"""Documents come out of every kind of file as they went in, in order; what is wrong with a file is told."""
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pydantic import ValidationError
+
+from rnnlm.corpora.splits import paragraphs
+from rnnlm.errors import CorpusError
+from rnnlm.scoring import document_reader
+from rnnlm.scoring.document_reader import Document, documents, in_shards
+from rnnlm.scoring.input_files import find_inputs
+from rnnlm.scoring.scoring_config import ScoringConfig
+
+TEXTS = ["the cat", "two\nlines, of “text”", "", 'a "quoted", word']
+IDS = ["7", "b", "c", "d"]
+
+
+def read(path: Path, **fields: Any) -> list[Document]:
+    config = ScoringConfig.model_validate({"input": str(path), "output": "x.parquet"} | fields)
+    return list(documents(find_inputs(config), config))
+
+
+def write_csv(path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        rows = csv.writer(stream, dialect="excel-tab" if path.suffix == ".tsv" else "excel")
+        rows.writerows([("id", "body"), *zip(IDS, TEXTS, strict=True)])
+
+
+def write_json(path: Path) -> None:
+    lines = [json.dumps({"id": id_, "body": text}) for id_, text in zip(IDS, TEXTS, strict=True)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_parquet(path: Path) -> None:
+    pq.write_table(pa.table({"body": TEXTS, "id": IDS}), path)
+
+
+def write_database(path: Path) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("create table docs (id varchar, body varchar)")
+        connection.executemany("insert into docs values (?, ?)", list(zip(IDS, TEXTS, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("texts.csv", write_csv),
+        ("texts.tsv", write_csv),
+        ("texts.jsonl", write_json),
+        ("texts.parquet", write_parquet),
+        ("texts.duckdb", write_database),
+    ],
+)
+def test_every_table_gives_its_texts_and_ids_in_order(tmp_path: Path, name: str, write: Callable[[Path], None]) -> None:
+    write(tmp_path / name)
+    query = {"query": "select body, id from docs order by id"} if name.endswith("duckdb") else {}
+    found = read(tmp_path / name, column="body", id_column="id", **query)
+    assert [(document.id, document.text or "") for document in found] == list(zip(IDS, TEXTS, strict=True))
+    assert [(document.number, document.place) for document in found] == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert {document.source for document in found} == {str(tmp_path / name)}
+    assert [document.id for document in read(tmp_path / name, column="body", **query)] == [None] * 4
+
+
+def test_a_line_is_a_document_blank_ones_too_so_that_places_are_line_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\r\n\r\ntwo three\nlast")
+    found = read(tmp_path / "a.txt")
+    assert [(document.place, str(document.text).strip()) for document in found] == [
+        (0, "one"),
+        (1, ""),
+        (2, "two three"),
+        (3, "last"),
+    ]
+
+
+def test_a_paragraph_is_a_document_of_the_corpus(tmp_path: Path) -> None:
+    data = b"one\ntwo\n\n\nthree\n" + b"four\n" * 60
+    (tmp_path / "a.txt").write_bytes(data)
+    texts = [document.text for document in read(tmp_path / "a.txt", document="paragraph")]
+    assert texts == [part.decode() for part in paragraphs(data.splitlines(keepends=True))]
+    assert len(texts) == 3  # the blank lines end one, 50 lines another
+
+
+def test_a_compressed_text_is_read_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("café\n".encode()))
+    assert [document.text for document in read(tmp_path / "a.txt.gz")] == ["café\n"]
+
+
+def test_bytes_that_are_no_text_are_read_for_the_scores_to_find_them(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9\n")
+    assert [document.text for document in read(tmp_path / "a.txt")] == ["caf\ufffd\n"]
+
+
+def test_what_looks_like_a_date_stays_as_it_is_written(tmp_path: Path) -> None:
+    texts = ["2026-11-21T10:00:00Z", "17", "1e3"]
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "{text}", "n": 1}}\n' for text in texts))
+    assert [document.text for document in read(tmp_path / "a.jsonl")] == texts
+
+
+def test_the_files_of_a_folder_are_read_in_order_of_name(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "b.parquet")
+    (tmp_path / "a.txt").write_text("first\n")
+    found = read(tmp_path, column="body")
+    assert [document.number for document in found] == [0, 1, 2, 3, 4]
+    assert [(Path(document.source).name, document.place) for document in found][:2] == [("a.txt", 0), ("b.parquet", 0)]
+    assert read(tmp_path / "*.parquet", column="body")[0].text == TEXTS[0]
+
+
+def test_a_row_without_a_text_is_a_document_without_one(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": pa.array(["a", None, "b"])}), tmp_path / "a.parquet")
+    assert [document.text for document in read(tmp_path / "a.parquet")] == ["a", None, "b"]
+
+
+def test_a_number_is_read_as_it_is_written(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a"], "id": [17]}), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", id_column="id")[0].id == "17"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fields", "names"),
+    [
+        ("a.csv", b"id,body\n1,a\n", {}, ["a.csv", "'text'", "id, body", "--column"]),
+        ("a.csv", b"text\na\n", {"id_column": "key"}, ["'key'", "--id-column"]),
+        ("a.jsonl", b'{"text": "a"}\n{"text": \n', {}, ["a.jsonl", "jsonl"]),
+        ("a.parquet", b"PAR1 nothing", {}, ["a.parquet", "parquet"]),
+        ("a.txt", b"a\x00b\n", {}, ["a.txt", "NUL"]),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_three_lines(
+    tmp_path: Path, name: str, content: bytes, fields: dict[str, str], names: list[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CorpusError) as caught:
+        read(tmp_path / name, **fields)
+    assert len(str(caught.value).splitlines()) <= 3
+    for part in names:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "query", ["select nothing from docs", "selct 1", "drop table docs", "insert into docs values ('e', 'f')"]
+)
+def test_a_query_that_is_no_select_is_refused_and_changes_nothing(tmp_path: Path, query: str) -> None:
+    write_database(tmp_path / "a.duckdb")
+    with pytest.raises(CorpusError, match="query"):
+        read(tmp_path / "a.duckdb", query=query, column="body")
+    assert len(read(tmp_path / "a.duckdb", query="select * from docs", column="body")) == 4
+
+
+def test_a_database_and_a_query_are_given_together() -> None:
+    for fields in ({"input": "a.duckdb"}, {"input": "a.txt", "query": "select 1"}):
+        with pytest.raises(ValidationError, match="together"):
+            ScoringConfig.model_validate({"output": "x.parquet"} | fields)
+
+
+def test_an_input_that_is_not_there_is_an_error_unless_it_may_be_missing(tmp_path: Path) -> None:
+    for name in ("nothing.txt", "*.txt", "."):
+        with pytest.raises(CorpusError):
+            read(tmp_path / name)
+        assert read(tmp_path / name, may_be_missing=True) == []
+
+
+def test_a_shard_is_full_by_documents_or_by_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_reader, "SHARD_CHARACTERS", 10)
+    config = ScoringConfig(input="-", output="x.parquet", shard_documents=3)
+    lengths = [1, 1, 1, 4, 7, 20, 2]
+    found = (Document(number, "", number, None, "x" * length) for number, length in enumerate(lengths))
+    assert [[len(str(document.text)) for document in shard] for shard in in_shards(found, config)] == [
+        [1, 1, 1],
+        [4, 7],
+        [20],
+        [2],
+    ]
+
+
+def test_no_more_than_a_shard_is_read_ahead() -> None:
+    config = ScoringConfig(input="-", output="x.parquet", shard_documents=4)
+    read_so_far = 0
+
+    def endless() -> Any:
+        nonlocal read_so_far
+        while True:
+            read_so_far += 1
+            yield Document(read_so_far, "", read_so_far, None, "a")
+
+    shards = in_shards(endless(), config)
+    next(shards)
+    next(shards)
+    assert read_so_far == 8

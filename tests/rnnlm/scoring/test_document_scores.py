@@ -1,0 +1,96 @@
+"""What a document costs is what a reading by itself says; its surprising tokens are its dearest ones."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from rnnlm.config import SequencesConfig
+from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
+from rnnlm.models.model_factory import load_model
+from rnnlm.records import RunRecord
+from rnnlm.scoring.document_reader import Document
+from rnnlm.scoring.document_scores import SCHEMA, Scorer, surprising
+from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, TextTokenizer, load_tokenizer
+
+TEXTS = ["the cat sees the dog near the river .\n", "the zebra\nthe fox .", "", "the fox", None]
+
+
+@pytest.fixture
+def tokenizer(toy_run: RunRecord) -> TextTokenizer:
+    return load_tokenizer(toy_run.model_folder)
+
+
+@pytest.fixture
+def scorer(toy_run: RunRecord, tokenizer: TextTokenizer) -> Scorer:
+    model = load_model(toy_run.model_folder).language_model
+    return Scorer(model, tokenizer, SequencesConfig(), ScoringConfig(input="-", output="x.parquet"))
+
+
+def table(scorer: Scorer, texts: list[str | None]) -> pa.Table:
+    return scorer([Document(number, "here", number, None, text) for number, text in enumerate(texts)])
+
+
+def test_a_document_costs_what_it_costs_alone(scorer: Scorer, tokenizer: TextTokenizer) -> None:
+    found = table(scorer, TEXTS)
+    assert found.schema == SCHEMA
+    for text, row in zip(TEXTS, found.to_pylist(), strict=True):
+        whole = (text or "").removesuffix("\n") + "\n"
+        (alone,) = document_losses(scorer.model, tokenizer, [whole], scorer.cut)
+        assert row["tokens"] == alone.tokens
+        assert row["bytes"] == len(whole)
+        assert row["log_probability"] == pytest.approx(-alone.summed_nll_nats, rel=1e-5)
+        if alone.tokens:
+            assert row["perplexity"] == pytest.approx(math.exp(alone.summed_nll_nats / alone.tokens), rel=1e-5)
+            assert row["bits_per_byte"] == pytest.approx(alone.total_nats / math.log(2) / len(whole), rel=1e-5)
+
+
+def test_unknown_words_are_counted_and_paid_for(scorer: Scorer) -> None:
+    row = table(scorer, TEXTS).to_pylist()[1]
+    assert row["tokens"] == 2 + 1 + 3 + 1  # each line's words and its <eos>
+    assert row["unknown_rate"] == 1 / 7
+    bits = (
+        -row["log_probability"] / math.log(2) + 8 * (len("zebra") + 1) + (1 + 2) * PLAIN_GAP_BITS + 4 * PLAIN_END_BITS
+    )
+    assert row["bits_per_byte"] == pytest.approx(bits / len("the zebra\nthe fox .\n"))
+
+
+def test_a_document_without_tokens_has_no_figures(scorer: Scorer) -> None:
+    for row, text in zip(table(scorer, ["", "\n\n", None]).to_pylist(), ["", "", None], strict=True):
+        assert (row["tokens"], row["log_probability"], row["surprising"], row["text"]) == (0, 0.0, [], text)
+        assert row["perplexity"] is row["bits_per_byte"] is row["unknown_rate"] is None
+
+
+def test_line_ends_cost_the_same_however_they_are_written(scorer: Scorer) -> None:
+    rows = table(scorer, ["the cat\nthe dog\n", "the cat\r\nthe dog\r\n", "the cat\rthe dog"]).to_pylist()
+    assert len({row["bytes"] for row in rows}) == 1
+    for row in rows[1:]:
+        assert row["log_probability"] == pytest.approx(rows[0]["log_probability"], rel=1e-6)
+
+
+def test_the_most_surprising_tokens_come_with_their_place_and_their_bits(tokenizer: TextTokenizer) -> None:
+    the, cat, dog = tokenizer.encode("the cat dog")
+    first = DocumentLoss(
+        np.array([the, cat, dog, the], np.int32), np.array([1.0, 3.0, 1.0, 2.0], np.float32) * math.log(2), 9, 0, 0
+    )
+    empty = DocumentLoss(np.zeros(0, np.int32), np.zeros(0, np.float32), 0, 0, 0)
+    found = surprising([first, empty, first], tokenizer, 3).to_pylist()
+    assert found[1] == []
+    for tokens in (found[0], found[2]):
+        assert [(token["token"], token["place"]) for token in tokens] == [("cat", 1), ("the", 3), ("the", 0)]
+        assert [token["bits"] for token in tokens] == pytest.approx([3.0, 2.0, 1.0])
+    assert surprising([first], tokenizer, 0).to_pylist() == [[]]
+
+
+def test_places_lead_back_to_the_words(scorer: Scorer) -> None:
+    text = "river the the near . fox dog"
+    (row,) = table(scorer, [text]).to_pylist()
+    words = [*text.split(), "<eos>"]
+    assert len(row["surprising"]) == 5
+    for token in row["surprising"]:
+        assert words[token["place"]] == token["token"]
+    bits = [token["bits"] for token in row["surprising"]]
+    assert bits == sorted(bits, reverse=True)
+    assert sum(bits) < -row["log_probability"] / math.log(2)

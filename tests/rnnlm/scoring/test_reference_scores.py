@@ -1,0 +1,94 @@
+"""What validation text scores: kept with the model, complete, and computed where a model came without it."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from rnnlm.errors import DatasetError
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.scoring import reference_scores
+from rnnlm.scoring.reference_scores import find_reference, keep_references, validation_texts
+from rnnlm.scoring.scoring_model import model_in
+
+
+def test_the_lines_add_up_to_the_evaluation(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    lines, paragraphs = keep_references(home, toy_dataset, toy_run)
+    expected = toy_evaluation.scores["valid"]
+    for path, documents in ((lines, 40), (paragraphs, 1)):
+        found = pq.read_table(path)
+        assert len(found) == documents
+        assert sum(found["tokens"].to_pylist()) == expected.tokens
+        nats = -sum(found["log_probability"].to_pylist())
+        assert nats / expected.tokens == pytest.approx(expected.nll_nats_per_token, rel=1e-5)
+        assert found["text"].null_count == documents
+
+
+def test_it_travels_with_the_model(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, tmp_path: Path) -> None:
+    keep_references(home, toy_dataset, toy_run)
+    shutil.copytree(toy_run.model_folder, tmp_path / "elsewhere")
+    found = find_reference(Home(tmp_path / "empty"), str(tmp_path / "elsewhere"), "line")
+    assert found == tmp_path / "elsewhere" / "reference" / "line.parquet"
+
+
+def test_it_is_scored_once(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    paths = keep_references(home, toy_dataset, toy_run)
+    times = [path.stat().st_mtime_ns for path in paths]
+    assert [path.stat().st_mtime_ns for path in keep_references(home, toy_dataset, toy_run)] == times
+    assert [path.stat().st_mtime_ns for path in keep_references(home, toy_dataset, toy_run, force=True)] != times
+
+
+def test_what_a_killed_writer_left_is_swept(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    folder = toy_run.model_folder / "reference"
+    folder.mkdir()
+    (folder / ".line.parquet.0f3a").write_bytes(b"half")
+    keep_references(home, toy_dataset, toy_run)
+    assert sorted(path.name for path in folder.iterdir()) == ["line.parquet", "paragraph.parquet"]
+
+
+def test_where_it_is_missing_it_is_computed_and_kept_in_the_home(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    found = find_reference(home, toy_run.run_id, "line")
+    assert home.references in found.parents
+    assert not (toy_run.model_folder / "reference").exists()  # a registered version's folder is MLflow's
+    kept, _ = keep_references(home, toy_dataset, toy_run)
+    ours, theirs = (pq.read_table(path).to_pydict() for path in (kept, found))  # the evaluation's losses, and anew
+    for column in ("tokens", "log_probability", "bits_per_byte"):
+        assert ours[column] == pytest.approx(theirs[column], rel=1e-4)
+
+
+def test_without_its_text_the_error_says_what_to_do(home: Home, toy_run: RunRecord) -> None:
+    shutil.rmtree(home.corpora)
+    with pytest.raises(DatasetError, match="rnnlm prepare"):
+        find_reference(home, toy_run.run_id, "line")
+    shutil.rmtree(home.datasets)
+    with pytest.raises(DatasetError, match="its dataset"):
+        find_reference(home, toy_run.run_id, "line")
+
+
+def test_that_of_another_model_or_a_damaged_one_is_not_taken(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    line, paragraph = keep_references(home, toy_dataset, toy_run)
+    whole = line.read_bytes()
+    line.write_bytes(whole[:100])
+    other = pq.read_table(paragraph)
+    pq.write_table(other.replace_schema_metadata({b"rnnlm model": b"another"}), paragraph)
+    keep_references(home, toy_dataset, toy_run)
+    assert line.read_bytes() == whole
+    assert pq.read_table(paragraph) == other
+
+
+def test_of_a_large_split_every_nth_line_is_taken(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_in(toy_run.model_folder, "toy")
+    every = list(validation_texts(home, toy_dataset, model, "line")[0])
+    monkeypatch.setattr(reference_scores, "REFERENCE_DOCUMENTS", 10)
+    texts, step = validation_texts(home, toy_dataset, model, "line")
+    assert (list(texts), step) == (every[::4], 4)

@@ -1,0 +1,236 @@
+"""Batches hold every token once, in an order that the seed decides."""
+
+import numpy as np
+import pytest
+import torch
+
+from rnnlm.sequences import batches
+from rnnlm.sequences.batches import Batch, Source, Stream, padded
+from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches
+from rnnlm.sequences.segmentation import TokenRows, ends
+
+
+def sentences(count: int = 57) -> TokenRows:
+    """Row i is <bos>, then i % 9 + 1 times the token 10 + i."""
+    rows = [[2] + [10 + index] * (index % 9 + 1) for index in range(count)]
+    return TokenRows(np.concatenate(rows).astype(np.int32), ends(np.array([len(row) for row in rows])))
+
+
+def stream(blocks: int = 5, length: int = 20) -> TokenRows:
+    """The numbers 10, 11, 12, … in blocks that overlap by one."""
+    rows = [np.arange(10 + length * index, 10 + length * (index + 1) + 1) for index in range(blocks)]
+    return TokenRows(np.concatenate(rows).astype(np.int32), np.arange(blocks + 1) * (length + 1))
+
+
+def training_batches(
+    source: Source,
+    mode: batches.Mode,
+    batch_size: int,
+    window_length: int,
+    seed: int,
+    epoch: int,
+    rank: int = 0,
+    world_size: int = 1,
+) -> list[Batch]:
+    epochs = range(epoch, epoch + 1)
+    return list(TrainingBatches(source, mode, batch_size, window_length, seed, epochs, rank, world_size))
+
+
+def targets(batches: list[Batch]) -> list[int]:
+    return sorted(int(token) for batch in batches for token in batch.target_ids.flatten() if token != 0)
+
+
+def expected(tokens: TokenRows) -> list[int]:
+    return sorted(int(token) for row in range(len(tokens)) for token in tokens.read(row, row + 1).token_ids[1:])
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many chunks and windows of a small split."""
+    monkeypatch.setattr(batches, "CHUNK_ROWS", 5)
+    monkeypatch.setattr(batches, "WINDOW_CHUNKS", 3)
+    monkeypatch.setattr(batches, "BUCKET_BATCHES", 2)
+    monkeypatch.setattr(batches, "LANE_TOKENS", 40)
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("count", [1, 4, 15, 57, 60, 123])
+def test_many_windows_hold_every_row_once(count: int) -> None:
+    tokens = sentences(count)
+    batches = training_batches(tokens, "sentence", 4, 35, seed=3, epoch=1)
+    assert targets(batches) == expected(tokens)
+    assert [batch.input_ids.shape[0] for batch in batches].count(4) == count // 4  # only one may be smaller
+    assert len(batches) == TrainingBatches(tokens, "sentence", 4, 35, 3).batches_an_epoch
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+@pytest.mark.parametrize("world_size", [2, 3, 6])  # of 6 ranks two have no row of a batch of 4
+def test_ranks_share_every_batch_of_one_process(mode: batches.Mode, world_size: int) -> None:
+    tokens = sentences() if mode == "sentence" else stream()
+    whole = training_batches(tokens, mode, 4, 7, seed=0, epoch=0)
+    ranks = [training_batches(tokens, mode, 4, 7, 0, 0, rank, world_size) for rank in range(world_size)]
+    for batch, shares in zip(whole, zip(*ranks, strict=True), strict=True):
+        rows = [row.tolist() for share in shares for row in share.target_ids]
+        assert sorted(rows) == sorted(batch.target_ids.tolist())
+        assert sum(share.own_tokens for share in shares) == batch.predicted_tokens
+        for share in shares:
+            assert (share.predicted_tokens, share.carries_state) == (batch.predicted_tokens, batch.carries_state)
+            assert abs(len(share.input_ids) - len(batch.input_ids) / world_size) < 1
+    assert mode == "stream" or targets([share for shares in ranks for share in shares]) == expected(tokens)
+
+
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+def test_ranks_share_the_validation_split_without_overlap_or_gap(mode: batches.Mode) -> None:
+    tokens = sentences() if mode == "sentence" else stream()
+    shares = [list(evaluation_batches(tokens, mode, 4, rank, 3)) for rank in range(3)]
+    assert targets([batch for share in shares for batch in share]) == targets(list(evaluation_batches(tokens, mode, 4)))
+    assert [bool(share) for share in shares] == [True, mode == "sentence", mode == "sentence"]
+
+
+@pytest.mark.parametrize(("rows", "count", "heights"), [(7, 3, [3, 2, 2]), (2, 5, [1, 1]), (0, 3, [0]), (4, 1, [4])])
+def test_parts_hold_the_rows_in_order(rows: int, count: int, heights: list[int]) -> None:
+    whole = Batch(torch.arange(3 * rows).view(rows, 3), torch.arange(3 * rows).view(rows, 3) + 1, True, 3 * rows)
+    parts = whole.parts(count)
+    assert [len(part.input_ids) for part in parts] == heights
+    assert torch.equal(torch.cat([part.input_ids for part in parts]), whole.input_ids)
+    assert torch.equal(torch.cat([part.target_ids for part in parts]), whole.target_ids)
+    assert all(part.carries_state for part in parts)
+
+
+def test_a_rank_outside_the_world_is_refused() -> None:
+    with pytest.raises(ValueError, match="rank 2"):
+        TrainingBatches(sentences(), "sentence", 4, 7, 0, rank=2, world_size=2)
+
+
+def test_batches_of_a_run_of_rows_are_as_if_padded_one_by_one() -> None:
+    rows = sentences(11)
+    for batch, first in zip(padded(rows, 4), (0, 4, 8), strict=True):
+        alone = [rows.read(row, row + 1).token_ids.tolist() for row in range(first, min(first + 4, 11))]
+        width = max(map(len, alone)) - 1
+        assert batch.input_ids.tolist() == [row[:-1] + [0] * (width - len(row) + 1) for row in alone]
+        assert batch.target_ids.tolist() == [row[1:] + [0] * (width - len(row) + 1) for row in alone]
+        assert batch.predicted_tokens == sum(len(row) - 1 for row in alone)
+
+
+def test_an_epoch_of_sentences_predicts_every_token_once() -> None:
+    tokens = sentences()
+    batches = training_batches(tokens, "sentence", 4, 35, seed=0, epoch=0)
+    assert targets(batches) == expected(tokens)
+    assert sum(batch.predicted_tokens for batch in batches) == len(expected(tokens))
+    assert len(batches) == TrainingBatches(tokens, "sentence", 4, 35, 0).batches_an_epoch == 15
+    assert not any(batch.carries_state for batch in batches)
+
+
+def test_targets_are_inputs_moved_by_one_and_padding_is_zero() -> None:
+    (batch,) = training_batches(sentences(3), "sentence", 4, 35, seed=0, epoch=0)
+    assert batch.input_ids.tolist() == [[2, 0, 0], [2, 11, 0], [2, 12, 12]]
+    assert batch.target_ids.tolist() == [[10, 0, 0], [11, 11, 0], [12, 12, 12]]
+    assert batch.input_ids.dtype == torch.int64
+
+
+def test_the_order_is_the_seed_and_the_epoch() -> None:
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        batches = training_batches(sentences(), "sentence", 4, 35, seed, epoch)
+        return [batch.target_ids[:, 0].tolist() for batch in batches]
+
+    assert order(1, 0) == order(1, 0)
+    assert order(1, 0) != order(1, 1)
+    assert order(1, 0) != order(2, 0)
+    # Philox counts, so these very numbers come on any machine.
+    assert order(1, 0)[0] == [50, 59, 14, 32]
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 101), (0, 1), (19, 22), (20, 21), (40, 61), (100, 101), (99, 101)])
+def test_any_part_of_the_stream_is_read_without_the_overlaps(start: int, end: int) -> None:
+    assert Stream(stream()).read(start, end).tolist() == list(range(10 + start, 10 + end))
+
+
+def test_lanes_go_on_from_window_to_window() -> None:
+    batches = training_batches(stream(), "stream", batch_size=3, window_length=7, seed=0, epoch=0)
+    assert [batch.carries_state for batch in batches] == [False] + [True] * (len(batches) - 1)
+    joined = torch.cat([batch.input_ids for batch in batches], dim=1)
+    assert joined.shape[0] == 3
+    assert (joined[:, 1:] - joined[:, :-1] == 1).all()
+    assert all((batch.target_ids - batch.input_ids == 1).all() for batch in batches)
+    seen = targets(batches)
+    assert len(seen) == len(set(seen)) >= 100 - 7 - 3
+
+
+def test_epochs_cut_the_stream_differently() -> None:
+    firsts = {
+        int(next(iter(training_batches(stream(), "stream", 3, 7, seed=0, epoch=epoch))).input_ids[0, 0])
+        for epoch in range(8)
+    }
+    assert len(firsts) > 1
+
+
+def test_random_offsets_reach_every_place_below_a_window_and_leave_no_token_out_for_ever() -> None:
+    epochs = [training_batches(stream(), "stream", 3, 7, seed=0, epoch=epoch) for epoch in range(60)]
+    assert {int(batches[0].input_ids[0, 0]) - 10 for batches in epochs} == set(range(7))
+    assert {target for batches in epochs for target in targets(batches)} == set(range(11, 111))
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 100])
+def test_evaluation_predicts_every_token_once(batch_size: int) -> None:
+    tokens = sentences()
+    assert targets(list(evaluation_batches(tokens, "sentence", batch_size))) == expected(tokens)
+    lane = list(evaluation_batches(stream(blocks=30), "stream", batch_size))
+    assert targets(lane) == list(range(11, 611))
+    assert [batch.carries_state for batch in lane] == [False, True, True]
+    assert all(batch.input_ids.shape[0] == 1 for batch in lane)
+
+
+def test_a_stream_shorter_than_its_lanes_still_trains() -> None:
+    tokens = TokenRows(np.array([2, 5, 3], dtype=np.int32), np.array([0, 3]))
+    batches = training_batches(tokens, "stream", 20, 35, seed=0, epoch=0)
+    assert sum(batch.predicted_tokens for batch in batches) >= 1
+    assert TrainingBatches(tokens, "stream", 20, 35, 0).batches_an_epoch == 1
+
+
+def test_padding_is_small_because_rows_of_a_length_stand_together() -> None:
+    batches = training_batches(sentences(2000), "sentence", 16, 35, seed=0, epoch=0)
+    size = sum(batch.target_ids.numel() for batch in batches)
+    assert sum(batch.predicted_tokens for batch in batches) / size > 0.95
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_windows_over_several_reads_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = training_batches(stream(30), "stream", 3, 7, seed=1, epoch=2)
+    monkeypatch.setattr(batches, "LANE_TOKENS", 1 << 20)
+    one = training_batches(stream(30), "stream", 3, 7, seed=1, epoch=2)
+    assert [batch.input_ids.tolist() for batch in several] == [batch.input_ids.tolist() for batch in one]
+    assert [batch.carries_state for batch in several] == [False] + [True] * (len(several) - 1)
+
+
+class Counted(TokenRows):
+    """Rows that note which of them are read."""
+
+    ranges: list[tuple[int, int]] = []
+
+    def read(self, first: int, last: int) -> TokenRows:
+        self.ranges.append((first, last))
+        return super().read(first, last)
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+@pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 3), (2, 3)])
+def test_a_feed_may_begin_at_any_batch(mode: batches.Mode, rank: int, world_size: int) -> None:
+    source = sentences(123) if mode == "sentence" else stream(blocks=12)
+    settings = (source, mode, 4, 3, 5, range(3), rank, world_size)
+    whole = [batch.target_ids.tolist() for batch in TrainingBatches(*settings)]
+    carried = [batch.carries_state for batch in TrainingBatches(*settings)]
+    for first in range(len(whole) + 2):
+        rest = list(TrainingBatches(*settings, first_batch=first))
+        assert [batch.target_ids.tolist() for batch in rest] == whole[first:]
+        assert [batch.carries_state for batch in rest] == carried[first:]
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_what_is_left_out_is_not_read() -> None:
+    rows = sentences(123)
+    source = Counted(rows.token_ids, rows.offsets)
+    source.ranges.clear()
+    assert len(list(TrainingBatches(source, "sentence", 4, 35, 3, range(2), first_batch=2 * 31 - 1))) == 1
+    assert sum(last - first for first, last in source.ranges) <= 3 * 5 + 3  # the last window, and those that waited

@@ -1,0 +1,153 @@
+"""A description's figures, counted by hand."""
+
+import shutil
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.errors import DatasetError
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord
+from rnnlm.reports.dataset_page import description_report, description_text
+from rnnlm.sequences.dataset_checks import check_dataset
+from rnnlm.sequences.dataset_lookup import find_dataset
+from rnnlm.sequences.dataset_report import Description, check_leakage, describe_dataset, measure
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from tests.rnnlm.corpora.packing import zip_of
+
+TRAIN = "a b a b a b\n\na c\na c\nd\n"
+VALID = "a c\nzz a zz\n"
+TEST = "b b\n"
+
+
+@pytest.fixture
+def described(home: Home, tmp_path: Path) -> DatasetRecord:
+    return store(home, tmp_path, mode="sentence", context_length=4)
+
+
+def store(home: Home, tmp_path: Path, **settings: object) -> DatasetRecord:
+    for split, text in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
+        (tmp_path / "corpus").mkdir(exist_ok=True)
+        (tmp_path / "corpus" / f"{split}.txt").write_text(text)
+    source = CorpusConfig(source=str(tmp_path / "corpus"))
+    corpus = obtain_corpus(home, source)
+    tokenizer = train_tokenizer(home, corpus, source, TokenizerConfig())
+    return store_sequences(home, corpus, source, tokenizer, SequencesConfig.model_validate(settings))
+
+
+def describe(home: Home, dataset: DatasetRecord) -> Description:
+    return describe_dataset(home, dataset)[0]
+
+
+def test_sizes_of_the_splits(home: Home, described: DatasetRecord) -> None:
+    train, valid, test = describe(home, described).splits
+    # a b a b | a b <eos>; a c <eos> twice; d <eos>: 5 rows, 7 + 3 + 3 + 2 tokens
+    assert (train["line_count"], train["sequence_count"], train["predicted_tokens"]) == (5, 5, 15)
+    assert (train["byte_count"], train["document_count"]) == (len(TRAIN), 2)
+    assert train["mean_length"] == 3
+    assert (valid["predicted_tokens"], valid["unknown_rate"]) == (7, pytest.approx(2 / 7))
+    assert (test["split"], test["longest_row"]) == ("test", 3)
+
+
+def test_lengths_tokens_and_coverage(home: Home, described: DatasetRecord) -> None:
+    description = describe(home, described)
+    assert [(row["first_length"], row["sequence_count"]) for row in description.lengths] == [(2, 1), (3, 3), (4, 1)]
+    # a 5, <eos> 4, b 3, c 2, d 1
+    assert [row["token"] for row in description.frequent_tokens[:2]] == ["a", "<eos>"]
+    assert [(row["token"], row["training_count"]) for row in description.rarest_tokens[:2]] == [("d", 1), ("c", 2)]
+    assert [(row["vocabulary"], row["share"]) for row in description.coverage] == [
+        (1, pytest.approx(5 / 15)),
+        (2, pytest.approx(9 / 15)),
+        (4, pytest.approx(14 / 15)),
+        (5, 1.0),
+    ]
+
+
+def test_repeated_rows_and_leaked_ones(home: Home, described: DatasetRecord) -> None:
+    description = describe(home, described)
+    assert [(row["split"], row["repeated_sequences"]) for row in description.duplicates] == [
+        ("train", 1),
+        ("valid", 0),
+        ("test", 0),
+    ]
+    leaks = {row["split"]: row for row in description.leaks}
+    assert (leaks["valid"]["leaked_units"], leaks["valid"]["leaked_share"]) == (1, pytest.approx(3 / 7))  # a c <eos>
+    assert (leaks["test"]["leaked_units"], leaks["test"]["leaked_share"]) == (0, 0)
+
+
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+def test_the_longest_lines_are_put_together_again(home: Home, tmp_path: Path, mode: str) -> None:
+    description = describe(home, store(home, tmp_path, mode=mode, context_length=4, block_length=4))
+    assert description.longest_lines[:2] == [
+        # in sentence mode the opening is that of the line's first row
+        {"split": "train", "predicted_tokens": 7, "opening": "a b a b" if mode == "sentence" else "a b a b a b <eos>"},
+        {"split": "valid", "predicted_tokens": 4, "opening": "<unk> a <unk> <eos>"},
+    ]
+
+
+def test_a_stream_leaks_by_the_document(home: Home, tmp_path: Path) -> None:
+    dataset = store(home, tmp_path, mode="stream")
+    assert [row["leaked_units"] for row in describe(home, dataset).leaks] == [0, 0]
+
+
+def test_more_leakage_than_configured_is_an_error(home: Home, described: DatasetRecord) -> None:
+    assert check_leakage(home, described, 0.5) == pytest.approx(3 / 7)
+    with pytest.raises(DatasetError, match=r"42\.9% of the valid split.*\n.*maximum_leakage"):
+        check_leakage(home, described, 0.4)
+
+
+def test_pictures_and_reports_say_what_was_measured(home: Home, described: DatasetRecord) -> None:
+    description, pictures = describe_dataset(home, described)
+    assert [path.name for path in pictures] == ["coverage.png", "lengths.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
+    text = description_text(description, pictures)
+    assert "Longest lines" in text
+    assert "42.86%" in text
+    report = description_report(description, pictures)
+    assert report.count("data:image/png;base64,") == 2
+    assert "\\<eos\\>" in report  # no tag
+
+
+def test_a_dataset_is_found_by_id_by_its_beginning_and_by_folder(home: Home, described: DatasetRecord) -> None:
+    for name in (described.dataset_id, described.dataset_id[:8], str(described.folder)):
+        assert find_dataset(home, name) == described.model_copy(update={"skipped": False, "seconds": 0.0})
+    assert find_dataset(home, described.dataset_id[:5]) is None
+    assert find_dataset(home, "nothing-here") is None
+
+
+def describe_texts(home: Home, path: Path) -> tuple[Description, DatasetRecord]:
+    source = CorpusConfig(source=str(path), valid_share=0.2, test_share=0.2)
+    corpus = obtain_corpus(home, source)
+    tokenizer = train_tokenizer(home, corpus, source, TokenizerConfig())
+    dataset = store_sequences(home, corpus, source, tokenizer, SequencesConfig())
+    check_dataset(dataset)
+    return describe(home, dataset), dataset
+
+
+def test_no_held_out_document_of_many_sources_has_its_source_in_training(home: Home, tmp_path: Path) -> None:
+    members = {f"{number}.txt": (f"a review\nnumber {number}\n" * 40).encode() for number in range(150)}
+    (tmp_path / "reviews.zip").write_bytes(zip_of(members))
+    description, _ = describe_texts(home, tmp_path / "reviews.zip")
+    assert [row["split"] for row in description.sources] == ["test", "valid"]
+    assert all(row["shared_documents"] == 0 < row["document_count"] for row in description.sources)
+    assert "0 (0.0%)" in description_text(description, [])
+
+
+def test_a_book_s_held_out_documents_all_have_their_source_in_training(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("".join(f"paragraph {number}\n\n" for number in range(300)))
+    description, dataset = describe_texts(home, tmp_path / "book.txt")
+    assert all(row["shared_documents"] == row["document_count"] > 0 for row in description.sources)
+    with duckdb.connect(str(dataset.database)) as connection:  # as an earlier version stored it
+        connection.execute("alter table documents drop column source_number")
+    assert measure(dataset).sources == []
+
+
+def test_a_damaged_dataset_is_not_called_unknown(home: Home, described: DatasetRecord, tmp_path: Path) -> None:
+    shutil.copytree(described.folder, tmp_path / "copy")
+    (tmp_path / "copy" / "sequences.duckdb").write_bytes(b"")
+    with pytest.raises(DatasetError, match=r"sequences\.duckdb differs from its sha256"):
+        find_dataset(home, str(tmp_path / "copy"))

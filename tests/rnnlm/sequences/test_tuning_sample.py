@@ -1,0 +1,48 @@
+"""A sample is spread over the split, has about the size asked for, and reads like any source."""
+
+import numpy as np
+import pytest
+
+from rnnlm.sequences.batches import Source
+from rnnlm.sequences.data_feed import evaluation_batches
+from rnnlm.sequences.segmentation import StreamCutter, TokenRows, joined, rows_of
+from rnnlm.sequences.tuning_sample import RowSample, tuning_sample
+
+
+@pytest.fixture
+def rows() -> TokenRows:
+    """1,000 rows of 1 to 9 predicted tokens each; row i holds nothing but the number 4 + i."""
+    return rows_of([[2, *[4 + row] * (1 + row % 9)] for row in range(1_000)])
+
+
+def test_a_sample_is_spread_evenly_and_as_large_as_asked(rows: TokenRows) -> None:
+    sample = RowSample(rows, 500)
+    numbers = sample.read(0, len(sample)).token_ids
+    found = np.unique(numbers[numbers > 3]) - 4
+    assert len(found) == len(sample) == 101
+    assert sample.predicted_count == sum(1 + int(row) % 9 for row in found) == pytest.approx(500, rel=0.05)
+    assert np.histogram(found, bins=4, range=(0, 1_000))[0].tolist() == pytest.approx([25] * 4, abs=1)
+    assert found[-1] == 999
+
+
+def test_ranges_of_a_sample_are_those_of_the_whole(rows: TokenRows) -> None:
+    sample = RowSample(rows, 300)
+    whole = sample.read(0, len(sample)).token_ids.tolist()
+    parts = [sample.read(first, min(first + 7, len(sample))).token_ids.tolist() for first in range(0, len(sample), 7)]
+    assert sum(parts, []) == whole
+
+
+def test_every_token_of_a_stream_sample_is_predicted_once() -> None:
+    cutter = StreamCutter(block_length=8)
+    stream = joined([cutter.add(np.arange(4, 4_004, dtype=np.int32)), cutter.finish()])
+    sample: Source = RowSample(stream, 700)
+    targets = [token for batch in evaluation_batches(sample, "stream", 1) for token in batch.target_ids[0].tolist()]
+    assert len(targets) == len(set(targets)) == sample.predicted_count
+    assert targets[-1] == 4_003
+    assert targets == sorted(targets)
+
+
+def test_training_looks_at_a_third_of_the_split_at_most(rows: TokenRows) -> None:
+    for tokens in (None, rows.predicted_count):
+        assert tuning_sample(rows, tokens).predicted_count == pytest.approx(rows.predicted_count / 3, rel=0.02)
+    assert len(tuning_sample(rows, 10)) == 3

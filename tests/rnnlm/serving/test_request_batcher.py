@@ -1,0 +1,182 @@
+"""Prompts stepped together get what each would get alone."""
+
+import dataclasses
+import queue
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.serving.model_loader import LoadedModel
+from rnnlm.serving.request_batcher import Batcher, BusyError, Drawn, Generation
+
+FOREVER = time.monotonic() + 1e6
+PROMPTS = ["", "the cat", "the dog sees the fox", "near the river . the", "zebra", "the bird likes the cat near the"]
+
+
+class Asked:
+    """A generation whose events are kept."""
+
+    def __init__(self, loaded: LoadedModel, prompt: str, sampling: Sampling, deadline: float = FOREVER) -> None:
+        self.events: queue.Queue[object] = queue.Queue()
+        self.ids = [loaded.tokenizer.bos_id, *loaded.tokenizer.encode(prompt)]
+        self.generation = Generation(loaded, self.ids, sampling, 3, deadline, self.events.put)
+
+    def all(self) -> list[object]:
+        """Every event, the last of them the end."""
+        found: list[object] = []
+        while not found or isinstance(found[-1], Drawn):
+            found.append(self.events.get(timeout=20))
+        return found
+
+    def drawn(self) -> list[Drawn]:
+        return [event for event in self.all() if isinstance(event, Drawn)]
+
+
+@pytest.fixture
+def batcher() -> Iterator[Batcher]:
+    batcher = Batcher(maximum_running=16, maximum_waiting=64)
+    batcher.start()
+    yield batcher
+    batcher.close()
+
+
+def samplings(count: int) -> list[Sampling]:
+    return [
+        Sampling(maximum_tokens=5 + 3 * n % 17, temperature=0.5 + n % 4, top_k=n % 3 * 7, top_p=1 - n % 2 * 0.2, seed=n)
+        for n in range(count)
+    ]
+
+
+def test_a_prompt_gets_the_same_bits_alone_and_in_any_company(loaded: LoadedModel, batcher: Batcher) -> None:
+    asked = [(PROMPTS[n % len(PROMPTS)], sampling) for n, sampling in enumerate(samplings(30))]
+    alone = []
+    for prompt, sampling in asked:
+        one = Asked(loaded, prompt, sampling)
+        batcher.submit(one.generation)
+        alone.append(one.all())
+    together = [Asked(loaded, prompt, sampling) for prompt, sampling in asked]
+    for one in together:
+        batcher.submit(one.generation)
+    assert [one.all() for one in together] == alone  # surprisals and alternatives, too: to the last bit
+
+
+def test_a_prompt_gets_what_the_single_loop_draws(loaded: LoadedModel, batcher: Batcher) -> None:
+    for prompt, sampling in zip(PROMPTS, samplings(len(PROMPTS)), strict=True):
+        one = Asked(loaded, prompt, sampling)
+        batcher.submit(one.generation)
+        single = continue_ids(loaded.weights, one.ids, sampling, loaded.tokenizer.eos_id)
+        assert [event.token_id for event in one.drawn()] == single
+
+
+def test_surprisals_and_alternatives_are_those_of_one_long_forward(loaded: LoadedModel, batcher: Batcher) -> None:
+    one = Asked(loaded, "the cat", Sampling(maximum_tokens=6, temperature=2.0, top_k=4, seed=3))
+    batcher.submit(one.generation)
+    drawn = one.drawn()
+    ids = [*one.ids, *(event.token_id for event in drawn)]
+    with torch.inference_mode():
+        logits, _ = loaded.model(torch.tensor([ids[:-1]]))
+    expected = logits[0].log_softmax(-1)[len(one.ids) - 1 :]  # before any sampling
+    for event, row in zip(drawn, expected, strict=True):
+        assert event.surprisal_nats == pytest.approx(-float(row[event.token_id]), abs=1e-4)
+        likeliest = sorted(range(len(row)), key=lambda token: -float(row[token]))[:3]
+        assert [token for token, _ in event.alternatives] == likeliest
+        assert [p for _, p in event.alternatives] == pytest.approx(row[likeliest].exp().tolist(), abs=1e-5)
+
+
+def test_a_prompt_read_in_pieces_is_read(
+    loaded: LoadedModel, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rnnlm.generation.sampling.PIECE", 2)
+    sampling = Sampling(maximum_tokens=8, temperature=1.0, seed=5)
+    one = Asked(loaded, PROMPTS[-1], sampling)
+    batcher.submit(one.generation)
+    single = continue_ids(loaded.weights, one.ids, sampling, loaded.tokenizer.eos_id)
+    assert [event.token_id for event in one.drawn()] == single
+
+
+def test_steps_are_shared(endless: LoadedModel) -> None:
+    batcher = Batcher(maximum_running=16, maximum_waiting=0)
+    together = [Asked(endless, "", Sampling(maximum_tokens=40, seed=seed)) for seed in range(16)]
+    for one in together:
+        batcher.submit(one.generation)
+    batcher.start()
+    assert [len(one.drawn()) for one in together] == [40] * 16
+    batcher.close()
+    assert batcher.tokens == 16 * 40
+    # Prompts are read one a round, so the first has drawn 15 tokens when the last begins: never more than two groups.
+    assert batcher.steps <= 16 + 2 * (39 + 15)
+
+
+def test_those_who_wait_get_their_turn(loaded: LoadedModel) -> None:
+    batcher = Batcher(maximum_running=2, maximum_waiting=10)
+    asked = [Asked(loaded, prompt, Sampling(maximum_tokens=4)) for prompt in PROMPTS]
+    for one in asked:
+        batcher.submit(one.generation)
+    batcher.start()
+    assert all(one.all()[-1] in ("end", "length") for one in asked)
+    assert batcher.running == [] or all(generation.over for generation in batcher.running)
+    batcher.close()
+
+
+def test_a_full_queue_refuses(loaded: LoadedModel) -> None:
+    batcher = Batcher(maximum_running=1, maximum_waiting=1)  # not started: nothing leaves
+    for _ in range(2):
+        batcher.submit(Asked(loaded, "", Sampling()).generation)
+    with pytest.raises(BusyError, match="wait already"):
+        batcher.submit(Asked(loaded, "", Sampling()).generation)
+
+
+def test_out_of_time_ends_with_what_is_there(loaded: LoadedModel, batcher: Batcher) -> None:
+    late = Asked(loaded, "the cat", Sampling(), deadline=time.monotonic() - 1)
+    batcher.submit(late.generation)
+    assert late.all() == ["time"]
+
+
+def test_who_leaves_makes_room(loaded: LoadedModel, endless: LoadedModel) -> None:
+    batcher = Batcher(maximum_running=1, maximum_waiting=1)
+    batcher.start()
+    leaving = Asked(endless, "", Sampling(maximum_tokens=10**9))
+    batcher.submit(leaving.generation)
+    assert isinstance(leaving.events.get(timeout=20), Drawn)
+    leaving.generation.over = True
+    other = Asked(loaded, "the cat", Sampling(maximum_tokens=3))
+    batcher.submit(other.generation)
+    assert other.all()[-1] in ("end", "length")
+    batcher.close()
+
+
+def test_a_failure_is_told_and_the_others_go_on(loaded: LoadedModel, batcher: Batcher) -> None:
+    broken = Asked(loaded, "", Sampling())
+    broken.generation.continuation.unread = [10**6]  # no such token
+    batcher.submit(broken.generation)
+    assert isinstance(broken.all()[-1], IndexError)
+    one = Asked(loaded, "the cat", Sampling(maximum_tokens=3))
+    batcher.submit(one.generation)
+    assert one.all()[-1] in ("end", "length")
+
+
+def test_each_prompt_keeps_its_model(loaded: LoadedModel, batcher: Batcher) -> None:
+    other = dataclasses.replace(loaded, model=type(loaded.model)(loaded.tokenizer.vocabulary_size, 4).eval())
+    for weight in other.model.parameters():
+        torch.nn.init.normal_(weight, generator=torch.Generator().manual_seed(1))
+    sampling = Sampling(maximum_tokens=9, temperature=1.0, seed=2)
+    asked = [Asked(which, "the cat", sampling) for which in (loaded, other, loaded, other)]
+    for one in asked:
+        batcher.submit(one.generation)
+    for one in asked:
+        single = continue_ids(one.generation.loaded.weights, one.ids, sampling, loaded.tokenizer.eos_id)
+        assert [event.token_id for event in one.drawn()] == single
+
+
+def test_closing_tells_those_that_are_left(loaded: LoadedModel) -> None:
+    batcher = Batcher(maximum_running=1, maximum_waiting=5)
+    left = Asked(loaded, "", Sampling(maximum_tokens=10**6))
+    batcher.submit(left.generation)
+    batcher.close()  # never started: nothing was drawn
+    batcher._run()
+    assert isinstance(left.all()[-1], BusyError)
+    with pytest.raises(BusyError, match="ending"):
+        batcher.submit(left.generation)

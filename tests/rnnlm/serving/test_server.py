@@ -1,0 +1,80 @@
+"""The command as a process: it says where it is, and ends with what it has begun."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from pydantic import ValidationError
+
+from rnnlm.errors import ConfigError
+from rnnlm.home import Home
+from rnnlm.serving.server import listening, serve
+from rnnlm.serving.serving_config import ServingConfig
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_sigterm_drains(endless_model: Path, home: Home) -> None:
+    environment = os.environ | {"RNNLM_HOME": str(home.root), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "flows.command_line", "serve", str(endless_model), "--port", "0", "--json"]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    said = json.loads(process.stdout.readline())
+    assert said["model"] == str(endless_model)
+    answers: list[httpx.Response] = []
+
+    def ask(seed: int) -> None:
+        request = {"maximum_tokens": 2_000, "seed": seed}
+        answers.append(httpx.post(f"{said['address']}/generate", json=request, timeout=120, trust_env=False))
+
+    asking = [threading.Thread(target=ask, args=(seed,)) for seed in range(4)]
+    for thread in asking:
+        thread.start()
+    with httpx.Client(base_url=said["address"], trust_env=False) as client:
+        while "rnnlm_prompts_running 4.0" not in client.get("/metrics").text:
+            assert not answers
+    process.send_signal(signal.SIGTERM)
+    for thread in asking:
+        thread.join()
+    assert process.wait(timeout=60) == 0
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert [len(answer.json()["tokens"]) for answer in answers] == [2_000] * 4  # nothing cut short
+
+
+def test_an_address_that_is_taken_is_told(toy_model: Path, home: Home) -> None:
+    with listening(ServingConfig(port=0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: cannot listen there"):
+            serve(home, str(toy_model), ServingConfig(port=port), lambda address, model: None)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.org"])
+def test_an_address_others_reach_needs_a_token(host: str) -> None:
+    with pytest.raises(ValidationError, match="give a token"):
+        ServingConfig(host=host)
+    with pytest.raises(ValidationError, match="at least 16"):
+        ServingConfig.model_validate({"host": host, "token": "short"})
+    config = ServingConfig.model_validate({"host": host, "token": "long enough for this"})
+    assert "long enough" not in repr(config)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_loopback_needs_none(host: str) -> None:
+    assert ServingConfig(host=host).token is None
+
+
+def test_ipv6_is_listened_at(toy_model: Path) -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    try:
+        with listening(ServingConfig(host="::1", port=0)) as listener:
+            assert listener.family == socket.AF_INET6
+    except ConfigError as error:
+        assert "cannot listen" in str(error)  # a machine without ::1

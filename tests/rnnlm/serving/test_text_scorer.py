@@ -1,0 +1,87 @@
+"""A scored text: the figures of the evaluation, each token at its place, and what was expected instead."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from rnnlm.config import SequencesConfig
+from rnnlm.errors import ModelError
+from rnnlm.evaluation.document_losses import document_losses
+from rnnlm.home import Home
+from rnnlm.serving.messages import ScoreRequest
+from rnnlm.serving.model_loader import LoadedModel, load
+from rnnlm.serving.text_scorer import score_text
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS
+
+TEXTS = [
+    "the cat sees the dog near the river .\nthe bird likes the fox near the tree .\n",
+    "the fox",
+    "",
+    "\n",
+    "the  zebra é sees\n\nthe dog .",
+]
+CUTS = [SequencesConfig(), SequencesConfig(context_length=3), SequencesConfig(mode="stream")]
+
+
+@pytest.fixture(params=CUTS, ids=["sentence", "short rows", "stream"])
+def cut_model(request: pytest.FixtureRequest, loaded: LoadedModel) -> LoadedModel:
+    return dataclasses.replace(loaded, cut=request.param)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_figures_are_those_of_the_evaluation(cut_model: LoadedModel, text: str) -> None:
+    scored = score_text(cut_model, ScoreRequest(text=text))
+    (loss,) = document_losses(cut_model.model, cut_model.tokenizer, [text], cut_model.cut)
+    assert scored.log_probability_nats == -loss.summed_nll_nats
+    assert scored.perplexity == (loss.perplexity if loss.tokens else None)
+    assert scored.bits_per_byte == (loss.bits_per_byte if text else None)
+    assert [token.surprisal_nats for token in scored.tokens] == loss.nll_nats.tolist()
+    assert (scored.byte_count, scored.unknown_tokens) == (len(text.encode()), loss.unknown_tokens)
+    json.loads(scored.model_dump_json())
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_each_token_stands_where_it_is_in_the_text(cut_model: LoadedModel, text: str) -> None:
+    end = 0
+    for token in score_text(cut_model, ScoreRequest(text=text)).tokens:
+        assert end <= token.start <= token.end <= len(text)
+        assert text[token.start : token.end] == token.text
+        assert text[end : token.start].strip(" \n") == ""  # only white space has no token
+        if token.token_id == EOS:
+            assert token.text in ("\n", "")
+        else:
+            assert [token.token_id] == cut_model.tokenizer.encode(token.text)
+        end = token.end
+    assert text[end:].strip() == ""
+
+
+def test_alternatives_are_the_likeliest_of_a_slow_reading(cut_model: LoadedModel) -> None:
+    text = "the cat sees the dog\nthe fox"
+    scored = score_text(cut_model, ScoreRequest(text=text, alternatives=4))
+    lines = [[*cut_model.tokenizer.encode(line), EOS] for line in text.split("\n")]
+    if cut_model.cut.mode == "stream":
+        rows = [[BOS, *lines[0], *lines[1]]]
+    else:
+        length = cut_model.cut.context_length
+        whole = [[BOS, *line] for line in lines]
+        rows = [row[first : first + length + 1] for row in whole for first in range(0, len(row) - 1, length)]
+    expected = []
+    for row in rows:
+        with torch.inference_mode():
+            logits, _ = cut_model.model(torch.tensor([row[:-1]]))
+        expected += [row.topk(4) for row in logits[0].softmax(-1)]
+    for token, likeliest in zip(scored.tokens, expected, strict=True):
+        named = [alternative.text for alternative in token.alternatives]
+        assert named == [cut_model.tokenizer.pieces([int(one)])[0] for one in likeliest.indices]
+        assert [a.probability for a in token.alternatives] == pytest.approx(likeliest.values.tolist(), abs=1e-5)
+
+
+def test_a_folder_without_its_facts_is_refused(toy_model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(toy_model, tmp_path / "model")
+    (folder / "rnnlm.json").unlink()
+    with pytest.raises(ModelError, match="rnnlm.json"):
+        load(Home(tmp_path), str(folder))

@@ -1,0 +1,57 @@
+"""MLflow runs of killed trainings do not stay RUNNING; those of living ones, and of other homes, are left alone."""
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord
+from rnnlm.tracking.dead_mlflow_runs import end_dead_mlflow_runs
+from rnnlm.tracking.mlflow_runs import tracker_of
+from rnnlm.tracking.mlflow_store import reaching_mlflow
+
+RUN_ID = "0123456789abcdef"
+
+
+def begun(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str = RUN_ID) -> str:
+    """The id of an MLflow run that is RUNNING, as a killed training leaves it."""
+    folder = home.runs / run_id
+    folder.mkdir(parents=True)
+    tracker = tracker_of(home, config, dataset, run_id, folder)
+    tracker.flush()
+    assert tracker.mlflow_run_id is not None
+    return tracker.mlflow_run_id
+
+
+def status(home: Home, mlflow_run_id: str) -> str:
+    with reaching_mlflow(home) as client:
+        return str(client.get_run(mlflow_run_id).info.status)
+
+
+def test_the_run_of_a_killed_training_is_killed(
+    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    run = begun(tracked_home, toy_config, toy_dataset)
+    assert end_dead_mlflow_runs(tracked_home) == 1
+    assert status(tracked_home, run) == "KILLED"
+    assert end_dead_mlflow_runs(tracked_home) == 0
+
+
+def test_the_run_of_a_living_training_is_left_alone(
+    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    run = begun(tracked_home, toy_config, toy_dataset)
+    with tracked_home.lock(f"run-{RUN_ID}"):  # as run_training holds it
+        assert end_dead_mlflow_runs(tracked_home) == 0
+    assert status(tracked_home, run) == "RUNNING"
+
+
+def test_the_run_of_another_home_is_left_alone(
+    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    run = begun(tracked_home, toy_config, toy_dataset)
+    (tracked_home.runs / RUN_ID / "tracking.json").unlink()
+    assert end_dead_mlflow_runs(tracked_home) == 0
+    assert status(tracked_home, run) == "RUNNING"
+
+
+def test_a_home_without_a_store_has_nothing_to_end(home: Home) -> None:
+    assert end_dead_mlflow_runs(home) == 0
+    assert not home.mlflow_database.exists()

@@ -1,0 +1,62 @@
+"""The loss curve shows every finite value against the tokens trained so far."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rnnlm.tracking.loss_curve import plot_loss_curve, read_series, smoothed, spans_decades
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    lines = [
+        {"step": 1, "metrics": {"train_loss_nats": 4.0, "trained_tokens": 10, "learning_rate": 0.1}},
+        {"step": 2, "metrics": {"train_loss_nats": float("nan"), "trained_tokens": 20}},
+        {"step": 2, "metrics": {"validation_nll_nats_per_token": 3.0}},
+        {"step": 3, "metrics": {"train_loss_nats": 2.0, "trained_tokens": 30}},
+    ]
+    path = tmp_path / "history.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_values_stand_at_the_tokens_trained_so_far(history: Path) -> None:
+    assert read_series(history, "train_loss_nats") == ([10.0, 30.0], [4.0, 2.0])
+    assert read_series(history, "validation_nll_nats_per_token") == ([20.0], [3.0])
+    assert read_series(history, "gradient_norm") == ([], [])
+
+
+def test_smoothing_keeps_a_constant_constant() -> None:
+    assert smoothed([2.0, 2.0, 2.0]) == pytest.approx([2.0, 2.0, 2.0])
+    # (0.9 * 0.1 * 0 + 0.1 * 1) / (0.9 * 0.1 + 0.1)
+    assert smoothed([0.0, 1.0])[1] == pytest.approx(0.1 / 0.19)
+
+
+def test_the_picture_is_a_png(history: Path, tmp_path: Path) -> None:
+    plot_loss_curve(history, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_only_a_loss_that_vanishes_needs_a_logarithmic_scale() -> None:
+    assert spans_decades([4.3, 0.002])
+    assert not spans_decades([9.0, 4.3])
+    assert not spans_decades([4.3, 0.0])  # a logarithmic scale has no place for it
+    assert not spans_decades([])
+
+
+def test_an_empty_history_still_gives_a_picture(tmp_path: Path) -> None:
+    (tmp_path / "history.jsonl").write_text("", encoding="utf-8")
+    plot_loss_curve(tmp_path / "history.jsonl", tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 1_000
+
+
+def test_what_training_went_back_from_is_not_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    steps = [(0, 1, 4.0), (0, 2, 3.0), (0, 3, 90.0), (1, 2, 3.5), (1, 3, 2.5)]  # attempt, step, loss
+    lines = [
+        {"step": step, "attempt": attempt, "metrics": {"train_loss_nats": loss, "trained_tokens": 10 * step}}
+        for attempt, step, loss in steps
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert read_series(path, "train_loss_nats") == ([10.0, 20.0, 30.0], [4.0, 3.5, 2.5])

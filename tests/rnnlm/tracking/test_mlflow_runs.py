@@ -1,0 +1,301 @@
+"""An MLflow run says what was trained on what, how it went, and how it ended; MLflow away stops nothing."""
+
+import json
+import logging
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import create_model
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord, SplitScore
+from rnnlm.tracking.mlflow_runs import (
+    log_loss_curve,
+    log_samples,
+    log_scores,
+    open_tracker,
+    parameters,
+    run_address,
+    run_url,
+    send_rest,
+)
+from rnnlm.tracking.mlflow_store import embedded_uri, reaching_mlflow
+from rnnlm.tracking.tracker import RunTracker
+from rnnlm.training.events import TRACKING, Measurement, TrainingSamples
+from rnnlm.training.history import HISTORY, History, write_samples
+
+CONFIG = PipelineConfig.model_validate({"model": {"hidden_size": 16}, "generation": {"prompts": ["a", "b"]}})
+RUN_ID = "0123456789abcdef"
+
+
+@contextmanager
+def tracked(home: Home) -> Iterator[tuple[RunTracker, Callable[[int, dict[str, float]], None]]]:
+    """The tracker of a run, and what measures: into its folder first, as training does."""
+    folder = home.runs / RUN_ID
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_tracker(home, CONFIG, dataset_of(home), RUN_ID) as tracker, History(folder / HISTORY) as history:
+
+        def measure(step: int, metrics: dict[str, float]) -> None:
+            history.write(Measurement(step, metrics))
+            tracker()
+
+        yield tracker, measure
+
+
+def sent(home: Home, tracker: RunTracker, name: str = "train_loss_nats") -> list[tuple[int, float]]:
+    """(step, value) as MLflow has them."""
+    with reaching_mlflow(home) as client:
+        return [(metric.step, metric.value) for metric in client.get_metric_history(tracker.mlflow_run_id, name)]
+
+
+def dataset_of(home: Home) -> DatasetRecord:
+    return DatasetRecord(
+        dataset_id="d" * 64,
+        folder=home.datasets / "d",
+        corpus_name="toy",
+        corpus_digest="c" * 64,
+        mode="sentence",
+        vocabulary_size=20,
+        predicted_tokens={"train": 100, "valid": 10, "test": 10},
+        sequence_counts={"train": 10, "valid": 1, "test": 1},
+    )
+
+
+def run_of(home: Home, mlflow_run_id: str | None, history: bool = True) -> RunRecord:
+    folder = home.runs / RUN_ID
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [{"step": step, "metrics": {"train_loss_nats": 5 - step, "trained_tokens": step * 10}} for step in (1, 2)]
+    lines.append({"step": 2, "metrics": {"validation_nll_nats_per_token": 3.5, "validation_perplexity": 33.1}})
+    if history:
+        (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return RunRecord(
+        run_id=RUN_ID,
+        folder=folder,
+        dataset_id="d" * 64,
+        mlflow_run_id=mlflow_run_id,
+        trained_tokens=20,
+        best_validation_perplexity=33.1,
+    )
+
+
+def evaluation_of(perplexity: float) -> EvaluationRecord:
+    score = SplitScore(
+        split="test",
+        tokens=10,
+        nll_nats_per_token=math.log(perplexity),
+        perplexity=perplexity,
+        bits_per_byte=1.5,
+        unknown_rate=0.0,
+        uniform_perplexity=20.0,
+        unigram_perplexity=12.0,
+    )
+    return EvaluationRecord(scores={"test": score})
+
+
+def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> None:
+    with tracked(tracked_home) as (tracker, measure):
+        measure(1, {"train_loss_nats": 4.0})
+        measure(2, {"train_loss_nats": 3.0, "gradient_norm": math.inf})
+    with reaching_mlflow(tracked_home) as client:
+        run = client.get_run(tracker.mlflow_run_id)
+    assert run.info.status == "FINISHED"
+    assert run.info.run_name == "toy 01234567"
+    assert run.data.params["model.hidden_size"] == "16"
+    assert run.data.params["generation.prompts"] == '["a", "b"]'
+    assert run.data.tags["rnnlm.run_id"] == RUN_ID
+    assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
+    assert "gradient_norm" not in run.data.metrics  # infinity is no measurement
+    [used] = run.inputs.dataset_inputs
+    assert (used.dataset.name, used.dataset.digest) == ("toy", "d" * 36)
+
+
+def test_more_parameters_than_one_call_takes_all_arrive(tracked_home: Home) -> None:
+    settings: dict[str, Any] = {f"setting_{number}": (int, number) for number in range(120)}
+    larger = create_model("LargerConfig", __base__=PipelineConfig, extra=(create_model("Extra", **settings), None))
+    config = larger.model_validate({"extra": {}})
+    assert len(parameters(config)) > 200
+    (tracked_home.runs / RUN_ID).mkdir(parents=True)
+    with open_tracker(tracked_home, config, dataset_of(tracked_home), RUN_ID) as tracker:
+        pass
+    with reaching_mlflow(tracked_home) as client:
+        assert client.get_run(tracker.mlflow_run_id).data.params == parameters(config)
+
+
+def test_every_field_of_the_configuration_is_a_parameter() -> None:
+    flat = parameters(PipelineConfig())
+    sections = PipelineConfig().model_dump(mode="json")
+    assert len(flat) == sum(len(value) if isinstance(value, dict) else 1 for value in sections.values())
+    assert flat["corpus.source"] == "python-docs"
+    assert flat["model.tie_embeddings"] == "false"
+    assert flat["training.maximum_tokens"] == "null"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ValueError("the loss is not a number"), "FAILED"), (KeyboardInterrupt(), "KILLED")]
+)
+def test_a_run_ends_as_its_training_ended(tracked_home: Home, error: BaseException, status: str) -> None:
+    with pytest.raises(type(error)), tracked(tracked_home) as (tracker, measure):
+        measure(1, {"train_loss_nats": 4.0})
+        raise error
+    with reaching_mlflow(tracked_home) as client:
+        run = client.get_run(tracker.mlflow_run_id)
+    assert run.info.status == status
+    assert run.data.metrics == {"train_loss_nats": 4.0}  # what was measured before is kept
+
+
+def test_more_metrics_than_one_call_takes_all_arrive(tracked_home: Home) -> None:
+    with tracked(tracked_home) as (tracker, measure):
+        for step in range(1_201):
+            measure(step, {"train_loss_nats": float(step)})
+    assert sent(tracked_home, tracker) == [(step, float(step)) for step in range(1_201)]
+
+
+def test_samples_written_while_training_are_artifacts(tracked_home: Home) -> None:
+    with tracked(tracked_home) as (tracker, _):
+        samples = TrainingSamples(7, (Sample(prompt="the", text="<unk> cat", tokens=2),))
+        write_samples(tracked_home.runs / RUN_ID, samples)
+    with reaching_mlflow(tracked_home) as client:
+        artifacts = [artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id, "samples")]
+    assert artifacts == ["samples/step-00000007.md"]
+
+
+def test_training_goes_on_with_mlflow_away(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with caplog.at_level(logging.WARNING, "rnnlm"), tracked(home) as (tracker, measure):
+        for step in range(3):
+            measure(step, {"train_loss_nats": 1.0})
+    assert tracker.mlflow_run_id is None
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "training goes on without tracking for now",
+        f"3 metrics did not reach MLflow; {home.runs / RUN_ID / HISTORY} has them",
+    ]
+    run = run_of(home, None)
+    log_scores(home, run, evaluation_of(9.0))
+    log_samples(home, run, SamplesRecord(samples=()))
+    assert run_url(home, run) is None
+    assert log_loss_curve(home, run) == run.folder / "loss_curve.png"
+
+
+def test_metrics_wait_for_a_store_that_comes_back(
+    tracked_home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with tracked(tracked_home) as (tracker, measure):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        tracker.next_flush = 0.0
+        measure(1, {"train_loss_nats": 4.0})
+        assert "training goes on" in caplog.text
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
+        measure(2, {"train_loss_nats": 3.0})
+    assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
+
+
+def test_a_store_that_comes_after_training_began_gets_everything(
+    tracked_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with tracked(tracked_home) as (tracker, measure):
+        measure(1, {"train_loss_nats": 4.0})
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
+        measure(2, {"train_loss_nats": 3.0})
+        assert tracker.mlflow_run_id is None
+        tracker.flush()
+        assert tracker.mlflow_run_id is not None
+    assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
+
+
+def test_a_resumed_run_goes_on_in_the_same_mlflow_run(tracked_home: Home) -> None:
+    for steps in ((1, 2), (2, 3)):  # step 2 is trained twice
+        with tracked(tracked_home) as (tracker, measure):
+            with reaching_mlflow(tracked_home) as client:
+                assert client.get_run(tracker.mlflow_run_id).info.status == "RUNNING"
+            for step in steps:
+                measure(step, {"train_loss_nats": float(step)})
+    with reaching_mlflow(tracked_home) as client:
+        experiment = client.get_experiment_by_name("rnnlm")
+        assert experiment is not None
+        [run] = client.search_runs([experiment.experiment_id])
+    assert (run.info.run_id, run.info.status) == (tracker.mlflow_run_id, "FINISHED")
+    assert sent(tracked_home, tracker) == [(1, 1.0), (2, 2.0), (3, 3.0)]
+
+
+def test_a_kill_between_sending_and_noting_doubles_nothing(tracked_home: Home) -> None:
+    with tracked(tracked_home) as (tracker, measure):
+        before = (tracked_home.runs / RUN_ID / TRACKING).read_bytes()
+        for step in range(5):
+            measure(step, {"train_loss_nats": float(step), "gradient_norm": 1.0})
+        tracker.flush()
+        (tracked_home.runs / RUN_ID / TRACKING).write_bytes(before)  # as the kill would have left it
+    with tracked(tracked_home) as (again, measure):
+        assert again.mlflow_run_id == tracker.mlflow_run_id
+        measure(5, {"train_loss_nats": 5.0})
+    assert sent(tracked_home, again) == [(step, float(step)) for step in range(6)]
+    assert sent(tracked_home, again, "gradient_norm") == [(step, 1.0) for step in range(5)]
+
+
+def test_a_kill_after_the_mlflow_run_is_made_makes_no_second(tracked_home: Home) -> None:
+    with tracked(tracked_home) as (tracker, _):
+        path = tracked_home.runs / RUN_ID / TRACKING
+        path.write_text(json.dumps({"key": tracker.key}))  # as noted before the run was made
+        with tracked(tracked_home) as (again, __):
+            assert again.mlflow_run_id == tracker.mlflow_run_id
+
+
+def test_what_mlflow_missed_at_the_end_is_sent_with_the_results(
+    tracked_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with tracked(tracked_home) as (tracker, measure):
+        measure(1, {"train_loss_nats": 4.0})
+        tracker.flush()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # gone, and the run ends
+        measure(2, {"train_loss_nats": 3.0})
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
+    run = run_of(tracked_home, tracker.mlflow_run_id, history=False)
+    for _ in range(2):
+        send_rest(tracked_home, run)
+    assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
+    with reaching_mlflow(tracked_home) as client:
+        assert client.get_run(tracker.mlflow_run_id).info.status == "FINISHED"
+
+
+def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home) -> None:
+    with tracked(tracked_home) as (tracker, _):
+        pass
+    run = run_of(tracked_home, tracker.mlflow_run_id)
+    samples = SamplesRecord(samples=(Sample(prompt="a", text="b", tokens=1),))
+    for __ in range(2):
+        log_scores(tracked_home, run, evaluation_of(9.0))
+        log_samples(tracked_home, run, samples)
+        log_loss_curve(tracked_home, run)
+    with reaching_mlflow(tracked_home) as client:
+        history = client.get_metric_history(run.mlflow_run_id, "test_perplexity")
+        names = {artifact.path for artifact in client.list_artifacts(run.mlflow_run_id)}
+        experiment = client.get_run(run.mlflow_run_id).info.experiment_id
+    assert [metric.value for metric in history] == [9.0]
+    assert names == {"samples.md", "samples.json", "loss_curve.png"}
+    assert run_url(tracked_home, run) == f"http://127.0.0.1:5000/#/experiments/{experiment}/runs/{run.mlflow_run_id}"
+
+
+def test_the_link_follows_the_address_that_mlflow_is_shown_at(
+    tracked_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_PORT", "5055")  # as `mlflow ui` reads it
+    assert run_address(tracked_home, "1", "a").startswith("http://127.0.0.1:5055/#/experiments/1/")
+    monkeypatch.setenv("MLFLOW_HOST", "mlflow.example.org")
+    assert run_address(tracked_home, "1", "a").startswith("http://mlflow.example.org:5055/#/")
+
+
+def test_a_run_without_history_has_no_loss_curve(home: Home, tmp_path: Path) -> None:
+    run = run_of(home, None)
+    (run.folder / "history.jsonl").unlink()
+    assert log_loss_curve(home, run) is None

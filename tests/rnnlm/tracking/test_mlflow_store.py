@@ -1,0 +1,100 @@
+"""The store is made once, whole, by however many processes; MLflow's failures are ours in three lines."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rnnlm.errors import HomeError, TrackingError
+from rnnlm.home import Home
+from rnnlm.tracking.mlflow_store import embedded_uri, experiment_id, prepare_store, reaching_mlflow, tracking_uri
+
+
+def test_explicit_uri_wins_over_the_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tracking_uri(home) == f"sqlite:///{home.root}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5999")
+    assert tracking_uri(home) == "http://127.0.0.1:5999"
+
+
+def test_two_processes_make_one_store_on_a_fresh_home(home: Home) -> None:
+    script = (
+        "from rnnlm.home import find_home\n"
+        "from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow\n"
+        "home = find_home()\n"
+        "with reaching_mlflow(home) as client: print(experiment_id(client, home, 'together'))\n"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    ends = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [0, 0], ends
+    assert ends[0][0] == ends[1][0]
+    with sqlite3.connect(home.mlflow_database) as connection:
+        assert connection.execute("pragma journal_mode").fetchone() == ("wal",)
+        assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_a_store_that_another_program_made_is_in_write_ahead_mode_once_it_is_opened(tracked_home: Home) -> None:
+    with closing(sqlite3.connect(tracked_home.mlflow_database)) as connection:  # as `mlflow ui` makes it
+        assert connection.execute("pragma journal_mode = delete").fetchone() == ("delete",)
+    with reaching_mlflow(tracked_home) as client:
+        client.search_experiments()
+    with closing(sqlite3.connect(tracked_home.mlflow_database)) as connection:
+        assert connection.execute("pragma journal_mode").fetchone() == ("wal",)
+
+
+def test_leftover_of_a_killed_migration_does_no_harm(tracked_home: Home) -> None:
+    database = tracked_home.mlflow_database.read_bytes()
+    (tracked_home.root / ".mlflow.db.partial").write_bytes(b"half a database")
+    prepare_store(tracked_home)
+    assert tracked_home.mlflow_database.read_bytes() == database
+
+
+def test_artifacts_lie_in_the_home_wherever_the_program_runs(
+    tracked_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with reaching_mlflow(tracked_home) as client:
+        number = experiment_id(client, tracked_home, "rnnlm")
+        assert experiment_id(client, tracked_home, "rnnlm") == number
+        assert client.get_experiment(number).artifact_location.startswith(tracked_home.artifacts.as_uri())
+    assert not (tmp_path / "mlruns").exists()
+
+
+def test_user_settings_win_over_the_defaults(tracked_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "33")
+    prepare_store(tracked_home)
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "33"
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
+
+
+def test_a_server_that_is_away_is_a_tracking_error_of_three_lines(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(TrackingError) as caught, reaching_mlflow(home) as client:
+        client.search_experiments()
+    assert "http://127.0.0.1:9" in str(caught.value)
+    assert "MLFLOW_TRACKING_URI" in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_a_home_that_cannot_be_made_is_a_home_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(HomeError):
+        prepare_store(Home(tmp_path / "file"))
+
+
+def test_a_deleted_experiment_says_what_to_do(tracked_home: Home) -> None:
+    with reaching_mlflow(tracked_home) as client:
+        client.delete_experiment(experiment_id(client, tracked_home, "gone"))
+        with pytest.raises(TrackingError, match="tracking.experiment"):
+            experiment_id(client, tracked_home, "gone")
+
+
+def test_the_embedded_store_is_a_file_in_the_home(home: Home) -> None:
+    assert embedded_uri(home).endswith("/home/mlflow.db")

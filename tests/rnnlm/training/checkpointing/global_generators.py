@@ -1,0 +1,160 @@
+"""What a state holds comes back, and nobody else draws: run by test_state.py in a process of its own."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.losses.loss import exact_cross_entropy
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.model_factory import build_model
+from rnnlm.sequences.batches import Batch
+from rnnlm.training.checkpointing.checkpoints import Checkpoints, packed, unpacked
+from rnnlm.training.checkpointing.training_state import TrainingState
+from rnnlm.training.events import Event
+from rnnlm.training.loop import Plan, Training
+from rnnlm.training.optimizers import make_optimizer
+from rnnlm.training.schedules import make_schedule
+from rnnlm.training.seeding import random_states, random_states_kept, seed_everything, set_random_states
+
+STEPS = 30
+
+
+class Counter:
+    """A part of its own, as an average of weights would be."""
+
+    def __init__(self) -> None:
+        self.seen: list[float] = []
+        self.sum = torch.zeros(())
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seen": self.seen, "sum": self.sum}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.seen, self.sum = state_dict["seen"], state_dict["sum"]
+
+
+def fresh_state() -> TrainingState:
+    seed_everything(0, deterministic=False)
+    model = build_model(ModelConfig(hidden_size=8, tie_embeddings=True), 12, seed=0).language_model
+    model.embedding.sparse = True
+    config = TrainingConfig(learning_rate=0.02, schedule="cosine")
+    optimizer = make_optimizer(model, config)
+    return TrainingState(model, optimizer, make_schedule(optimizer, config, STEPS), others={"counter": Counter()})
+
+
+def batches() -> list[Batch]:
+    """A stream of 2 lanes."""
+    ids = torch.randint(4, 12, (2, STEPS * 5 + 1), generator=torch.Generator().manual_seed(1))
+    windows = [ids[:, first : first + 6] for first in range(0, STEPS * 5, 5)]
+    return [Batch(window[:, :-1], window[:, 1:], index > 0, 10) for index, window in enumerate(windows)]
+
+
+def noisy_loss(state: TrainingState) -> Callable[..., Tensor]:
+    """It draws from every global generator, and counts in a part of its own."""
+
+    def loss(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
+        noise = float(torch.rand(())) + random.random() + float(np.random.rand())
+        counter = state.others["counter"]
+        assert isinstance(counter, Counter)
+        counter.seen.append(noise)
+        counter.sum = counter.sum + noise
+        return exact_cross_entropy(model, hidden + 0.01 * noise, targets)
+
+    return loss
+
+
+def draw_from_all() -> list[float]:
+    return [float(torch.rand(())), random.random(), random.gauss(0, 1), float(np.random.rand()), np.random.normal()]
+
+
+def run(
+    state: TrainingState,
+    evaluations: int = 3,
+    evaluate: Callable[[int], float] = lambda step: 5.0,
+    report: Callable[[Event], None] = lambda event: None,
+    checkpoints: Checkpoints | None = None,
+) -> list[Tensor]:
+    """The final weights."""
+    steps = frozenset(STEPS * index // evaluations for index in range(1, evaluations))
+    plan = Plan(STEPS, 1.0, steps, 10.0)
+    feed = batches()
+    Training(state, lambda first: feed[first:], noisy_loss(state), plan, evaluate, report, checkpoints).run()
+    return [value.clone() for value in state.model.state_dict().values()]
+
+
+def test_global_generators_come_back_through_json(tmp_path: Path) -> None:
+    seed_everything(3, deterministic=False)
+    draw_from_all()
+    tensors: dict[str, Tensor] = {}
+    saved = packed(random_states(), "random", tensors)
+    expected = draw_from_all()
+    set_random_states(unpacked(saved, tensors))
+    assert draw_from_all() == expected
+
+
+def test_what_a_block_draws_is_forgotten() -> None:
+    before = random_states()
+    with pytest.raises(ValueError), random_states_kept():  # noqa: PT011
+        draw_from_all()
+        raise ValueError
+    set_before = draw_from_all()
+    set_random_states(before)
+    assert draw_from_all() == set_before
+
+
+def test_what_is_logged_evaluated_or_kept_touches_nothing(tmp_path: Path) -> None:
+    quiet = run(fresh_state(), evaluations=1)
+
+    def evaluate(step: int) -> float:
+        draw_from_all()
+        torch.manual_seed(0)
+        return 5.0
+
+    loud = run(
+        fresh_state(),
+        evaluations=7,
+        evaluate=evaluate,
+        report=lambda event: random.seed(0),
+        checkpoints=Checkpoints(tmp_path / "c", 2, 0.0),
+    )
+    assert all(map(torch.equal, quiet, loud))
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("stop_at", [1, 10, 11, 29])
+def test_a_state_read_from_the_disk_goes_on_as_if_nothing_had_been(tmp_path: Path, stop_at: int) -> None:
+    """Weights, sparse moments, schedule, carried state, generators, and parts of others' making."""
+    whole = fresh_state()
+    expected = run(whole)
+    state = fresh_state()
+
+    def stop(event: Event) -> None:
+        if event.step > stop_at:
+            raise StopError
+
+    with pytest.raises(StopError):
+        run(state, report=stop, checkpoints=Checkpoints(tmp_path / "c", 50, 0.0))
+    checkpoints = Checkpoints(tmp_path / "c", 50, 0.0)
+    saved = checkpoints.newest_good()
+    assert saved is not None
+    assert saved["step"] == stop_at
+    again = fresh_state()
+    draw_from_all()
+    again.load_state_dict(saved)
+    assert again.model.head.weight is again.model.embedding.weight  # tied as before
+    assert all(map(torch.equal, run(again, checkpoints=checkpoints), expected))
+    counter, other = whole.others["counter"], again.others["counter"]
+    assert isinstance(counter, Counter)
+    assert isinstance(other, Counter)
+    assert (counter.seen, counter.sum) == (other.seen, other.sum)
+    assert again.tokens == whole.tokens == 10 * STEPS

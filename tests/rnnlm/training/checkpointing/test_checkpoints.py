@@ -1,0 +1,204 @@
+"""A checkpoint is whole or not used: damage, a full disk and a folder in the way cost the newest one, no more."""
+
+import json
+import logging
+import resource
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import HomeError
+from rnnlm.home import Home, is_complete
+from rnnlm.records import DatasetRecord
+from rnnlm.training.checkpointing.checkpoints import STATE, TENSORS, Checkpoints, packed, unpacked
+from rnnlm.training.distributed.process_group import World
+from rnnlm.training.training_run import name_run
+from tests.rnnlm.training.checkpointing.test_resuming import configured, result
+from tests.rnnlm.training.trainer import Trainer
+
+
+def state(step: int) -> dict[str, Any]:
+    return {
+        "step": step,
+        "weights": {"W": torch.full((3, 2), float(step)), "half": torch.ones(2, dtype=torch.bfloat16)},
+        "moments": {0: {"mean": torch.zeros(2)}, 1: {}},
+        "rates": (0.1, 1e-300, None, True, "linear"),
+    }
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Checkpoints:
+    """Steps 10 and 20 on the disk."""
+    checkpoints = Checkpoints(tmp_path / "checkpoints", 2, 1000.0)
+    for step in (10, 20):
+        assert checkpoints.write(step, state(step))
+    return checkpoints
+
+
+def test_a_state_comes_back_bit_by_bit() -> None:
+    tensors: dict[str, torch.Tensor] = {}
+    shared = torch.rand(4, 3)
+    tree = {"a": [shared, {"b": shared.t(), 7: 0.1}], "empty": torch.zeros(0), "none": None}
+    facts = json.loads(json.dumps(packed(tree, "state", tensors)))
+    back = unpacked(facts, tensors)
+    assert torch.equal(back["a"][0], shared)
+    assert torch.equal(back["a"][1]["b"], shared.t())
+    assert (back["a"][1][7], back["none"], back["empty"].shape) == (0.1, None, (0,))
+    assert tensors["state.a.0"].data_ptr() != shared.data_ptr()  # a later step does not change what is kept
+
+
+def test_the_newest_checkpoints_are_kept_and_the_last_is_read(checkpoints: Checkpoints) -> None:
+    assert not checkpoints.due
+    checkpoints.write(30, state(30))
+    assert checkpoints.steps() == [20, 30]
+    read = checkpoints.newest_good()
+    assert read is not None
+    assert (read["step"], read["rates"]) == (30, [0.1, 1e-300, None, True, "linear"])
+    assert torch.equal(read["weights"]["W"], state(30)["weights"]["W"])
+    assert read["weights"]["half"].dtype == torch.bfloat16
+    assert list(read["moments"]) == [0, 1]
+
+
+def test_nothing_in_a_checkpoint_needs_a_pickle(checkpoints: Checkpoints) -> None:
+    for path in checkpoints.path(20).iterdir():
+        if path.name != TENSORS:
+            json.loads(path.read_text())
+    assert (checkpoints.path(20) / TENSORS).read_bytes()[8:9] == b"{"  # safetensors: a length, then JSON
+
+
+@pytest.mark.parametrize("name", [TENSORS, STATE, "COMPLETE"])
+@pytest.mark.parametrize("place", ["first byte", "header", "middle", "last quarter", "last byte"])
+def test_a_flipped_bit_anywhere_leaves_the_one_before(
+    checkpoints: Checkpoints, caplog: pytest.LogCaptureFixture, name: str, place: str
+) -> None:
+    path = checkpoints.path(20) / name
+    data = bytearray(path.read_bytes())
+    size = len(data)
+    spot = {"first byte": 0, "header": 12, "middle": size // 2, "last quarter": size * 3 // 4, "last byte": size - 1}
+    data[spot[place]] ^= 0x40
+    path.write_bytes(data)
+    read = checkpoints.newest_good()
+    assert read is not None
+    assert read["step"] == 10
+    assert "step-00000020: not used" in caplog.text
+    assert checkpoints.steps() == [10]
+
+
+@pytest.mark.parametrize("harm", ["cut off", "emptied", "missing", "a folder"])
+@pytest.mark.parametrize("name", [TENSORS, STATE, "COMPLETE"])
+def test_a_file_that_lacks_its_end_or_itself_leaves_the_one_before(
+    checkpoints: Checkpoints, harm: str, name: str
+) -> None:
+    path = checkpoints.path(20) / name
+    whole = path.read_bytes()
+    path.unlink()
+    if harm == "a folder":
+        path.mkdir()
+    elif harm != "missing":
+        path.write_bytes(whole[: len(whole) // 2] if harm == "cut off" else b"")
+    read = checkpoints.newest_good()
+    assert read is not None
+    assert read["step"] == 10
+
+
+def test_a_damaged_checkpoint_is_set_aside_and_not_deleted(checkpoints: Checkpoints) -> None:
+    (checkpoints.path(20) / STATE).write_text("{}")
+    checkpoints.newest_good()
+    assert (checkpoints.folder / "step-00000020.damaged" / TENSORS).exists()
+
+
+def test_a_read_error_leaves_every_checkpoint_where_it_is(
+    checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rnnlm.home.FIRST_PAUSE_SECONDS", 0.0)
+    (checkpoints.path(20) / TENSORS).unlink()
+    (checkpoints.path(20) / TENSORS).symlink_to("/proc/self/mem")  # reading it fails with EIO
+    with pytest.raises(HomeError, match="cannot be read"):
+        checkpoints.newest_good()
+    assert checkpoints.steps() == [10, 20]
+
+
+def test_only_rank_0_sets_damaged_checkpoints_aside(checkpoints: Checkpoints) -> None:
+    class Waiting(World):
+        def wait_for_all(self) -> None:
+            pass
+
+    (checkpoints.path(20) / STATE).write_text("{}")
+    others = Checkpoints(checkpoints.folder, 3, 1000.0, Waiting(rank=1, size=2))
+    read = others.newest_good()
+    assert read is not None
+    assert (read["step"], checkpoints.steps()) == (10, [10, 20])
+
+
+def test_with_no_good_checkpoint_training_starts_anew_with_a_warning(
+    checkpoints: Checkpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    for step in (10, 20):
+        (checkpoints.path(step) / STATE).write_text("{}")
+    assert checkpoints.newest_good() is None
+    assert "training starts anew" in caplog.text
+    assert checkpoints.newest_good() is None  # nothing there: nothing to warn of
+    assert caplog.text.count("training starts anew") == 1
+
+
+def test_another_format_is_not_read(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rnnlm.training.checkpointing.checkpoints.FORMAT", 2)
+    assert checkpoints.newest_good() is None
+
+
+def test_a_partial_folder_of_a_killed_process_is_swept_away(checkpoints: Checkpoints) -> None:
+    partial = checkpoints.folder / ".step-00000025.partial"
+    partial.mkdir()
+    (partial / TENSORS).write_bytes(b"half")
+    assert checkpoints.steps() == [10, 20]
+    checkpoints.write(30, state(30))
+    assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["step-00000020", "step-00000030"]
+
+
+def test_a_disk_without_room_costs_the_new_checkpoint_only(
+    checkpoints: Checkpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (256, before[1]))  # the kernel refuses longer files
+    try:
+        assert not checkpoints.write(30, state(30))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "step-00000030: not written" in caplog.text
+    assert [path.name for path in sorted(checkpoints.folder.iterdir())] == ["step-00000010", "step-00000020"]
+    assert checkpoints.write(31, state(31))  # there is room again
+
+
+def test_training_on_a_full_disk_ends_as_ever(
+    home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    config = configured(toy_config, epochs=2)
+    trainer.run(home, config, toy_dataset)
+    folder = home.runs / name_run(config, toy_dataset)
+    weights, history = result(folder)
+    shutil.rmtree(folder)
+    # A checkpoint's tensors are at least four times as long as the weights: these fit, those do not.
+    log = trainer.run(home, config, toy_dataset, limit_bytes=2 * len(weights))
+    assert "not written" in log
+    assert result(folder) == (weights, history)
+
+
+def test_training_where_no_folder_can_be_made_ends_as_ever(
+    home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    config = configured(toy_config, epochs=1)
+    folder = home.runs / name_run(config, toy_dataset)
+    folder.mkdir(parents=True)
+    (folder / "checkpoints").write_text("in the way")  # root may write to a read-only folder, but not into a file
+    assert "not written" in trainer.run(home, config, toy_dataset)
+    assert is_complete(folder)
+
+
+def test_checkpoints_are_due_by_the_clock(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    assert Checkpoints(tmp_path, 1, 0.0).due
+    assert not Checkpoints(tmp_path, 1, 1000.0).due

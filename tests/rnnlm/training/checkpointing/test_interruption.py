@@ -1,0 +1,138 @@
+"""A signal costs no step: it is noted, a checkpoint is written, and then it is what it always was."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord
+from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption, noticing_signals
+from rnnlm.training.training_run import name_run
+from tests.rnnlm.training.checkpointing.test_resuming import alive, configured, result
+from tests.rnnlm.training.trainer import Trainer
+
+
+@pytest.fixture(autouse=True)
+def python_handles_interrupts() -> Iterator[None]:
+    """As in a terminal: a shell's background job, tests in one too, begins with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_noted_signal_is_delivered_when_the_loop_has_left() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), noticing_signals() as interruption:
+        with interruption.held_back():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("step")
+            assert interruption.noted == signal.SIGINT
+            done.append("checkpoint")
+            interruption.leave_if_noted()
+        done.append("never")
+    assert done == ["step", "checkpoint"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_of_another_program_gets_its_signal() -> None:
+    """Prefect's raises in the task; so does this one."""
+
+    class TerminationSignal(BaseException):
+        pass
+
+    def handler(number: int, frame: object) -> None:
+        raise TerminationSignal
+
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        with pytest.raises(TerminationSignal), noticing_signals() as interruption, interruption.held_back():
+            os.kill(os.getpid(), signal.SIGTERM)
+            interruption.leave_if_noted()
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_second_signal_and_one_between_holdings_pass_through_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt), noticing_signals() as interruption, interruption.held_back():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        noticing_signals() as interruption,
+        interruption.held_back(),
+        interruption.held_back(False),
+    ):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_who_ignores_a_signal_goes_on_ignoring_it() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with noticing_signals() as interruption, interruption.held_back():
+            os.kill(os.getpid(), signal.SIGINT)
+            interruption.leave_if_noted()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_ended_training_stays_ended_where_the_old_handler_returns() -> None:
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    try:
+        with pytest.raises(InterruptedTraining), noticing_signals() as interruption, interruption.held_back():
+            os.kill(os.getpid(), signal.SIGTERM)
+            interruption.leave_if_noted()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_in_another_thread_nothing_is_noted() -> None:
+    seen: list[Interruption] = []
+
+    def work() -> None:
+        with noticing_signals() as interruption:
+            seen.append(interruption)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen[0].noted is None
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
+def test_a_signal_to_a_real_process_loses_no_step(
+    home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord, number: int, code: int
+) -> None:
+    config = configured(toy_config, epochs=12, checkpoint_every_seconds=1000.0, loss="sampled")
+    trainer.run(home, config, toy_dataset)
+    folder = home.runs / name_run(config, toy_dataset)
+    expected = result(folder)
+    (folder / "COMPLETE").unlink()
+    (folder / "history.jsonl").unlink()
+    child = trainer.start(home, config, toy_dataset)
+    while alive(child) and trained_steps(folder) < 20:
+        time.sleep(0.001)
+    os.kill(child, number)
+    assert trainer.wait() == code, trainer.log.read_text()
+    steps = trained_steps(folder)
+    assert 20 <= steps < 120
+    assert sorted((folder / "checkpoints").iterdir())[-1].name == f"step-{steps:08d}"
+    assert f"goes on from step {steps} of 120" in trainer.run(home, config, toy_dataset)
+    assert result(folder) == expected
+
+
+def trained_steps(folder: Path) -> int:
+    """The last step that history.jsonl knows of, 0 without."""
+    try:
+        lines = (folder / "history.jsonl").read_text().splitlines(keepends=True)
+    except FileNotFoundError:
+        return 0
+    whole = [json.loads(line) for line in lines if line.endswith("\n")]
+    return max((line["step"] for line in whole), default=0)

@@ -1,0 +1,138 @@
+"""Training killed at any moment and started again ends with the very weights of a run never killed."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home, is_complete
+from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.training.training_run import name_run
+from tests.rnnlm.training.trainer import Trainer
+
+
+def configured(config: PipelineConfig, **settings: Any) -> PipelineConfig:
+    """Checkpoints all the time: every other moment of a run lies within the writing of one."""
+    training = {
+        "epochs": 12,  # of 10 steps
+        "evaluations": 4,
+        "sampled_classes": 8,
+        "window_length": 5,
+        "checkpoint_every_seconds": 0.02,
+    }
+    return config.model_copy(update={"training": config.training.model_copy(update=training | settings)})
+
+
+@pytest.fixture
+def stream_dataset(
+    home: Home, toy_config: PipelineConfig, toy_corpus: CorpusRecord, toy_tokenizer: TokenizerRecord
+) -> DatasetRecord:
+    sequences = toy_config.sequences.model_copy(update={"mode": "stream", "block_length": 16})
+    return store_sequences(home, toy_corpus, toy_config.corpus, toy_tokenizer, sequences)
+
+
+def result(folder: Path) -> tuple[bytes, list[dict[str, Any]]]:
+    """Weights, and history without what depends on the clock."""
+    assert is_complete(folder)
+    lines = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    for line in lines:
+        del line["time_milliseconds"]
+        line["metrics"].pop("tokens_per_second", None)
+    return (folder / "model" / "model.safetensors").read_bytes(), lines
+
+
+def alive(child: int) -> bool:
+    """False once it has ended, waited for or not."""
+    try:
+        return Path(f"/proc/{child}/cmdline").read_bytes() != b""
+    except OSError:
+        return False
+
+
+def kill_while_it_writes(child: int, checkpoints: Path, after: int) -> None:
+    """SIGKILL while a checkpoint that is not yet whole lies there, `after` others have been begun."""
+    begun: set[str] = set()
+    while alive(child) and len(begun) <= after:
+        begun |= {path.name for path in checkpoints.glob(".*.partial")}
+        time.sleep(0.0005)  # one takes about 10 ms
+    os.kill(child, signal.SIGKILL)
+
+
+def kill_at_random(child: int, checkpoints: Path, seconds: float) -> None:
+    """SIGKILL so long after the first checkpoint that this process has finished."""
+    before = {path.name for path in checkpoints.glob("step-*")}
+    while alive(child) and {path.name for path in checkpoints.glob("step-*")} <= before:
+        time.sleep(0.001)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+
+
+def train_with_kills(
+    trainer: Trainer, home: Home, config: PipelineConfig, dataset: DatasetRecord, kills: int, seed: int
+) -> None:
+    """The run, begun again and again; every other kill waits for a checkpoint being written."""
+    draw = random.Random(seed)
+    folder = home.runs / name_run(config, dataset)
+    shutil.rmtree(folder)
+    torn = 0
+    for turn in range(kills):
+        child = trainer.start(home, config, dataset)
+        if turn % 2:
+            kill_while_it_writes(child, folder / "checkpoints", draw.randrange(3))
+        else:
+            kill_at_random(child, folder / "checkpoints", draw.uniform(0.0, 0.2))
+        code = trainer.wait()
+        assert code == -signal.SIGKILL, f"ended ({code}) before kill {turn + 1}: {trainer.log.read_text()}"
+        torn += bool(list(folder.glob("checkpoints/.*.partial")))
+    assert torn, "no checkpoint was being written at any kill"
+    assert "goes on from step" in trainer.run(home, config, dataset)
+
+
+def check_bit_identity(
+    trainer: Trainer, home: Home, config: PipelineConfig, dataset: DatasetRecord, kills: int, seed: int
+) -> None:
+    trainer.run(home, config, dataset)
+    folder = home.runs / name_run(config, dataset)
+    weights, history = result(folder)
+    train_with_kills(trainer, home, config, dataset, kills, seed)
+    again, history_again = result(folder)
+    assert again == weights
+    assert history_again == history  # no step lost, none doubled
+
+
+def test_three_kills_change_no_bit_of_sentences(
+    home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    check_bit_identity(trainer, home, configured(toy_config, loss="sampled"), toy_dataset, kills=3, seed=1)
+
+
+def test_three_kills_change_no_bit_of_a_stream(
+    home: Home, trainer: Trainer, toy_config: PipelineConfig, stream_dataset: DatasetRecord
+) -> None:
+    check_bit_identity(trainer, home, configured(toy_config), stream_dataset, kills=3, seed=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["exact", "sampled"])
+def test_twenty_kills_change_no_bit_of_sentences(
+    home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord, loss: str
+) -> None:
+    config = configured(toy_config, loss=loss, epochs=80, evaluations=40)
+    check_bit_identity(trainer, home, config, toy_dataset, kills=20, seed=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["exact", "sampled"])
+def test_twenty_kills_change_no_bit_of_a_stream(
+    home: Home, trainer: Trainer, toy_config: PipelineConfig, stream_dataset: DatasetRecord, loss: str
+) -> None:
+    config = configured(toy_config, loss=loss, epochs=80, evaluations=40, reader_processes=0)
+    check_bit_identity(trainer, home, config, stream_dataset, kills=20, seed=4)

@@ -1,0 +1,82 @@
+"""An unfinished run is found by its id, its beginning or its folder, and the rest is told in three lines."""
+
+import json
+import shutil
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import DatasetError, ModelError
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.training.checkpointing.run_lookup import find_unfinished
+
+
+@pytest.fixture
+def unfinished(toy_run: RunRecord) -> RunRecord:
+    (toy_run.folder / "COMPLETE").unlink()
+    return toy_run
+
+
+def fails(home: Home, name: str, *parts: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        find_unfinished(home, name)
+    assert len(str(caught.value).splitlines()) <= 3
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_id_beginning_and_folder_name_the_same_run(
+    home: Home, toy_dataset: DatasetRecord, unfinished: RunRecord
+) -> None:
+    for name in (unfinished.run_id, unfinished.run_id[:4], str(unfinished.folder)):
+        config, dataset = find_unfinished(home, name)
+        assert dataset.model_dump(exclude={"seconds"}) == toy_dataset.model_dump(exclude={"seconds"})
+        assert config.model.hidden_size == 16
+
+
+def test_what_was_forced_is_not_forced_again(home: Home, unfinished: RunRecord) -> None:
+    path = unfinished.folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"force": ["training"]}))
+    assert find_unfinished(home, unfinished.run_id)[0].force == ()
+
+
+def test_a_complete_run_says_what_to_do_with_it(home: Home, toy_run: RunRecord) -> None:
+    fails(home, toy_run.run_id, "complete", "rnnlm generate", "--force training")
+
+
+def test_an_unknown_run_names_the_unfinished_ones(home: Home, unfinished: RunRecord) -> None:
+    fails(home, "nothing", "nothing", unfinished.run_id)
+
+
+def test_no_runs_at_all(home: Home) -> None:
+    fails(home, "nothing", "no run is unfinished")
+
+
+def test_two_runs_that_begin_so_are_named(home: Home, unfinished: RunRecord) -> None:
+    other = home.runs / f"{unfinished.run_id[:4]}0000"
+    other.mkdir()
+    (other / "started.json").write_text("{}")
+    fails(home, unfinished.run_id[:4], unfinished.run_id, other.name)
+
+
+def test_a_missing_dataset_is_named(home: Home, toy_dataset: DatasetRecord, unfinished: RunRecord) -> None:
+    toy_dataset.database.unlink()
+    with pytest.raises(DatasetError, match="sequences.duckdb is missing"):
+        find_unfinished(home, unfinished.run_id)
+    shutil.rmtree(toy_dataset.folder)
+    fails(home, unfinished.run_id, toy_dataset.dataset_id[:12], "rnnlm prepare")
+
+
+def test_a_run_of_other_versions_cannot_go_on_exactly(
+    home: Home, unfinished: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rnnlm.training.training_run.STAGE_VERSION", 99)
+    fails(home, unfinished.run_id, "other versions", "train anew")
+
+
+def test_a_configuration_of_another_version_is_told(
+    home: Home, unfinished: RunRecord, toy_config: PipelineConfig
+) -> None:
+    (unfinished.folder / "config.json").write_text(json.dumps({"training": {"momentum": 1}}))
+    fails(home, unfinished.run_id, "config.json", "1 errors")

@@ -1,0 +1,237 @@
+"""Two real processes on the loopback: they train as one does, are restarted, tell their errors, and end."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import PipelineConfig, TrainingConfig
+from rnnlm.errors import ConfigError, TrainingError
+from rnnlm.home import Home, is_complete
+from rnnlm.records import DatasetRecord
+from rnnlm.training.distributed.launcher import Launch, run_processes
+from rnnlm.training.training_run import run_training
+
+RANKS = Path(__file__).parent / "ranks.py"
+
+
+def launched(folder: Path, what: str, restarts: int = 0) -> Launch:
+    return Launch((str(RANKS), what, str(folder)), folder, processes=2, restarts=restarts)
+
+
+def pids(folder: Path) -> list[int]:
+    return [int(path.read_text()) for path in folder.glob("pid-*")]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def all_end(processes: list[int], seconds: float = 20) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not any(map(is_running, processes)):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def changed(config: PipelineConfig, **training: object) -> PipelineConfig:
+    values = config.model_dump()
+    values["training"] |= training
+    return PipelineConfig.model_validate(values)
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    """What each of two processes found: one launch, many assertions. See ranks.py."""
+    folder = tmp_path_factory.mktemp("ranks")
+    run_processes(launched(folder, "compare"), lambda: None)
+    assert all_end(pids(folder))
+    return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
+
+
+@pytest.mark.parametrize("name", ["exact", "sampled", "one row", "accumulated", "masked", "by rows"])
+def test_two_processes_step_as_one(ranks: list[dict[str, object]], name: str) -> None:
+    """Loss, norm, weights and carried state after two windows; float64, so rounding is all that may differ."""
+    for found in ranks:
+        loss, norm, weights, carried = found[name]  # type: ignore[misc]
+        assert (loss, norm, weights, carried) == pytest.approx((0, 0, 0, 0), abs=1e-11)
+
+
+def test_processes_talk(ranks: list[dict[str, object]]) -> None:
+    assert [found["largest"] for found in ranks] == [7, 7]
+    assert [found["rows"] for found in ranks] == [[0, 1, 2, 3, 4]] * 2
+    assert [found["leads"] for found in ranks] == [True, False]
+
+
+def test_processes_of_one_machine_listen_on_loopback_alone(ranks: list[dict[str, object]]) -> None:
+    """Whoever connects could send a pickle."""
+    addresses = [address for found in ranks for address in found["listening"]]  # type: ignore[attr-defined]
+    assert set(addresses) == {"127.0.0.1"}  # gloo's
+
+
+class Listening:
+    """A tracker that follows history.jsonl, as the real one does, from outside of the processes that write it."""
+
+    mlflow_run_id: str | None = None
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.lines: list[int] = []
+        self.struck = False
+
+    def __call__(self) -> None:
+        for history in self.home.runs.glob("*/history.jsonl"):
+            self.lines.append(len(history.read_text().splitlines()))
+
+    def flush(self) -> None:
+        self()
+
+    @contextmanager
+    def open(self, run_id: str) -> Iterator["Listening"]:
+        yield self
+
+
+class Striking(Listening):
+    """Kills a process of the run once it has written a checkpoint."""
+
+    def __call__(self) -> None:
+        super().__call__()
+        checkpoints = list(self.home.runs.glob("*/checkpoints/step-*/COMPLETE"))
+        if checkpoints and not self.struck:
+            self.struck = True
+            os.kill(workers_of(os.getpid())[-1], signal.SIGKILL)
+
+
+def workers_of(pid: int) -> list[int]:
+    """Processes below `pid` that run rnnlm.training.distributed.worker themselves."""
+    listed = subprocess.run(["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    children: dict[int, list[tuple[int, str]]] = {}
+    for number, parent, command in (line.split(None, 2) for line in listed.splitlines()):
+        children.setdefault(int(parent), []).append((int(number), command))
+    below, found = [pid], []
+    for one in below:  # it grows: a child's number may be smaller than its parent's, as numbers are used again
+        for number, command in children.get(one, []):
+            below.append(number)
+            if "rnnlm.training.distributed.worker" in command and "torch.distributed.run" not in command:
+                found.append(number)
+    return found
+
+
+def test_a_killed_worker_is_restarted_and_two_processes_reach_the_perplexity_of_one(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    """At the same global batch: the same to rounding, though one of the two was killed on the way."""
+    config = changed(toy_config, epochs=4, batch_size=8, evaluations=4, checkpoint_every_seconds=0.2)
+    one = run_training(home, config, toy_dataset, Listening(home).open)
+    striking = Striking(home)
+    two = run_training(home, changed(config, processes=2), toy_dataset, striking.open)
+    assert striking.struck
+    assert is_complete(two.folder) and not (two.folder / "checkpoints").exists()
+    assert two.run_id != one.run_id
+    assert two.trained_tokens == one.trained_tokens
+    assert two.best_validation_perplexity == pytest.approx(one.best_validation_perplexity, rel=0.01)
+    histories = [
+        {
+            (line["step"], line["kind"]): line["metrics"]
+            for line in map(json.loads, (run.folder / "history.jsonl").read_text().splitlines())
+        }
+        for run in (one, two)
+    ]
+    assert histories[0].keys() == histories[1].keys()
+    for key, metrics in histories[0].items():
+        for name in ("train_loss_nats", "validation_perplexity"):
+            if name in metrics:
+                assert math.isclose(metrics[name], histories[1][key][name], rel_tol=0.01)
+    assert max(striking.lines) > 0
+    assert not workers_of(os.getpid())
+
+
+def test_an_error_of_ours_comes_back_as_it_was_and_is_not_tried_again(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="^training.seed: expected another one$"):
+        run_processes(launched(tmp_path, "refuse", restarts=3), lambda: None)
+    assert all_end(pids(tmp_path))
+    assert len((tmp_path / "starts-0").read_text()) == 1
+
+
+def test_another_error_is_told_in_three_lines_after_the_restarts(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError) as caught:
+        run_processes(launched(tmp_path, "stumble", restarts=1), lambda: None)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "training process 1 failed: ZeroDivisionError: division by zero;"
+    assert lines[1].startswith("restarts did not help (training.restarts=1); run again")
+    assert len(lines) <= 3
+    assert (tmp_path / "starts-1").read_text() == "xx"
+    assert all_end(pids(tmp_path))
+
+
+def test_a_process_that_is_killed_too_often_is_told_in_two_lines(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError) as caught:
+        run_processes(launched(tmp_path, "die"), lambda: None)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "training process 1 of 2 was killed (SIGKILL), perhaps for want of memory;"
+    assert lines[1] == "run again: training goes on from the last checkpoint"
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"batch_size": 32, "processes": 3}, "batch_size 32 must be a multiple of processes, which is 3"),
+        ({"batch_size": 32, "processes": 4, "accumulation": 3}, "accumulation 3 must divide the 8 rows"),
+        ({"processes": 4, "nodes": 3, "rendezvous": "here:1"}, "processes 4 must be a multiple of nodes"),
+        ({"processes": 4, "nodes": 2}, "nodes above 1 and rendezvous=host:port are given together"),
+    ],
+)
+def test_rows_that_cannot_be_shared_evenly_are_refused(settings: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        TrainingConfig.model_validate(settings)
+
+
+LAUNCHER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from rnnlm.training.distributed.launcher import Launch, run_processes
+run_processes(Launch((sys.argv[2], "sleep", sys.argv[3]), Path(sys.argv[3]), processes=2, restarts=2), lambda: None)
+"""
+
+
+def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
+    root = str(Path(__file__).parents[4])
+    launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, root, str(RANKS), str(tmp_path)])
+    deadline = time.monotonic() + 60
+    while len(pids(tmp_path)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    processes = [*pids(tmp_path), *map(int, (tmp_path / "torchrun").read_text().split())]
+    launcher.kill()
+    launcher.wait()
+    assert len(processes) == 3
+    assert all_end(processes)
+
+
+def test_who_stops_the_launch_stops_the_processes(tmp_path: Path) -> None:
+    """As a cancelled flow run does; the processes get SIGTERM, and time to write a checkpoint."""
+
+    class CancelledError(BaseException): ...
+
+    def watch() -> None:
+        if len(pids(tmp_path)) == 2:
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        run_processes(launched(tmp_path, "sleep"), watch)
+    assert not any(map(is_running, pids(tmp_path)))
+    assert {path.name for path in tmp_path.glob("terminated-*")} == {"terminated-0", "terminated-1"}

@@ -1,0 +1,112 @@
+"""Whole runs of two processes that take longer: interrupted, on two nodes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import TrainingError
+from rnnlm.home import Home
+from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.training.distributed.join import join
+from rnnlm.training.training_run import run_training
+from tests.conftest import untracked
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def changed(config: PipelineConfig, **training: object) -> PipelineConfig:
+    values = config.model_dump()
+    values["training"] |= training
+    return PipelineConfig.model_validate(values)
+
+
+@pytest.fixture
+def stream(
+    home: Home, toy_config: PipelineConfig, toy_corpus: CorpusRecord, toy_tokenizer: TokenizerRecord
+) -> DatasetRecord:
+    sequences = toy_config.sequences.model_copy(update={"mode": "stream"})
+    return store_sequences(home, toy_corpus, toy_config.corpus, toy_tokenizer, sequences)
+
+
+class InterruptingError(BaseException): ...
+
+
+class Interrupting:
+    """A tracker that sends this process SIGTERM once a checkpoint is there."""
+
+    mlflow_run_id: str | None = None
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+
+    def __call__(self) -> None:
+        if list(self.home.runs.glob("*/checkpoints/step-*/COMPLETE")):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def flush(self) -> None: ...
+
+    def __enter__(self) -> "Interrupting":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_goes_on_to_the_same_weights_bit_by_bit(
+    home: Home, toy_config: PipelineConfig, stream: DatasetRecord, tmp_path: Path
+) -> None:
+    """In stream mode: each process finds the state of its own lanes in the checkpoint."""
+    settings = {"epochs": 12, "batch_size": 6, "accumulation": 3, "window_length": 5, "processes": 2}
+    config = changed(toy_config, **settings, checkpoint_every_seconds=0.2)
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        raise InterruptingError
+
+    before = signal.signal(signal.SIGTERM, interrupted)
+    try:
+        with pytest.raises(InterruptingError):
+            run_training(home, config, stream, lambda run_id: Interrupting(home))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    (folder,) = home.runs.glob("*/checkpoints")
+    steps = sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
+    run = run_training(home, config, stream, untracked)
+    weights = (run.model_folder / "model.safetensors").read_bytes()
+    history = (run.folder / "history.jsonl").read_text().splitlines()
+    assert steps and steps[-1] < 12 * 2_000 // (6 * 5)
+    assert len({line.split('"metrics"')[0].split('"time_milliseconds"')[0] for line in history}) == len(history)
+    again = run_training(home, config, stream, untracked, force=True)
+    assert (again.model_folder / "model.safetensors").read_bytes() == weights
+    assert again.best_validation_perplexity == run.best_validation_perplexity
+
+
+@pytest.mark.slow
+def test_two_nodes_train_as_two_processes_do(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    """Both on this machine: what differs from two machines is the network between them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-m", "flows.command_line", "join", address]
+    there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    config = changed(toy_config, processes=2)
+    one = run_training(home, config, toy_dataset, untracked)
+    apart = changed(config, nodes=2, rendezvous=address)
+    two = run_training(home, apart, toy_dataset, untracked, force=True)
+    assert one.run_id == two.run_id  # where processes run changes no result
+    assert two.best_validation_perplexity == one.best_validation_perplexity
+    assert there.wait(60) == 0
+
+
+def test_nobody_at_the_rendezvous_is_told(home: Home) -> None:
+    with pytest.raises(TrainingError, match="127.0.0.1:9: nobody listens after 0 s; start the first node"):
+        join(home, "127.0.0.1:9", patience_seconds=0)

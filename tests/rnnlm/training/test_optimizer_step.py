@@ -1,0 +1,92 @@
+"""A step in micro-batches is the step of the whole batch."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.losses.exact import ChunkedCrossEntropy
+from rnnlm.losses.loss import Loss, exact_cross_entropy
+from rnnlm.losses.sampled_softmax import SampledCrossEntropy
+from rnnlm.models.dropout import Dropout
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.model_factory import build_model
+from rnnlm.sequences.batches import Batch
+from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
+from rnnlm.training.optimizer_step import Step, take_step
+from rnnlm.training.optimizers import make_optimizer
+from rnnlm.training.seeding import step_generator
+
+VOCABULARY = 40
+LOSSES: dict[str, Loss] = {
+    "exact": exact_cross_entropy,
+    "chunked": ChunkedCrossEntropy(torch.bfloat16),
+    "sampled": SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(VOCABULARY - 3)], 12, torch.float64),
+}
+
+
+def network(sparse: bool = False) -> ElmanLanguageModel:
+    config = ModelConfig(hidden_size=8, layers=2, residual=True, head_bias="zero")
+    model = build_model(config, VOCABULARY, seed=0).language_model.double()
+    model.embedding.sparse = sparse
+    return model
+
+
+def windows() -> list[Batch]:
+    """Two windows over seven lanes, the rows of the first of unequal length, as sentences have it."""
+    ids = torch.from_numpy(np.random.default_rng(0).integers(3, VOCABULARY, (7, 13)))
+    for row in range(7):
+        ids[row, 6 - row // 2 : 7] = 0  # padding
+    first = Batch(ids[:, :6], ids[:, 1:7], False, int(ids[:, 1:7].ne(0).sum()))
+    return [first, Batch(ids[:, 7:12], ids[:, 8:], True, int(ids[:, 8:].ne(0).sum()))]
+
+
+def steps(
+    loss: Loss, accumulation: int, sparse: bool = False, dropout: Dropout = NO_DROPOUT
+) -> tuple[list[Step], list[Tensor]]:
+    model = network(sparse)
+    optimizer = make_optimizer(model, TrainingConfig())
+    batch_loss = BatchLoss(model, loss, dropout)
+    taken: list[Step] = []
+    for number, batch in enumerate(windows()):
+        state = taken[-1].state if taken else None
+        taken.append(take_step(batch_loss, optimizer, batch, state, 0.5, step_generator(0, number), accumulation))
+    return taken, [parameter.detach() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+@pytest.mark.parametrize("accumulation", [2, 3, 7, 50])
+def test_micro_batches_update_as_the_whole_batch_does(name: str, accumulation: int) -> None:
+    near = {"rtol": 1e-2, "atol": 1e-3} if name == "chunked" else {"rtol": 1e-9, "atol": 1e-11}  # bfloat16 inside
+    whole, expected = steps(LOSSES[name], 1)
+    apart, got = steps(LOSSES[name], accumulation)
+    for one, many in zip(whole, apart, strict=True):
+        torch.testing.assert_close(many.loss, one.loss, **near)
+        torch.testing.assert_close(many.norm, one.norm, **near)
+        torch.testing.assert_close(many.state, one.state, **near)
+    if name != "chunked":  # AdamW makes steps of full size out of differences in rounding
+        torch.testing.assert_close(got, expected, **near)
+
+
+def test_sparse_gradients_are_added_up_too() -> None:
+    whole, expected = steps(LOSSES["sampled"], 1, sparse=True)
+    apart, got = steps(LOSSES["sampled"], 3, sparse=True)
+    torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_rows_keep_their_masks_in_whatever_part_they_are() -> None:
+    dropout = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurrent=0.5)
+    whole, expected = steps(LOSSES["sampled"], 1, dropout=dropout)
+    apart, got = steps(LOSSES["sampled"], 3, dropout=dropout)
+    torch.testing.assert_close([step.loss for step in apart], [step.loss for step in whole])
+    torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_no_rows_give_zero_gradients_and_an_empty_state() -> None:
+    model = network()
+    none = torch.zeros(0, 5, dtype=torch.int64)
+    loss, state = BatchLoss(model, exact_cross_entropy)(none, none, None)
+    loss.backward()
+    assert (loss.item(), tuple(state.shape)) == (0.0, (0, 2, 8))
+    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())

@@ -1,0 +1,63 @@
+"""AdamW for some rows, and the norm over whole and sparse gradients."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from rnnlm.training.optimizers import LazyAdamW, clip_gradients
+
+
+def sparse_gradient(rows: list[int], values: torch.Tensor, height: int) -> torch.Tensor:
+    return torch.sparse_coo_tensor(torch.tensor([rows]), values, (height, values.shape[1]), check_invariants=False)
+
+
+def test_named_rows_take_the_step_of_adamw_and_others_none() -> None:
+    dense, sparse = nn.Parameter(torch.randn(6, 3)), nn.Parameter(torch.zeros(6, 3))
+    sparse.data = dense.data.clone()
+    before = dense.detach().clone()
+    reference = torch.optim.AdamW([dense], lr=0.1, weight_decay=0.3)
+    lazy = LazyAdamW([sparse], lr=0.1, weight_decay=0.3, fused=True)
+    for step in range(3):
+        values = torch.randn(2, 3, generator=torch.Generator().manual_seed(step))
+        dense.grad = sparse_gradient([1, 4], values, 6).to_dense()
+        sparse.grad = sparse_gradient([1, 4], values, 6)
+        reference.step()
+        lazy.step()
+    torch.testing.assert_close(sparse[[1, 4]], dense[[1, 4]])
+    assert torch.equal(sparse[[0, 2, 3, 5]], before[[0, 2, 3, 5]])
+
+
+def test_a_row_named_twice_takes_the_sum() -> None:
+    ones, twos = nn.Parameter(torch.zeros(4, 2)), nn.Parameter(torch.zeros(4, 2))
+    ones.grad = sparse_gradient([3, 3], torch.tensor([[1.0, 2.0], [4.0, 8.0]]), 4)
+    twos.grad = sparse_gradient([3], torch.tensor([[5.0, 10.0]]), 4)
+    for parameter in (ones, twos):
+        LazyAdamW([parameter], lr=0.1, fused=True).step()
+    assert torch.equal(ones, twos)
+
+
+def test_whole_and_sparse_gradients_may_follow_each_other_and_survive_saving() -> None:
+    parameter = nn.Parameter(torch.ones(4, 2))
+    optimizer = LazyAdamW([parameter], lr=0.1, fused=True)
+    for turn in range(4):
+        parameter.grad = torch.ones(4, 2) if turn % 2 else sparse_gradient([0, 2], torch.ones(2, 2), 4)
+        if turn == 2:
+            saved = copy.deepcopy(optimizer.state_dict())
+            optimizer = LazyAdamW([parameter], lr=0.1, fused=True)
+            optimizer.load_state_dict(saved)
+        optimizer.step()
+    assert float(optimizer.state[parameter]["step"]) == 4
+    assert parameter[0, 0] < parameter[1, 0] < 1  # two steps less
+
+
+@pytest.mark.parametrize(("limit", "scale"), [(100.0, 1.0), (0.5, 0.1)])
+def test_clipping_by_hand(limit: float, scale: float) -> None:
+    whole, rows = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(5, 1))
+    whole.grad = torch.tensor([0.0, 3.0])
+    rows.grad = sparse_gradient([2, 2], torch.tensor([[1.0], [3.0]]), 5)  # one row, gradient 4
+    norm = clip_gradients([whole, rows, nn.Parameter(torch.zeros(1))], limit)
+    assert float(norm) == pytest.approx(5.0)
+    assert whole.grad.tolist() == pytest.approx([0.0, 3.0 * scale], rel=1e-5)
+    assert rows.grad.to_dense()[2, 0] == pytest.approx(4.0 * scale, rel=1e-5)

@@ -1,0 +1,152 @@
+"""Temperature scaling: its losses by the definition, its minimum by trying, and what it leaves as it was."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rnnlm.config import ModelConfig, PipelineConfig
+from rnnlm.evaluation.perplexity import nll_per_token
+from rnnlm.home import Home, read_json
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.model_factory import build_model, load_model
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.batches import Batch
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.tuning_sample import tuning_sample
+from rnnlm.training.temperature_scaling import divide_logits, fit_temperature, summed_nll_by_sharpness
+from rnnlm.training.training_run import run_training
+from tests.conftest import untracked
+
+MODELS: dict[str, dict[str, object]] = {
+    "own head": {},
+    "tied": {"tie_embeddings": True},
+    "tied, with a readout": {"tie_embeddings": True, "embedding_size": 10},
+    "one-hot": {"input": "one-hot"},
+    "two layers": {"tie_embeddings": True, "layers": 2},
+    "three layers that add up": {"tie_embeddings": True, "layers": 3, "residual": True},
+    "diagonal": {"tie_embeddings": True, "recurrence": "diagonal", "recurrent_initialization": "spread"},
+}
+
+
+def network(**settings: object) -> ElmanLanguageModel:
+    config = ModelConfig.model_validate({"hidden_size": 16, "head_bias": "zero"} | settings)
+    model = build_model(config, 12, seed=0).language_model
+    with torch.no_grad():
+        model.head.bias.copy_(torch.linspace(-1, 1, 12))
+    return model
+
+
+def overconfident() -> ElmanLanguageModel:
+    """It knows two of the three batches by heart."""
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    for _ in range(60):
+        optimizer.zero_grad()
+        summed_loss(model, torch.tensor(1.0), batches()[:2]).backward()
+        optimizer.step()
+    return model
+
+
+def batches() -> list[Batch]:
+    """Two rows, the second padded; then two windows of a stream. Some targets are what follows in a pattern."""
+    ids = torch.tensor([[2, 4, 5, 6, 7, 8, 9, 3], [2, 5, 4, 11, 3, 0, 0, 0]])
+    stream = torch.tensor([[4, 5, 6, 7, 8, 9, 10, 11, 4]])
+    return [
+        Batch(ids[:, :-1], ids[:, 1:], False, 11),
+        Batch(stream[:, :4], stream[:, 1:5], False, 4),
+        Batch(stream[:, 4:-1], stream[:, 5:], True, 4),
+    ]
+
+
+def summed_loss(model: ElmanLanguageModel, sharpness: Tensor, of: list[Batch]) -> Tensor:
+    """The definition. A gradient by what is infinite would be no number."""
+    total, state = torch.zeros(()), None
+    for batch in of:
+        logits, state = model(batch.input_ids, state if batch.carries_state else None)
+        logits = (logits.nan_to_num(neginf=-1e9) * sharpness).flatten(0, 1)
+        total = total + functional.cross_entropy(logits, batch.target_ids.flatten(), ignore_index=0, reduction="sum")
+    return total
+
+
+def test_all_temperatures_are_measured_as_by_the_definition() -> None:
+    model, sharpness = network(), np.array([0.3, 1.0, 2.5])
+    expected = [float(summed_loss(model, torch.tensor(s), batches()).detach()) for s in sharpness.tolist()]
+    assert summed_nll_by_sharpness(model, batches(), sharpness) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("times", "expected_passes"), [(2.5, 1), (1.0, 2), (0.5, 3)])
+def test_the_temperature_is_found_wherever_it_lies(times: float, expected_passes: int) -> None:
+    """Logits divided beforehand: 2.59 without is 1.04 after 2.5, 5.18 after a half. Near 1 one pass suffices."""
+    model = overconfident()
+    alone = fit_temperature(model, batches)
+    divide_logits(model, times)
+    passes: list[int] = []
+
+    def counted() -> list[Batch]:
+        passes.append(1)
+        return batches()
+
+    assert fit_temperature(model, counted) == pytest.approx(alone / times, rel=0.005)
+    assert len(passes) == expected_passes
+
+
+def test_no_other_temperature_has_a_smaller_loss() -> None:
+    model = overconfident()
+    temperature = fit_temperature(model, batches)
+    assert 1.1 < temperature < 5
+    best, *others = (
+        float(summed_loss(model, torch.tensor(times / temperature), batches()).detach())
+        for times in (1.0, 0.5, 0.9, 0.99, 1.01, 1.1, 2.0)
+    )
+    assert best < min(others)
+
+
+def test_a_model_that_is_right_beyond_doubt_gets_the_lowest_temperature() -> None:
+    model = network()
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.bias.copy_(functional.one_hot(torch.tensor(5), 12).float())
+    ids = torch.full((1, 4), 5)
+    assert fit_temperature(model, lambda: [Batch(ids, ids, False, 4)]) == pytest.approx(0.1)
+
+
+def test_where_all_classes_are_alike_nothing_is_scaled() -> None:
+    model = network()
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.bias.zero_()
+    assert fit_temperature(model, batches) == 1.0
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_dividing_the_logits_leaves_the_states(kind: str) -> None:
+    model, (batch, *_) = network(**MODELS[kind]), batches()
+    logits, state = model(batch.input_ids)
+    divide_logits(model, 1.7)
+    divided, state_after = model(batch.input_ids)
+    assert torch.allclose(divided, logits / 1.7, atol=1e-6)  # -inf stays -inf
+    assert torch.allclose(state_after, state, atol=1e-6)
+    assert not model.embedding.weight[model.pad_id].any()
+
+
+def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
+    """Of a short training that went too far; its steps are those without scaling."""
+    settings = {"epochs": 30, "learning_rate": 0.03, "evaluations": 1, "averaging": "none"}
+    training = toy_config.training.model_copy(update=settings)
+    plain_config = toy_config.model_copy(update={"training": training})
+    scaling = training.model_copy(update={"temperature_scaling": True})
+    plain = run_training(home, plain_config, toy_dataset, untracked)
+    scaled = run_training(home, toy_config.model_copy(update={"training": scaling}), toy_dataset, untracked)
+    assert (plain.temperature, scaled.temperature) == (1.0, read_json(scaled.folder / "run.json")["temperature"])
+    assert scaled.temperature != pytest.approx(1.0, abs=1e-3)
+    assert scaled.best_validation_perplexity < plain.best_validation_perplexity
+    source = tuning_sample(StoredSplit(toy_dataset, "valid"), scaling.evaluation_tokens)
+    model = load_model(scaled.model_folder).language_model
+    nats = nll_per_token(model, source, toy_dataset.mode, 64)
+    assert math.exp(nats) == pytest.approx(scaled.best_validation_perplexity, rel=1e-6)
+    weights = load_model(plain.model_folder).language_model.stack.cells[0].U
+    assert torch.equal(model.stack.cells[0].U, weights)

@@ -1,0 +1,219 @@
+"""A run's folder: whole, reproducible, skipped the second time."""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import DeviceError
+from rnnlm.evaluation.baselines import baselines
+from rnnlm.evaluation.perplexity import nll_per_token
+from rnnlm.home import Home, is_complete, mark_complete
+from rnnlm.models.model_factory import load_model
+from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.tuning_sample import tuning_sample
+from rnnlm.training.devices import choose_device
+from rnnlm.training.seeding import seed_everything
+from rnnlm.training.training_run import run_training
+from rnnlm.training.training_setup import evaluation_steps
+
+
+class Listener:
+    mlflow_run_id: str | None = "of-mlflow"
+    called = flushed = 0
+
+    def __call__(self) -> None:
+        self.called += 1
+
+    def flush(self) -> None:
+        self.flushed += 1
+
+    @contextmanager
+    def open(self, run_id: str) -> Iterator["Listener"]:
+        yield self
+
+
+def test_a_run_leaves_model_history_and_marker(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    config = toy_config.model_copy(update={"training": toy_config.training.model_copy(update={"seed": 5})})
+    listener = Listener()
+    run = run_training(home, config, toy_dataset, listener.open)
+    assert is_complete(run.folder)
+    assert (run.mlflow_run_id, run.trained_tokens, run.skipped) == ("of-mlflow", 3000, False)
+    history = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in history if line["kind"] == "training"] == list(range(1, 11))
+    assert (listener.called, listener.flushed) == (len(history) + config.training.evaluations, 1)
+    scored = [
+        line["metrics"]["validation_perplexity"] for line in history if "validation_perplexity" in line["metrics"]
+    ]
+    assert len(scored) == config.training.evaluations
+    assert run.best_validation_perplexity == min(scored)
+    pages = sorted((run.folder / "samples").iterdir())
+    assert [page.name for page in pages] == ["step-00000003.md", "step-00000006.md", "step-00000010.md"]
+    assert pages[0].read_text().startswith("prompt: `the cat`")
+    assert not (run.folder / "checkpoints").exists()
+    assert json.loads((run.folder / "config.json").read_text()) == config.model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"loss": "sampled", "sampled_classes": 8}, {"precision": "bfloat16"}, {"device": "cpu"}]
+)
+def test_every_loss_trains_a_model_that_the_exact_softmax_finds_good(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, settings: dict[str, object]
+) -> None:
+    training = toy_config.training.model_copy(update={"epochs": 3, **settings})
+    run = run_training(home, toy_config.model_copy(update={"training": training}), toy_dataset, Listener().open)
+    assert run.best_validation_perplexity < 0.7 * unigram_perplexity(toy_dataset)
+
+
+def unigram_perplexity(dataset: DatasetRecord) -> float:
+    return baselines(dataset, "valid").unigram_perplexity
+
+
+def test_the_same_run_is_skipped_and_nobody_is_called(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    def never(run_id: str) -> None:
+        raise AssertionError("a skipped run opens no tracker")
+
+    again = run_training(home, toy_config, toy_dataset, never)  # type: ignore[arg-type]
+    assert (again.skipped, again.run_id, again.folder) == (True, toy_run.run_id, toy_run.folder)
+
+
+def test_the_same_seed_gives_the_same_weights_bit_by_bit(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    before = (toy_run.model_folder / "model.safetensors").read_bytes()
+    run_training(home, toy_config, toy_dataset, Listener().open, force=True)
+    assert (toy_run.model_folder / "model.safetensors").read_bytes() == before
+
+
+def test_a_page_for_people_is_no_part_of_the_result(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    page = next((toy_run.folder / "samples").iterdir())
+    page.write_text("I like this one")
+    assert run_training(home, toy_config, toy_dataset, Listener().open).skipped
+    assert page.read_text() == "I like this one"
+
+
+def test_a_run_finished_before_pages_were_left_out_is_still_whole(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    mark_complete(toy_run.folder)  # as it was: with the pages
+    next((toy_run.folder / "samples").iterdir()).write_text("I like this one")
+    assert run_training(home, toy_config, toy_dataset, Listener().open).skipped
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_finished_run_stays_until_its_replacement_is_complete(
+    home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    caplog: pytest.LogCaptureFixture,
+    force: bool,
+) -> None:
+    weights = (toy_run.model_folder / "model.safetensors").read_bytes()
+    if not force:
+        (toy_run.folder / "history.jsonl").write_text("")
+
+    @contextmanager
+    def fail(run_id: str) -> Iterator[Listener]:
+        raise RuntimeError("the power is cut here")
+        yield
+
+    with pytest.raises(RuntimeError):
+        run_training(home, toy_config, toy_dataset, fail, force=force)
+    kept = toy_run.folder.with_name(f".{toy_run.run_id}.replaced")
+    assert (kept / "model" / "model.safetensors").read_bytes() == weights
+    assert ("history.jsonl differs from its sha256; it is trained again" in caplog.text) is not force
+    assert not run_training(home, toy_config, toy_dataset, Listener().open).skipped
+    assert not kept.exists()
+    assert (toy_run.model_folder / "model.safetensors").read_bytes() == weights
+
+
+def test_an_unfinished_run_is_trained_anew(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    (toy_run.folder / "COMPLETE").unlink()
+    again = run_training(home, toy_config, toy_dataset, Listener().open)
+    assert (again.skipped, is_complete(again.folder)) == (False, True)
+
+
+def test_other_settings_are_another_run(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    stream = {"recurrent_initialization": "identity", "nonlinearity": "relu", "tie_embeddings": True}
+    config = toy_config.model_copy(update={"model": toy_config.model.model_copy(update=stream)})
+    run = run_training(home, config, toy_dataset, Listener().open)
+    assert run.run_id != toy_run.run_id
+    network = load_model(run.model_folder).language_model
+    assert network.head.weight is network.embedding.weight
+    assert torch.equal(network.embedding.weight[0], torch.zeros(16))
+
+
+def test_a_named_device_that_is_absent_is_one_clear_line() -> None:
+    absent = "mps" if torch.cuda.is_available() else "cuda"
+    with pytest.raises(DeviceError, match=f"{absent} is not on this machine; there is: .*cpu") as caught:
+        choose_device(absent)
+    assert len(str(caught.value).splitlines()) == 1
+    assert choose_device("cpu").type == "cpu"
+    assert choose_device("auto").type in ("cuda", "mps", "cpu")
+
+
+def test_a_budget_of_tokens_makes_the_plan(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
+    """1,000 of the 9,000 tokens of three epochs: warm-up, decay and evaluations all come within them."""
+    settings = {"epochs": 3, "maximum_tokens": 1_000, "warmup_share": 0.2, "batch_size": 10}
+    training = toy_config.training.model_copy(update=settings)
+    run = run_training(home, toy_config.model_copy(update={"training": training}), toy_dataset, Listener().open)
+    lines = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
+    rates = [line["metrics"]["learning_rate"] for line in lines if line["kind"] == "training"]
+    assert run.trained_tokens == 1_000
+    assert max(rates) == pytest.approx(training.learning_rate)
+    assert rates[-1] < 0.2 * training.learning_rate
+    assert [line["step"] for line in lines if line["kind"] == "validation"] == [3, 6, 10]
+
+
+def test_validation_on_the_way_is_of_a_bounded_sample(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    found = {}
+    for tokens in (None, 100):
+        training = toy_config.training.model_copy(update={"evaluation_tokens": tokens})
+        config = toy_config.model_copy(update={"training": training})
+        run = run_training(home, config, toy_dataset, Listener().open)
+        source = tuning_sample(StoredSplit(toy_dataset, "valid"), tokens)
+        network = load_model(run.model_folder).language_model
+        nats = nll_per_token(network, source, toy_dataset.mode, 64)
+        assert run.best_validation_perplexity == pytest.approx(math.exp(nats), rel=1e-6)
+        found[tokens] = source.predicted_count
+    assert found == {None: 140, 100: 100}
+
+
+def test_evaluations_are_evenly_spaced_before_the_end() -> None:
+    assert evaluation_steps(100, 4) == {25, 50, 75}
+    assert evaluation_steps(100, 1) == set()
+    assert evaluation_steps(2, 10) == {1}
+
+
+def test_seeds_cover_python_numpy_and_torch() -> None:
+    import random
+
+    import numpy as np
+
+    def draw() -> tuple[float, float, float]:
+        seed_everything(7, deterministic=True)
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    try:
+        assert draw() == draw()
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)

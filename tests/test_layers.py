@@ -1,0 +1,90 @@
+"""Rules about files and imports that the import contracts in pyproject.toml cannot express."""
+
+import ast
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("flows", "tasks", "rnnlm")
+PORTABLE = (  # they travel with every registered model, and work where rnnlm is not installed
+    "rnnlm/models/elman.py",
+    "rnnlm/generation/sampling.py",
+    "rnnlm/generation/inference_weights.py",
+)
+NEEDS_EXTRA = {"rnnlm/harness/language_model.py": "lm_eval"}  # file → the package its class is derived from
+FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def imported(source: str, package: tuple[str, ...]) -> Iterator[str]:
+    """Absolute dotted names of all imports in a file of `package`, including relative ones and those in functions."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            yield ".".join([*base, *([node.module] if node.module else [])])
+
+
+@pytest.mark.parametrize("name", PORTABLE)
+def test_portable_modules_import_nothing_of_the_library(name: str) -> None:
+    path = ROOT / name
+    packages = {module.partition(".")[0] for module in imported(path.read_text("utf-8"), path.parts[:-1])}
+    assert not packages & {*PACKAGES, "transformers"}
+
+
+def test_relative_imports_are_resolved() -> None:
+    """`imported` sees through `from ..x import y`: this guards the guard."""
+    source = "from ..corpora import download\nfrom . import elman\n"
+    assert sorted(imported(source, ("rnnlm", "models"))) == ["rnnlm.corpora", "rnnlm.models"]
+
+
+def test_no_two_modules_have_the_same_name() -> None:
+    """A file name must be enough to know which idea is meant."""
+    names = [path.stem for path in FILES if path.is_relative_to(ROOT / "rnnlm") and path.stem != "__init__"]
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tasks").glob("[a-z]*.py")), ids=lambda path: path.stem)
+def test_every_task_has_one_task_and_a_test_that_runs_it(path: Path) -> None:
+    decorated = [
+        node.name
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and any("task" in ast.unparse(item) for item in node.decorator_list)
+    ]
+    assert decorated == [path.stem]
+    test = ROOT / "tests" / "tasks" / f"test_{path.name}"
+    assert test.exists()
+    assert f"{path.stem}.fn(" in test.read_text(encoding="utf-8")
+
+
+def test_flow_files_cannot_shadow_a_library() -> None:
+    """A worker puts flows/ first on sys.path."""
+    named = {path.stem for path in (ROOT / "flows").glob("*.py")} - {"__init__", "command_line"}
+    assert named
+    assert all(name.endswith("_flow") for name in named)
+
+
+def test_importing_every_module_makes_no_folder(tmp_path: Path) -> None:
+    import os
+    import subprocess
+    import sys
+
+    lacking = {ROOT / place for place, package in NEEDS_EXTRA.items() if importlib.util.find_spec(package) is None}
+    importable = [path for path in FILES if path.stem != "served_model" and path not in lacking]
+    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in importable]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PREFECT"))}
+    environment |= {"HOME": str(tmp_path), "PREFECT_HOME": str(tmp_path / "unused")}
+    script = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *modules],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    made = {path.name for path in tmp_path.iterdir()} - {".config", ".cache", "unused"}
+    assert made == set()

@@ -29,4 +29,4 @@ lint: setup
 	$(VENV)/bin/mypy
 
 docs: setup
-	$(VENV)/bin/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict

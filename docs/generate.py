@@ -236,7 +236,7 @@ def layer_contracts() -> list[dict[str, Any]]:
 
 def layers_svg(contracts: list[dict[str, Any]]) -> str:
     """One row of boxes per layer, the highest first; modules of one layer stand side by side."""
-    width, height, gap, margin, heading = 760, 38, 14, 16, 30
+    width, height, gap, margin, heading = 760, 28, 12, 16, 30
     parts, y = [], margin
     for contract in contracts:
         prefix = f"{contract['containers'][0]}." if len(contract.get("containers", [])) == 1 else ""

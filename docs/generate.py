@@ -21,6 +21,7 @@ from pydantic import BaseModel
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NOTE = "<!-- Written by docs/generate.py. Do not edit. -->\n\n"
+NOT_ARGUMENTS = (argparse._HelpAction, argparse._SubParsersAction)
 SCHEMA_KEYWORDS = {  # of JSON schema, which have a column of their own or say nothing to a reader
     *("type", "title", "default", "description", "$ref", "allOf", "anyOf", "const", "enum", "items", "prefixItems"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "pattern", "format"),
@@ -69,9 +70,9 @@ def commands_page() -> str:
 
 
 def leaf_parsers(parser: argparse.ArgumentParser, text: str) -> Iterator[tuple[argparse.ArgumentParser, str]]:
-    """Each parser without subcommands, with its help text, in the order in which they were added."""
+    """Each parser that runs a command, with its help text, in the order in which they were added."""
     groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not groups:
+    if not groups or parser.get_default("command"):
         yield parser, text
     for group in groups:
         texts = {choice.dest: choice.help or "" for choice in group._choices_actions}
@@ -81,7 +82,7 @@ def leaf_parsers(parser: argparse.ArgumentParser, text: str) -> Iterator[tuple[a
 
 def command_section(parser: argparse.ArgumentParser, text: str) -> str:
     """A heading, the description, the usage in one line, and a row per argument."""
-    actions = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
+    actions = [action for action in parser._actions if not isinstance(action, NOT_ARGUMENTS)]
     usage = " ".join([parser.prog, *(usage_of(action) for action in actions)])
     rows = [(f"`{names_of(action)}`", meaning_of(parser, action)) for action in actions]
     description = sentence(parser.description or text)
@@ -179,9 +180,9 @@ def object_sections(
             continue
         shown = "required" if name in schema.get("required", ()) else f"`{json.dumps(default, ensure_ascii=False)}`"
         kind, bounds = type_of(full, definitions), bounds_of(full, definitions)
-        rows.append((f"`{path}{name}`", kind, shown, bounds, description_of(full)))
+        rows.append((f"`{path}{name}`", ", ".join(filter(None, [kind, bounds])), shown, description_of(full)))
     if rows:
-        yield "\n" + table(("field", "type", "default", "bounds", "description"), rows)
+        yield "\n" + table(("field", "type and bounds", "default", "description"), rows)
     for name, full, inner in nested:
         yield "\n".join(filter(None, [f"\n### {name}", full.get("description")])) + "\n"
         yield from object_sections(full, definitions, f"{name}.", inner)
@@ -213,7 +214,9 @@ def bounds_of(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     found = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if key in schema]
     found += [f"length {sign} {schema[key]}" for key, sign in (("minLength", "≥"), ("maxLength", "≤")) if key in schema]
-    found += [f"`{schema['pattern']}`"] if "pattern" in schema else []
+    # As HTML, because a pipe in a code span of a table is read in two ways by Markdown's dialects.
+    pattern = html.escape(schema.get("pattern", ""), quote=False).replace("|", "&#124;")
+    found += [f"<code>{pattern}</code>"] if pattern else []
     for part in [*schema.get("anyOf", ()), *([schema["items"]] if isinstance(schema.get("items"), dict) else [])]:
         found += filter(None, [bounds_of(resolved(part, definitions), definitions)])
     return ", ".join(found)

@@ -31,14 +31,14 @@ def test_generated_pages_are_current(generator: ModuleType) -> None:
 
 def test_the_command_page_has_every_command(generator: ModuleType) -> None:
     page = generator.commands_page()
-    for command in ("run", "train", "serve", "score", "models show", "probe echo", "deploy"):
+    for command in ("run", "train", "serve", "score", "models", "models show", "probe echo", "deploy"):
         assert f"\n## rnnlm {command}\n" in page
 
 
 def test_the_configuration_page_shows_bounds(generator: ModuleType) -> None:
     page = generator.configuration_page()
     (row,) = [line for line in page.splitlines() if line.startswith("| `corpus.valid_share` ")]
-    assert [cell.strip() for cell in row.split("|")[2:5]] == ["number", "`0.05`", "≥ 0.0, < 0.5"]
+    assert [cell.strip() for cell in row.split("|")[2:4]] == ["number, ≥ 0.0, < 0.5", "`0.05`"]
 
 
 def test_layers_of_any_contract_are_drawn_in_order(generator: ModuleType) -> None:

@@ -41,6 +41,14 @@ def test_the_configuration_page_shows_bounds(generator: ModuleType) -> None:
     assert [cell.strip() for cell in row.split("|")[2:4]] == ["number, ≥ 0.0, < 0.5", "`0.05`"]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_settings_that_a_page_names_exist(generator: ModuleType, page: Path) -> None:
+    known = set(re.findall(r"^\| `([\w.]+)` \|", generator.configuration_page(), re.MULTILINE))
+    sections = {name.partition(".")[0] for name in known if "." in name}
+    named = re.findall(r"(?:--set |`)([a-z]+\.[a-z_.]*[a-z])(?=[`=])", page.read_text(encoding="utf-8"))
+    assert not [name for name in named if name.partition(".")[0] in sections and name not in known]
+
+
 def test_layers_of_any_contract_are_drawn_in_order(generator: ModuleType) -> None:
     contract = {"name": "A & B", "type": "layers", "containers": ["pkg"], "layers": ["high | (beside)", "low"]}
     drawing = generator.layers_svg([contract])

@@ -34,7 +34,10 @@ Unit = Literal["line", "paragraph"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 FOLDER = "reference"
 REFERENCE_VERSION = b"1"  # raised when the same text scores differently
-REFERENCE_DOCUMENTS = 10_000  # of the validation split at most, evenly spread over it
+# Of the validation split, evenly spread over it. A distribution does not need all of a text whose scoring takes time.
+REFERENCE_DOCUMENTS = 10_000  # at most
+REFERENCE_BYTES = 100_000  # at most, where the model has to read them; but then about ENOUGH_DOCUMENTS at least:
+ENOUGH_DOCUMENTS = 500  # chance alone makes a distance of 1.95 / sqrt(500) = 0.09, half of what counts as drift
 VERSION_KEY, MODEL_KEY = b"rnnlm reference", b"rnnlm model"
 
 
@@ -98,7 +101,7 @@ def write_reference(
     config = ScoringConfig(input="-", output="-.parquet", document=unit, keep_text=False, surprising_tokens=0)
     score = model.load(config)
     schema = SCHEMA.with_metadata({VERSION_KEY: REFERENCE_VERSION, MODEL_KEY: model.digest.encode()})
-    texts, every = validation_texts(home, dataset, model, unit)
+    texts, every = validation_texts(home, dataset, model, unit, known=nll_nats is not None)
     known_nll = in_order(nll_nats) if nll_nats is not None and every == 1 else None
     found = (Document(number, "validation", number, None, text) for number, text in enumerate(texts))
     home.make(path.parent)
@@ -107,13 +110,18 @@ def write_reference(
             writer.write_table(score(shard, known_nll).replace_schema_metadata(schema.metadata))
 
 
-def validation_texts(home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit) -> tuple[Iterator[str], int]:
-    """Lines that are not blank, or whole documents; and n if it is every n-th of more than REFERENCE_DOCUMENTS."""
+def validation_texts(
+    home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, *, known: bool = False
+) -> tuple[Iterator[str], int]:
+    """Lines that are not blank, or whole documents; and n if it is only every n-th of them.
+
+    known: what all of them cost is known, so that no number of bytes is too many.
+    """
     corpus = home.corpora / model.origin.corpus_digest[:16]
     with connect(dataset) as connection:
         rows = connection.execute(statement("scoring/read_validation_documents")).fetchall()
     count = sum(row[3] for row in rows) if unit == "line" else len(rows)
-    every = max(1, -(-count // REFERENCE_DOCUMENTS))
+    every = 1 if known and count <= REFERENCE_DOCUMENTS else sampled_every(count, sum(row[2] for row in rows))
     found = (read_bytes(corpus / file, offset, size) for file, offset, size, _ in rows)
     texts = (
         text
@@ -122,6 +130,12 @@ def validation_texts(home: Home, dataset: DatasetRecord, model: FoundModel, unit
         if text.strip()
     )
     return itertools.islice(texts, 0, None, every), every
+
+
+def sampled_every(count: int, byte_count: int) -> int:
+    """n, so that every n-th of `count` documents is a reference: 1 for all of them."""
+    for_bytes = min(-(-byte_count // REFERENCE_BYTES), count // ENOUGH_DOCUMENTS)
+    return max(1, -(-count // REFERENCE_DOCUMENTS), for_bytes)
 
 
 def read_bytes(path: Path, offset: int, size: int) -> bytes:

@@ -74,10 +74,9 @@ def with_temperature(
     def batches() -> Iterable[Batch]:
         return evaluation_batches(held_out, dataset.mode, config.evaluation.batch_size)
 
-    temperature = fit_temperature(network, batches)
+    temperature, nats = fit_temperature(network, batches)
     divide_logits(network, temperature)
-    nats, tokens = nll_of_batches(network, batches())
-    perplexity = math.exp(nats / tokens)
+    perplexity = math.exp(nats / held_out.predicted_count)
     logger.info("training: temperature %.3f, validation perplexity %.2f", temperature, perplexity)
     return result.model_copy(update={"temperature": temperature, "best_validation_perplexity": perplexity})
 

@@ -10,7 +10,7 @@ from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.scoring import reference_scores
-from rnnlm.scoring.reference_scores import find_reference, keep_references, validation_texts
+from rnnlm.scoring.reference_scores import find_reference, keep_references, sampled_every, validation_texts
 from rnnlm.scoring.scoring_model import model_in
 
 
@@ -92,3 +92,29 @@ def test_of_a_large_split_every_nth_line_is_taken(
     monkeypatch.setattr(reference_scores, "REFERENCE_DOCUMENTS", 10)
     texts, step = validation_texts(home, toy_dataset, model, "line")
     assert (list(texts), step) == (every[::4], 4)
+
+
+@pytest.mark.parametrize(
+    ("count", "byte_count", "expected"),
+    [
+        (3_370, 99_999, 1),
+        (3_370, 399_782, 4),  # of the Penn Treebank's 400 kB a quarter: 100 kB
+        (68, 399_782, 1),  # few documents: all of them
+        (1_499, 5_000_000, 2),  # 749: a third would be fewer than 500
+        (25_000, 1, 3),
+        (1_000_000, 50_000_000, 500),
+        (0, 0, 1),
+    ],
+)
+def test_the_sample_is_bounded_by_bytes_but_holds_enough_documents(count: int, byte_count: int, expected: int) -> None:
+    assert sampled_every(count, byte_count) == expected
+
+
+def test_losses_that_are_known_need_no_bound_of_bytes(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_in(toy_run.model_folder, "toy")
+    monkeypatch.setattr(reference_scores, "ENOUGH_DOCUMENTS", 1)
+    monkeypatch.setattr(reference_scores, "REFERENCE_BYTES", 1)
+    steps = [validation_texts(home, toy_dataset, model, "line", known=known)[1] for known in (False, True)]
+    assert steps == [40, 1]  # of 40 lines one, and all

@@ -82,7 +82,7 @@ def test_all_temperatures_are_measured_as_by_the_definition() -> None:
 def test_the_temperature_is_found_wherever_it_lies(times: float, expected_passes: int) -> None:
     """Logits divided beforehand: 2.59 without is 1.04 after 2.5, 5.18 after a half. Near 1 one pass suffices."""
     model = overconfident()
-    alone = fit_temperature(model, batches)
+    alone = fit_temperature(model, batches).temperature
     divide_logits(model, times)
     passes: list[int] = []
 
@@ -90,19 +90,20 @@ def test_the_temperature_is_found_wherever_it_lies(times: float, expected_passes
         passes.append(1)
         return batches()
 
-    assert fit_temperature(model, counted) == pytest.approx(alone / times, rel=0.005)
+    assert fit_temperature(model, counted).temperature == pytest.approx(alone / times, rel=0.005)
     assert len(passes) == expected_passes
 
 
 def test_no_other_temperature_has_a_smaller_loss() -> None:
     model = overconfident()
-    temperature = fit_temperature(model, batches)
+    temperature, nats = fit_temperature(model, batches)
     assert 1.1 < temperature < 5
     best, *others = (
         float(summed_loss(model, torch.tensor(times / temperature), batches()).detach())
         for times in (1.0, 0.5, 0.9, 0.99, 1.01, 1.1, 2.0)
     )
     assert best < min(others)
+    assert nats == pytest.approx(best, rel=1e-6)
 
 
 def test_a_model_that_is_right_beyond_doubt_gets_the_lowest_temperature() -> None:
@@ -111,7 +112,7 @@ def test_a_model_that_is_right_beyond_doubt_gets_the_lowest_temperature() -> Non
         model.head.weight.zero_()
         model.head.bias.copy_(functional.one_hot(torch.tensor(5), 12).float())
     ids = torch.full((1, 4), 5)
-    assert fit_temperature(model, lambda: [Batch(ids, ids, False, 4)]) == pytest.approx(0.1)
+    assert fit_temperature(model, lambda: [Batch(ids, ids, False, 4)]).temperature == pytest.approx(0.1)
 
 
 def test_where_all_classes_are_alike_nothing_is_scaled() -> None:
@@ -119,7 +120,7 @@ def test_where_all_classes_are_alike_nothing_is_scaled() -> None:
     with torch.no_grad():
         model.head.weight.zero_()
         model.head.bias.zero_()
-    assert fit_temperature(model, batches) == 1.0
+    assert fit_temperature(model, batches).temperature == 1.0
 
 
 @pytest.mark.parametrize("kind", MODELS)

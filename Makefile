@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 
-.PHONY: setup run test test-slow lint
+.PHONY: setup run test test-slow lint docs
 
 setup: $(STAMP)
 
@@ -17,7 +17,7 @@ run: setup
 	$(VENV)/bin/rnnlm run
 
 test: setup
-	$(VENV)/bin/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(VENV)/bin/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST_OPTIONS)
 
 test-slow: setup
 	$(VENV)/bin/python -m pytest -m slow
@@ -27,3 +27,6 @@ lint: setup
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports --no-logo
 	$(VENV)/bin/mypy
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict

@@ -1,4 +1,4 @@
-"""How the n-gram model's time grows with the text: the table in docs/ngram.md.
+"""How the n-gram model's time grows with the text: the table in docs/explanation/ngram.md.
 
 nice python benchmarks/ngram.py [TOKENS …] [--memory-limit 2GB] [--order 5] [--folder /tmp]
 

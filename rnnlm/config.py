@@ -144,7 +144,7 @@ class TrainingConfig(Section):
     batch_size: PositiveInt = 32  # sequences (sentence) or lanes (stream) a step, over all processes
     accumulation: PositiveInt = 1  # micro-batches that a process takes its rows of a step in: less memory, same step
     processes: PositiveInt = 1  # that train together, over all nodes; each takes batch_size / processes rows
-    nodes: PositiveInt = 1  # machines; all but this one are started by hand: docs/several-processes.md
+    nodes: PositiveInt = 1  # machines; all but this one are started by hand: docs/how-to/several-processes.md
     rendezvous: str | None = Field(None, pattern=r"^[^\s:]+:[0-9]+$")  # host:port of this machine, for the others
     restarts: NonNegativeInt = 2  # of the processes after one of them died. Changes no result
     reader_processes: int = Field(0, ge=0, le=256)  # that read ahead; 0: none. Changes no result

@@ -2,7 +2,6 @@
 
 import types
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
@@ -10,17 +9,16 @@ from pydantic import BaseModel, ValidationError
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
+from rnnlm.package_files import package_file
 from rnnlm.redaction import redacted
 
 M = TypeVar("M", bound=BaseModel)
-PREFECT_YAML = Path(__file__).resolve().parent.parent / "prefect.yaml"
 
 
 def read_presets() -> dict[str, dict[str, Any]]:
     """Preset name → nested overrides of PipelineConfig's defaults."""
-    presets: dict[str, dict[str, Any]] = yaml.safe_load(PREFECT_YAML.read_text(encoding="utf-8"))["definitions"][
-        "presets"
-    ]
+    text = package_file("prefect.yaml").read_text(encoding="utf-8")
+    presets: dict[str, dict[str, Any]] = yaml.safe_load(text)["definitions"]["presets"]
     return presets
 
 

@@ -4,13 +4,13 @@ import glob
 from functools import cache
 from pathlib import Path
 
-SQL = Path(__file__).resolve().parent.parent / "sql"
+from rnnlm.package_files import package_file
 
 
 @cache
 def statement(name: str) -> str:
     """The text of sql/<name>.sql, such as statement("queries/read_split")."""
-    return (SQL / f"{name}.sql").read_text(encoding="utf-8")
+    return (package_file("sql") / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def literal(path: Path) -> str:
@@ -20,4 +20,4 @@ def literal(path: Path) -> str:
 
 def names(room: str) -> list[str]:
     """All statements of a room of sql/, such as "checks/bos_is_never_predicted", in order of name."""
-    return [f"{room}/{path.stem}" for path in sorted((SQL / room).glob("*.sql"))]
+    return [f"{room}/{path.stem}" for path in sorted((package_file("sql") / room).glob("*.sql"))]

@@ -24,7 +24,13 @@ def deploy_all(home: Home) -> list[str]:
     """Create the process work pool and every deployment. Returns the names `flow/deployment`.
 
     Idempotent: run again, it updates what is there. Runs that died with the server before are settled.
+    ConfigError outside a checkout: deployments name files of one, and workers run in it.
     """
+    if not (CHECKOUT / "prefect.yaml").exists():
+        raise ConfigError(
+            "rnnlm deploy needs a checkout of the repository: workers run flows/ from it;\n"
+            "this rnnlm is installed from a wheel; run rnnlm deploy from a checkout (make setup)"
+        )
     show_library_lines()
     wait_for_server(os.environ["PREFECT_API_URL"])
     prefect("work-pool", "create", "rnnlm", "--type", "process", "--overwrite")

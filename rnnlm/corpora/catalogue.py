@@ -39,7 +39,7 @@ CATALOGUE = {
             licence="Python: PSF licence 2; libraries: their own, mostly BSD-3-Clause and Apache-2.0",
             format="text, a sentence a line",
             splits=BY_DIGEST,
-            size="about 700,000 words",
+            size="about 870,000 words",
             versions=python_docs.versions,
             write=python_docs.write_corpus,
         ),

@@ -16,6 +16,7 @@ import yaml
 from flows.operations.deployments import CHECKOUT, deploy_all
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name
+from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.presets import read_presets
 from rnnlm.registry.model_names import registered_name
@@ -162,3 +163,9 @@ def test_the_nightly_scoring_uses_the_model_that_the_nightly_training_registers(
     trained = PipelineConfig.model_validate(parameters["nightly"]["config"])
     scored = ScoringConfig.model_validate(parameters["score"]["config"])
     assert scored.model == f"models:/{registered_name(trained.registry, corpus_name(trained.corpus))}@champion"
+
+
+def test_deploying_from_a_wheel_is_refused(tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.operations.deployments.CHECKOUT", tmp_path)  # a wheel has no prefect.yaml there
+    with pytest.raises(ConfigError, match="needs a checkout"):
+        deploy_all(home)

@@ -10,7 +10,8 @@ import pytest
 from flows.command_line import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GENERATED = ROOT / "docs" / "reference" / "commands.md"  # shows usage, not calls
+PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {GENERATED})]
 COMMAND = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*(?:\.venv/bin/)?rnnlm (?P<arguments>.+)$")
 
 
@@ -22,7 +23,7 @@ def commands(page: Path) -> list[str]:
     return [arguments for arguments in found if "──" not in arguments]  # that is a drawing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_are_understood(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in commands(page):
         try:
@@ -36,7 +37,7 @@ def test_commands_are_understood(page: Path, capsys: pytest.CaptureFixture[str])
 def test_the_reader_of_pages_finds_commands() -> None:
     """This guards the guard."""
     found = commands(ROOT / "README.md")
-    assert len(found) >= 20
+    assert len(found) >= 8
     assert any(line.startswith("models show") for line in found)
 
 

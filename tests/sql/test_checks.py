@@ -6,9 +6,10 @@ import duckdb
 import pytest
 
 from rnnlm.errors import DatasetError
+from rnnlm.package_files import package_file
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.dataset_checks import check_dataset
-from rnnlm.sql_statements import SQL, names, statement
+from rnnlm.sql_statements import names, statement
 
 INSERT = "insert into shifted_sequences (split, sequence_id, token_ids) values "
 FAULTS = {  # check → SQL that breaks a good dataset so that this check, at least, sees it
@@ -77,7 +78,7 @@ def test_a_broken_dataset_is_told_with_the_check_and_the_row(toy_dataset: Datase
         check_dataset(toy_dataset)
 
 
-@pytest.mark.parametrize("path", sorted(SQL.rglob("*.sql")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(package_file("sql").rglob("*.sql")), ids=lambda path: path.stem)
 def test_a_file_is_one_statement_with_a_header(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("-- ")
@@ -89,7 +90,7 @@ def test_a_file_is_one_statement_with_a_header(path: Path) -> None:
 
 def test_every_statement_is_used() -> None:
     # checks/ and descriptions/ are run whole, each by a loop over its names.
-    source = "".join(path.read_text(encoding="utf-8") for path in (SQL.parent / "rnnlm").rglob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in (package_file("sql").parent / "rnnlm").rglob("*.py"))
     rooms = ("queries", "schema", "ngram", "surprise", "promotion", "scoring")
     for name in [name for room in rooms for name in names(room)]:
         assert f'"{name}"' in source, name

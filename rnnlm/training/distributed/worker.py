@@ -28,7 +28,7 @@ def main(path: Path) -> None:
             if world.size != expected:
                 raise ConfigError(
                     f"{world.size} processes were started, expected {expected} (training.processes);\n"
-                    "start as many on each node: docs/several-processes.md"
+                    "start as many on each node: docs/how-to/several-processes.md"
                 )
             # Processes whose launcher was killed may still be writing their checkpoint when the next ones come.
             with FileLock(path.parent / "lock") if world.leads else nullcontext():

@@ -1,4 +1,4 @@
-"""The queries that docs/scoring.md shows do what it says, on either kind of output."""
+"""The queries that docs/how-to/score-texts.md shows do what it says, on either kind of output."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from rnnlm.scoring.score_output import reading_scores
 from tests.rnnlm.scoring.conftest import LINES, Score
 
-DOCS = Path(__file__).parents[3] / "docs" / "scoring.md"
+DOCS = Path(__file__).parents[3] / "docs" / "how-to" / "score-texts.md"
 
 
 def documented(name: str) -> str:

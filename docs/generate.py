@@ -1,0 +1,275 @@
+"""Write the pages that come from code: commands, configuration, and the diagram of the layers.
+
+python docs/generate.py           write them
+python docs/generate.py --check   list those that are stale, and exit with 1
+"""
+
+import argparse
+import html
+import importlib
+import json
+import pkgutil
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+NOTE = "<!-- Written by docs/generate.py. Do not edit. -->\n\n"
+NOT_ARGUMENTS = (argparse._HelpAction, argparse._SubParsersAction)
+SCHEMA_KEYWORDS = {  # of JSON schema, which have a column of their own or say nothing to a reader
+    *("type", "title", "default", "description", "$ref", "allOf", "anyOf", "const", "enum", "items", "prefixItems"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "pattern", "format"),
+    *("minItems", "maxItems", "writeOnly", "properties", "additionalProperties", "required", "discriminator", "oneOf"),
+}
+
+
+def main() -> int:
+    check = "--check" in sys.argv[1:]
+    stale = [path for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        print(f"{path.relative_to(ROOT)}: {'stale; run python docs/generate.py' if check else 'written'}")
+        if not check:
+            path.write_text(pages()[path], encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+def pages() -> dict[Path, str]:
+    """Path → the text that it should have."""
+    return {
+        DOCS / "reference" / "commands.md": commands_page(),
+        DOCS / "reference" / "configuration.md": configuration_page(),
+        DOCS / "images" / "layers.svg": layers_svg(layer_contracts()),
+    }
+
+
+def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+# Commands
+
+
+def commands_page() -> str:
+    """Every command with its arguments, from the parser that `rnnlm --help` prints."""
+    from flows.command_line import build_parser
+
+    sections = [command_section(parser, text) for parser, text in leaf_parsers(build_parser(), "")]
+    opening = (
+        "# Commands\n\nThis page is made from the parsers behind `rnnlm COMMAND --help`. `--json` gives one JSON\n"
+        "value on standard output; logs go to standard error. Exit codes: 0, 2 after a user error, 130 after Ctrl-C,\n"
+        "143 after SIGTERM.\n"
+    )
+    return NOTE + "\n".join([opening, *sections])
+
+
+def leaf_parsers(parser: argparse.ArgumentParser, text: str) -> Iterator[tuple[argparse.ArgumentParser, str]]:
+    """Each parser that runs a command, with its help text, in the order in which they were added."""
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not groups or parser.get_default("command"):
+        yield parser, text
+    for group in groups:
+        texts = {choice.dest: choice.help or "" for choice in group._choices_actions}
+        for name, child in group.choices.items():
+            yield from leaf_parsers(child, texts.get(name, ""))
+
+
+def command_section(parser: argparse.ArgumentParser, text: str) -> str:
+    """A heading, the description, the usage in one line, and a row per argument."""
+    actions = [action for action in parser._actions if not isinstance(action, NOT_ARGUMENTS)]
+    usage = " ".join([parser.prog, *(usage_of(action) for action in actions)])
+    rows = [(f"`{names_of(action)}`", meaning_of(parser, action)) for action in actions]
+    description = sentence(parser.description or text)
+    return f"## {parser.prog}\n{description}\n\n```text\n{usage}\n```\n\n{table(('argument', 'meaning'), rows)}"
+
+
+def sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def names_of(action: argparse.Action) -> str:
+    value = "" if action.nargs == 0 else metavar_of(action)
+    if not action.option_strings:
+        return value
+    return " ".join(filter(None, [", ".join(action.option_strings), value]))
+
+
+def metavar_of(action: argparse.Action) -> str:
+    if isinstance(action.metavar, str):
+        name = action.metavar
+    elif action.choices and len(list(action.choices)) < 5:
+        name = "{" + ",".join(map(str, action.choices)) + "}"
+    else:
+        name = action.dest.upper()
+    return f"{name} …" if action.nargs in ("+", "*") else name
+
+
+def usage_of(action: argparse.Action) -> str:
+    name = names_of(action)
+    required = action.required if action.option_strings else action.nargs not in ("?", "*")
+    return name if required else f"[{name}]"
+
+
+def meaning_of(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """The help text, with the default if the text does not give one."""
+    text = parser._get_formatter()._expand_help(action) if action.help else ""
+    shown = action.default not in (None, False, True, [], (), argparse.SUPPRESS)
+    if shown and "default" not in text:
+        text += f" (default: {action.default})"
+    return html.escape(text.strip(), quote=False)
+
+
+# Configuration
+
+
+def configuration_page() -> str:
+    """Every field of PipelineConfig and of the other commands' settings, from their JSON schemas."""
+    from rnnlm.config import PipelineConfig
+
+    opening = (
+        "# Configuration\n\n`PipelineConfig` is the only parameter of the pipeline's flows. Change a field with\n"
+        "`--set SECTION.FIELD=VALUE`, or give a part of it to a deployment. The other models on this page are the\n"
+        "settings of single commands; their fields are options of these commands.\n"
+    )
+    text = NOTE + opening + model_section(PipelineConfig)
+    return text + "".join(model_section(model) for model in other_settings(PipelineConfig))
+
+
+def other_settings(pipeline: type[BaseModel]) -> list[type[BaseModel]]:
+    """The models of all configuration modules that are no part of the pipeline's, by module and name."""
+    import rnnlm
+
+    known = set(pipeline.model_json_schema().get("$defs", {})) | {pipeline.__name__}
+    found = []
+    for module in pkgutil.walk_packages(rnnlm.__path__, "rnnlm."):
+        if re.fullmatch(r"(.*_)?config", module.name.rpartition(".")[2]):
+            for model in vars(importlib.import_module(module.name)).values():
+                ours = isinstance(model, type) and issubclass(model, BaseModel) and model.__module__ == module.name
+                if ours and model.model_fields and model.__name__ not in known:
+                    found.append(model)
+    return found
+
+
+def model_section(model: type[BaseModel]) -> str:
+    schema = model.model_json_schema()
+    text = f"\n## {model.__name__}\n"
+    if schema.get("description"):
+        text += f"{schema['description']}\n"
+    return text + "".join(object_sections(schema, schema.get("$defs", {}), "", {}))
+
+
+def object_sections(
+    schema: dict[str, Any], definitions: dict[str, Any], path: str, defaults: dict[str, Any]
+) -> Iterator[str]:
+    """A table of an object's plain fields, then a section for each field that is an object itself.
+
+    defaults: what the enclosing object sets for these fields; it wins over their own defaults.
+    """
+    rows, nested = [], []
+    for name, field in schema.get("properties", {}).items():
+        full = resolved(field, definitions)
+        default = defaults.get(name, field.get("default"))
+        if "properties" in full:
+            nested.append((f"{path}{name}", full, default or {}))
+            continue
+        shown = "required" if name in schema.get("required", ()) else f"`{json.dumps(default, ensure_ascii=False)}`"
+        kind, bounds = type_of(full, definitions), bounds_of(full, definitions)
+        rows.append((f"`{path}{name}`", ", ".join(filter(None, [kind, bounds])), shown, description_of(full)))
+    if rows:
+        yield "\n" + table(("field", "type and bounds", "default", "description"), rows)
+    for name, full, inner in nested:
+        yield "\n".join(filter(None, [f"\n### {name}", full.get("description")])) + "\n"
+        yield from object_sections(full, definitions, f"{name}.", inner)
+
+
+def resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema with its reference, if it is one, put in; what stands beside the reference wins."""
+    for reference in [schema.get("$ref"), *(part.get("$ref") for part in schema.get("allOf", ()))]:
+        if reference:
+            return resolved(definitions[reference.rpartition("/")[2]], definitions) | schema
+    return schema
+
+
+def type_of(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+    schema = resolved(schema, definitions)
+    if "anyOf" in schema:
+        return " or ".join(type_of(part, definitions) for part in schema["anyOf"])
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        return f"list of {type_of(schema.get('items', {}), definitions)}"
+    return {"null": "null", "string": "text", "number": "number", "integer": "integer", "boolean": "true or false"}.get(
+        str(schema.get("type")), "any"
+    )
+
+
+def bounds_of(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+    """Bounds as a reader writes them: ≥ 1, < 0.5, a pattern."""
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    found = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if key in schema]
+    found += [f"length {sign} {schema[key]}" for key, sign in (("minLength", "≥"), ("maxLength", "≤")) if key in schema]
+    # As HTML, because a pipe in a code span of a table is read in two ways by Markdown's dialects.
+    pattern = html.escape(schema.get("pattern", ""), quote=False).replace("|", "&#124;")
+    found += [f"<code>{pattern}</code>"] if pattern else []
+    for part in [*schema.get("anyOf", ()), *([schema["items"]] if isinstance(schema.get("items"), dict) else [])]:
+        found += filter(None, [bounds_of(resolved(part, definitions), definitions)])
+    return ", ".join(found)
+
+
+def description_of(schema: dict[str, Any]) -> str:
+    """The field's description, and whatever else its metadata says, as `key: value`."""
+    extras = [f"{key.replace('_', ' ')}: {value}" for key, value in schema.items() if key not in SCHEMA_KEYWORDS]
+    return " · ".join(filter(None, [html.escape(schema.get("description", ""), quote=False), *extras]))
+
+
+# Layers
+
+
+def layer_contracts() -> list[dict[str, Any]]:
+    """The contracts of type `layers` in pyproject.toml; none if there are none."""
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8")).get("tool", {})
+    return [contract for contract in tools.get("importlinter", {}).get("contracts", []) if contract["type"] == "layers"]
+
+
+def layers_svg(contracts: list[dict[str, Any]]) -> str:
+    """One row of boxes per layer, the highest first; modules of one layer stand side by side."""
+    width, height, gap, margin, heading = 760, 28, 12, 16, 30
+    parts, y = [], margin
+    for contract in contracts:
+        prefix = f"{contract['containers'][0]}." if len(contract.get("containers", [])) == 1 else ""
+        parts.append(f'<text x="{margin}" y="{y + 14}" class="name">{html.escape(contract["name"])}</text>')
+        y += heading
+        for number, layer in enumerate(contract["layers"]):
+            if number:
+                x = width / 2
+                parts.append(f'<path d="M{x} {y - gap + 1}V{y - 3}m-4 -4l4 4l4 -4" class="arrow"/>')
+            modules = [name.strip().strip("()") for name in re.split(r"[|:]", layer)]
+            box = (width - 2 * margin - gap * (len(modules) - 1)) / len(modules)
+            for column, name in enumerate(modules):
+                x = margin + column * (box + gap)
+                parts.append(f'<rect x="{x:.1f}" y="{y}" width="{box:.1f}" height="{height}" rx="5"/>')
+                label = html.escape(prefix + name)
+                parts.append(f'<text x="{x + box / 2:.1f}" y="{y + height / 2 + 5}" class="module">{label}</text>')
+            y += height + gap
+        y += margin
+    style = (
+        "rect{fill:#eef1fb;stroke:#3f51b5}text{font-family:sans-serif;fill:#1a237e}.name{font-size:14px}"
+        ".module{font-size:14px;text-anchor:middle}.arrow{stroke:#3f51b5;fill:none}"
+    )
+    body = "\n".join(parts)
+    background = '<rect width="100%" height="100%" style="fill:#fff;stroke:none"/>'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}" height="{y}" role="img">\n'
+        f"<style>{style}</style>\n{background}\n{body}\n</svg>\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # rnnlm need not be installed
+    sys.exit(main())

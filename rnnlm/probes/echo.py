@@ -80,6 +80,7 @@ def echo_model(
         input="one-hot",
         nonlinearity=nonlinearity,
         recurrent_initialization=initialization,
+        tie_embeddings=False,
         head_bias="zero",
     )
     return build_model(settings, FIRST_SYMBOL + config.symbols + 1, config.seed).language_model

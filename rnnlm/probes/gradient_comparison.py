@@ -55,6 +55,7 @@ def variants(
                 layers=config.layers,
                 nonlinearity=nonlinearity,
                 recurrent_initialization=initialization,
+                tie_embeddings=False,
             )
             model = build_model(settings, dataset.vocabulary_size, config.seed, unigram).language_model
             with torch.no_grad():

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from rnnlm.config import TrainingConfig
+from rnnlm.config import OptimizerConfig
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.training.optimizers import clip_gradients, make_optimizer
@@ -21,7 +21,7 @@ def fit(
 
     Each batch begins with state zero; the rate is constant. Returns the loss before each step, nats per token.
     """
-    optimizer = make_optimizer(model, TrainingConfig(learning_rate=learning_rate, weight_decay=0.0))
+    optimizer = make_optimizer(model, OptimizerConfig(learning_rate=learning_rate, weight_decay=0.0))
     losses = []
     for input_ids, target_ids in batches:
         hidden, _ = model.hidden(input_ids)

@@ -76,8 +76,8 @@ class WeightAveraging:
 
 
 def make_averaging(model: nn.Module, config: TrainingConfig, total_steps: int) -> WeightAveraging | None:
-    if config.averaging == "none":
+    if config.averaging.kind == "none":
         return None
-    start = math.floor(config.averaging_start * total_steps)
-    decay = config.averaging_decay if config.averaging == "exponential" else None
-    return WeightAveraging(model, start, config.averaging_every, decay)
+    start = math.floor(config.averaging.start_share * total_steps)
+    decay = config.averaging.decay if config.averaging.kind == "exponential" else None
+    return WeightAveraging(model, start, config.averaging.every_steps, decay)

@@ -36,7 +36,7 @@ def device_of_process(name: str) -> torch.device:
         return device
     if local_rank >= torch.cuda.device_count():
         raise DeviceError(
-            f"training.processes: process {local_rank} of this machine has no GPU, there are "
+            f"training.distributed.processes: process {local_rank} of this machine has no GPU, there are "
             f"{torch.cuda.device_count()}; set as many processes as GPUs, or training.device=cpu"
         )
     return torch.device("cuda", local_rank)

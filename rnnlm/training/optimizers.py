@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.adamw import adamw
 
-from rnnlm.config import TrainingConfig
+from rnnlm.config import OptimizerConfig
 from rnnlm.models.elman import ElmanLanguageModel
 
 
-def make_optimizer(model: nn.Module, config: TrainingConfig) -> "LazyAdamW":
+def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
     """AdamW with decay on matrices alone: biases, gains and diagonals are left free."""
     matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.ndim <= 1]

@@ -40,7 +40,7 @@ class Regularizers:
         """Say what was asked for and has not happened: training ended too soon, by its tokens or its patience."""
         if self.averaging is not None and not self.averaging.updates:
             logger.warning(
-                "training: nothing was averaged, for it ended before step %d (training.averaging_start); "
+                "training: nothing was averaged, for it ended before step %d (training.averaging.start_share); "
                 "the weights that are kept are its own",
                 self.averaging.start_step + 1,
             )
@@ -58,12 +58,6 @@ class Regularizers:
 
 def make_regularizers(model: nn.Module, config: TrainingConfig, total_steps: int) -> Regularizers:
     """model: on its device already, where the averaged weights lie beside it."""
-    dropout = Dropout(
-        words=config.dropout_words,
-        inputs=config.dropout_inputs,
-        layers=config.dropout_layers,
-        outputs=config.dropout_outputs,
-        recurrent=config.dropout_recurrent,
-    )
+    dropout = Dropout(**config.dropout.model_dump())
     averaging = make_averaging(model, config, total_steps)
-    return Regularizers(dropout, averaging, EarlyStopping(config.early_stopping_patience))
+    return Regularizers(dropout, averaging, EarlyStopping(config.validation.early_stopping_patience))

@@ -17,11 +17,11 @@ class RateFactor:
     """
 
     def __init__(self, config: TrainingConfig, total_steps: int) -> None:
-        self.schedule = config.schedule
+        self.schedule = config.schedule.kind
         self.total_steps = total_steps
-        self.warmup = math.ceil(config.warmup_share * total_steps)
-        self.plateau_factor = config.plateau_factor
-        self.patience = config.plateau_patience
+        self.warmup = math.ceil(config.schedule.warmup_share * total_steps)
+        self.plateau_factor = config.schedule.plateau_factor
+        self.patience = config.schedule.plateau_patience
         self.best: float | None = None  # validation loss after warm-up, nats per token
         self.waited = 0  # evaluations since the best, or since the rate was lowered
         self.lowered = 0  # times

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import PipelineConfig, result_settings
 from rnnlm.home import (
     COMPLETE,
     Home,
@@ -40,14 +40,9 @@ from rnnlm.training.history import SAMPLES
 from rnnlm.training.training_setup import train_here
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 3
+STAGE_VERSION = 4
 UNMARKED = (CHECKPOINTS, PROCESSES, TRACKING, SAMPLES)  # scaffolding, what changes later, pages for people
 STARTED = "started.json"
-# Of TrainingConfig. Not `processes`: it changes how sums are rounded.
-CHANGES_NO_RESULT = {
-    *("reader_processes", "resident_tokens", "checkpoint_every_seconds", "checkpoints_kept"),
-    *("nodes", "rendezvous", "restarts"),
-}
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # of a run's id
 
 
@@ -103,8 +98,8 @@ def name_run(config: PipelineConfig, dataset: DatasetRecord) -> str:
         {
             "stage": STAGE_VERSION,
             "dataset": dataset.dataset_id,
-            "model": config.model.model_dump(mode="json"),
-            "training": config.training.model_dump(mode="json", exclude=CHANGES_NO_RESULT),
+            "model": result_settings(config.model),
+            "training": result_settings(config.training),
             "versions": {name: version(name) for name in ("torch", "transformers", "numpy")},
         }
     )[:16]
@@ -120,7 +115,7 @@ def write_run(
     interruption: Interruption,
 ) -> RunRecord:
     """Train, from the start or from a checkpoint, and write the folder up to its COMPLETE marker."""
-    if config.training.processes > 1:
+    if config.training.distributed.processes > 1:
         result = train_in_processes(Job(folder=folder, config=config, dataset=dataset), tracker, interruption)
     else:
         result = train_here(folder, config, dataset, device, tracker, interruption)

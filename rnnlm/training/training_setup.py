@@ -95,19 +95,21 @@ def train_model(
     """The loop over the training split, with history, samples and checkpoints in the run's folder."""
     training = config.training
     network = model.language_model.to(device)
-    by_rows = training.loss == "sampled" and device.type == "cpu"  # a GPU updates all rows at once
+    by_rows = training.loss.kind == "sampled" and device.type == "cpu"  # a GPU updates all rows at once
     # DDP takes no sparse gradient but an embedding's, and gloo adds up 3,000 sparse rows of 128 in 34 ms, all 32,000
     # rows of a vocabulary in 18 ms. So between processes gradients are whole; the optimizer finds the rows again.
     network.embedding.sparse = by_rows and world.size == 1
     network.stack.precision = precision_of_products(training)
     held_out = held_out_text(config, dataset)
     plan = make_plan(config, planned_steps(config, dataset, world), network)
-    optimizer = make_optimizer(network, training)
+    optimizer = make_optimizer(network, training.optimizer)
     optimizer.by_rows = (network.embedding.weight, network.head.weight) if by_rows else ()
     schedule = make_schedule(optimizer, training, plan.total_steps)
     regularizers = make_regularizers(network, training, plan.total_steps)
     state = TrainingState(network, optimizer, schedule, regularizers, world)
-    checkpoints = Checkpoints(folder / CHECKPOINTS, training.checkpoints_kept, training.checkpoint_every_seconds, world)
+    checkpoints = Checkpoints(
+        folder / CHECKPOINTS, training.checkpoints.kept, training.checkpoints.every_seconds, world
+    )
     saved = checkpoints.newest_good()
     if saved is not None:
         state.load_state_dict(saved)
@@ -115,10 +117,10 @@ def train_model(
 
     def feed(first_batch: int) -> Iterable[Batch]:
         batches = training_batches(config, dataset, world, first_batch)
-        if device.type == "cuda" and dataset.predicted_tokens["train"] <= training.resident_tokens:
+        if device.type == "cuda" and dataset.predicted_tokens["train"] <= training.feed.resident_tokens:
             batches.device = device
             return batches
-        return training_loader(batches, training.reader_processes)
+        return training_loader(batches, training.feed.reader_processes)
 
     with History(folder / HISTORY) if world.leads else nullcontext() as history:
 
@@ -145,7 +147,7 @@ def train_model(
 
 def held_out_text(config: PipelineConfig, dataset: DatasetRecord) -> Source:
     """What training is validated on."""
-    return tuning_sample(StoredSplit(dataset, "valid"), config.training.evaluation_tokens)
+    return tuning_sample(StoredSplit(dataset, "valid"), config.training.validation.tokens)
 
 
 def training_batches(
@@ -184,12 +186,12 @@ def make_plan(config: PipelineConfig, total_steps: int, network: ElmanLanguageMo
     uniform_loss = math.log(max(2, int((~network.never_predicted).sum())))  # nats per token
     return Plan(
         total_steps=total_steps,
-        clip_norm=training.clip_norm,
-        evaluation_steps=evaluation_steps(total_steps, training.evaluations),
+        clip_norm=training.optimizer.clip_norm,
+        evaluation_steps=evaluation_steps(total_steps, training.validation.evaluations),
         log_every_seconds=config.tracking.log_every_seconds,
         seed=training.seed,
-        loss_limit=training.explosion_factor * uniform_loss,
-        divergence_retries=training.divergence_retries,
+        loss_limit=training.divergence.explosion_factor * uniform_loss,
+        divergence_retries=training.divergence.retries,
         accumulation=training.accumulation,
     )
 

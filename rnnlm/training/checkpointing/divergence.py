@@ -18,8 +18,8 @@ class DivergedError(TrainingError):
     def __init__(self, step: int, loss: float, norm: float) -> None:
         super().__init__(
             f"training diverged at step {step}: loss {loss}, gradient norm {norm};\n"
-            "lower training.learning_rate or training.clip_norm, use model.nonlinearity=tanh, or raise\n"
-            "training.divergence_retries: each retry goes back to the last good checkpoint at half the learning rate"
+            "lower training.optimizer.learning_rate or .clip_norm, use model.nonlinearity=tanh, or raise\n"
+            "training.divergence.retries: each retry rolls back to the last good checkpoint with half the learning rate"
         )
         self.step = step
 

@@ -27,10 +27,10 @@ class Job(Record):
         return Launch(
             program=("-m", "rnnlm.training.distributed.worker", str(self.folder / PROCESSES / JOB)),
             folder=self.folder / PROCESSES,
-            processes=training.processes // training.nodes,
-            restarts=training.restarts,
-            nodes=training.nodes,
-            rendezvous=training.rendezvous,
+            processes=training.distributed.processes // training.distributed.nodes,
+            restarts=training.distributed.restarts,
+            nodes=training.distributed.nodes,
+            rendezvous=training.distributed.rendezvous,
             first=first,
             name=self.folder.name,
         )
@@ -43,7 +43,7 @@ class Result(Record):
 
 
 def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> Result:
-    """Start training.processes / nodes of them here; meanwhile what they write goes to the tracker.
+    """Start training.distributed.processes / nodes of them here; meanwhile what they write goes to the tracker.
 
     A signal stops them after a checkpoint. Errors are those of run_processes.
     """
@@ -63,6 +63,6 @@ def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -
     if result is None:
         raise ConfigError(
             f"{folder / RESULT}: no result, though all processes ended well;\n"
-            "with training.nodes above 1 all nodes must see the same RNNLM_HOME"
+            "with training.distributed.nodes above 1 all nodes must see the same RNNLM_HOME"
         )
     return Result(**result)

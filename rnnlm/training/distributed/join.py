@@ -1,6 +1,6 @@
 """Another node's part of a training run that has been started elsewhere, over the same RNNLM_HOME.
 
-python -m rnnlm.training.distributed.join HOST:PORT     what the first node has as training.rendezvous
+python -m rnnlm.training.distributed.join HOST:PORT     what the first node has as training.distributed.rendezvous
 """
 
 import logging
@@ -20,14 +20,14 @@ EVERY_SECONDS = 1.0
 def join(home: Home, rendezvous: str, patience_seconds: float = PATIENCE_SECONDS) -> str:
     """Train with the node at host:port, until the run is done; its id. TrainingError where it does not turn up."""
     if not rendezvous.rpartition(":")[2].isdigit():
-        raise ConfigError(f"{rendezvous}: expected host:port, as in the first node's training.rendezvous")
+        raise ConfigError(f"{rendezvous}: expected host:port, as in the first node's training.distributed.rendezvous")
     deadline = time.monotonic() + patience_seconds
     # It first writes the job, then listens: once it does, the newest job with this address is the one.
     while not listens(rendezvous):
         if time.monotonic() > deadline:
             raise TrainingError(
                 f"{rendezvous}: nobody listens after {patience_seconds:.0f} s; start the first node, with\n"
-                f"--set training.rendezvous={rendezvous}, and check the address and the firewall"
+                f"--set training.distributed.rendezvous={rendezvous}, and check the address and the firewall"
             )
         time.sleep(EVERY_SECONDS)
     job = newest_job(home, rendezvous)
@@ -49,7 +49,7 @@ def newest_job(home: Home, rendezvous: str) -> Job:
     paths = sorted(home.runs.glob(f"*/{PROCESSES}/{JOB}"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in paths:
         job = Job.model_validate_json(path.read_text(encoding="utf-8"))
-        if job.config.training.rendezvous == rendezvous:
+        if job.config.training.distributed.rendezvous == rendezvous:
             return job
     raise TrainingError(
         f"{home.runs}: no run here meets at {rendezvous}, though somebody listens there;\n"

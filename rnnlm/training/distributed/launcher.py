@@ -182,7 +182,7 @@ def worker_errors(folder: Path) -> list[dict[str, Any]]:
 
 def what_went_wrong(launch: Launch, output: Output, code: int) -> str:
     """Which process died of what, in three lines."""
-    tried = f"restarts did not help (training.restarts={launch.restarts}); " if launch.restarts else ""
+    tried = f"restarts did not help (training.distributed.restarts={launch.restarts}); " if launch.restarts else ""
     ends = f"{tried}run again: training goes on from the last checkpoint"
     killed = [(code, process) for code, process in output.exit_codes if code < 0 and code != -signal.SIGTERM]
     if killed:  # the others then fail, too, for want of it

@@ -24,10 +24,10 @@ def main(path: Path) -> None:
         job = Job.model_validate_json(path.read_text(encoding="utf-8"))
         device = device_of_process(job.config.training.device)
         with noticing_signals() as interruption, joined_world(device) as world:
-            expected = job.config.training.processes
+            expected = job.config.training.distributed.processes
             if world.size != expected:
                 raise ConfigError(
-                    f"{world.size} processes were started, expected {expected} (training.processes);\n"
+                    f"{world.size} processes were started, expected {expected} (training.distributed.processes);\n"
                     "start as many on each node: docs/several-processes.md"
                 )
             # Processes whose launcher was killed may still be writing their checkpoint when the next ones come.

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.config import ModelConfig
 from rnnlm.errors import ConfigError, ExtraError, ModelError
 from rnnlm.extras import EXTRAS
 from rnnlm.losses.loss import exact_cross_entropy
@@ -19,6 +18,7 @@ from rnnlm.models.onnx_graph import OneStep, export_onnx, make_place, refuse_wha
 from rnnlm.records import DatasetRecord, RunRecord, Split
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.tokenizers.text_tokenizer import BOS, PAD
+from tests.configs import plain_model
 
 
 def trained(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> ElmanLanguageModel:
@@ -26,7 +26,7 @@ def trained(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -
 
     On windows of 100 tokens: a relu network that has seen sentences alone explodes over a longer text.
     """
-    config = ModelConfig.model_validate({"hidden_size": 12} | settings)
+    config = plain_model({"hidden_size": 12} | settings)
     model = build_model(config, dataset.vocabulary_size, seed=1)
     network = model.language_model
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)

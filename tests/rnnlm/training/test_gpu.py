@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.config import OptimizerConfig
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
@@ -21,6 +21,7 @@ from rnnlm.training.devices import float32_products
 from rnnlm.training.optimizer_step import Step, Update, take_step, update
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
+from tests.configs import plain_model
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 VOCABULARY, STEPS = 300, 12
@@ -41,10 +42,10 @@ def train(
     device: str, loss: Loss, dropout: Dropout = NO_DROPOUT, updated: Update = update, forbid_waiting: bool = False
 ) -> tuple[list[Step], list[torch.Tensor]]:
     resident = torch.device(device) if device == "cuda" else None
-    config = ModelConfig(hidden_size=32, layers=2, residual=True, head_bias="zero")
+    config = plain_model({"hidden_size": 32, "layers": 2, "residual": True, "head_bias": "zero"})
     model = build_model(config, VOCABULARY, 0).language_model
     model.to(device)
-    optimizer = make_optimizer(model, TrainingConfig())
+    optimizer = make_optimizer(model, OptimizerConfig())
     batch_loss = BatchLoss(model, loss, dropout)
     taken = []
     with float32_products("float32"):

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model
@@ -22,6 +21,7 @@ from rnnlm.training.loop import Plan, Training
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.schedules import make_schedule
 from rnnlm.training.seeding import random_states, random_states_kept, seed_everything, set_random_states
+from tests.configs import plain_model, plain_training
 
 STEPS = 30
 
@@ -42,10 +42,10 @@ class Counter:
 
 def fresh_state() -> TrainingState:
     seed_everything(0, deterministic=False)
-    model = build_model(ModelConfig(hidden_size=8, tie_embeddings=True), 12, seed=0).language_model
+    model = build_model(plain_model({"hidden_size": 8, "tie_embeddings": True}), 12, seed=0).language_model
     model.embedding.sparse = True
-    config = TrainingConfig(learning_rate=0.02, schedule="cosine")
-    optimizer = make_optimizer(model, config)
+    config = plain_training({"optimizer.learning_rate": 0.02, "schedule.kind": "cosine"})
+    optimizer = make_optimizer(model, config.optimizer)
     return TrainingState(model, optimizer, make_schedule(optimizer, config, STEPS), others={"counter": Counter()})
 
 

@@ -176,7 +176,7 @@ def test_a_disk_without_room_costs_the_new_checkpoint_only(
 def test_training_on_a_full_disk_ends_as_ever(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    config = configured(toy_config, epochs=2)
+    config = configured(toy_config, {"training.epochs": 2})
     trainer.run(home, config, toy_dataset)
     folder = home.runs / name_run(config, toy_dataset)
     weights, history = result(folder)
@@ -190,7 +190,7 @@ def test_training_on_a_full_disk_ends_as_ever(
 def test_training_where_no_folder_can_be_made_ends_as_ever(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    config = configured(toy_config, epochs=1)
+    config = configured(toy_config, {"training.epochs": 1})
     folder = home.runs / name_run(config, toy_dataset)
     folder.mkdir(parents=True)
     (folder / "checkpoints").write_text("in the way")  # root may write to a read-only folder, but not into a file

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.errors import TrainingError
 from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.models.elman import ElmanLanguageModel
@@ -21,6 +20,7 @@ from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, Training
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.schedules import make_schedule
+from tests.configs import plain_model, plain_training
 
 STEPS = 20
 RATE = 0.01
@@ -39,9 +39,11 @@ class Broken:
 
 
 def fresh_state() -> TrainingState:
-    model = build_model(ModelConfig(hidden_size=8, head_bias="zero"), 12, seed=0).language_model
-    config = TrainingConfig(learning_rate=RATE, schedule="constant", warmup_share=0.0)
-    optimizer = make_optimizer(model, config)
+    model = build_model(plain_model({"hidden_size": 8, "head_bias": "zero"}), 12, seed=0).language_model
+    config = plain_training(
+        {"optimizer.learning_rate": RATE, "schedule.kind": "constant", "schedule.warmup_share": 0.0}
+    )
+    optimizer = make_optimizer(model, config.optimizer)
     return TrainingState(model, optimizer, make_schedule(optimizer, config, STEPS))
 
 

@@ -110,7 +110,7 @@ def test_in_another_thread_nothing_is_noted() -> None:
 def test_a_signal_to_a_real_process_loses_no_step(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord, number: int, code: int
 ) -> None:
-    config = configured(toy_config, epochs=12, checkpoint_every_seconds=1000.0, loss="sampled")
+    config = configured(toy_config, {"training.checkpoints.every_seconds": 1000.0, "training.loss.kind": "sampled"})
     trainer.run(home, config, toy_dataset)
     folder = home.runs / name_run(config, toy_dataset)
     expected = result(folder)

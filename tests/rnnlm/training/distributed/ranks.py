@@ -19,7 +19,7 @@ def compare(folder: Path, rank: int) -> None:
     import numpy as np
     import torch
 
-    from rnnlm.config import TrainingConfig
+    from rnnlm.config import OptimizerConfig
     from rnnlm.losses.loss import Loss, exact_cross_entropy
     from rnnlm.losses.sampled_softmax import SampledCrossEntropy
     from rnnlm.models.dropout import Dropout
@@ -38,7 +38,7 @@ def compare(folder: Path, rank: int) -> None:
         model = ElmanLanguageModel(40, 8, layers=2, residual=True, tie_embeddings=True)
         initialize(model, "xavier", torch.Generator().manual_seed(0))
         model.double()
-        optimizer = make_optimizer(model, TrainingConfig())
+        optimizer = make_optimizer(model, OptimizerConfig())
         if name == "by rows":
             model.embedding.sparse = world.size == 1
             optimizer.by_rows = (model.embedding.weight,)

@@ -87,11 +87,10 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
     from rnnlm.models.model_factory import build_model
     from rnnlm.sequences.data_feed import TrainingBatches
     from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
-    from rnnlm.training.batch_loss import BatchLoss
-    from rnnlm.training.loss_selection import choose_loss
+    from rnnlm.training.batch_loss import BatchLoss, choose_loss
     from rnnlm.training.optimizer_step import take_step
     from rnnlm.training.optimizers import make_optimizer
-    from rnnlm.training.schedules import make_schedule
+    from rnnlm.training.schedules import Schedule
     from rnnlm.training.seeding import step_generator
 
     training = config.training
@@ -99,7 +98,7 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
     loss = choose_loss(training, training_counts(dataset), model.never_predicted.numpy())
     batch_loss = BatchLoss(model, loss)
     optimizer = make_optimizer(model, training.optimizer)
-    schedule = make_schedule(optimizer, training, steps)
+    schedule = Schedule(optimizer, training.schedule, steps)
     feed = TrainingBatches(StoredSplit(dataset, "train"), dataset.mode, training.batch_size, 35, seed=0)
     tokens, state = 0, None
     start = time.perf_counter()

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from rnnlm.training.averaging import WeightAveraging, make_averaging
 from safetensors.torch import load, save
 from torch import nn
 
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.training.averaging import WeightAveraging, make_averaging
 from tests.configs import plain_training
 
 
@@ -95,7 +95,7 @@ def test_however_short_a_run_is_its_end_is_averaged(start: float) -> None:
     config = plain_training({"averaging.kind": "mean", "averaging.start_share": start})  # every tenth step
     for total_steps in (1, 2, 9, 15, 100, 1001):
         model = line()
-        averaging = make_averaging(model, config, total_steps)
+        averaging = make_averaging(model, config.averaging, total_steps)
         assert averaging is not None
         for step in range(1, total_steps + 1):
             averaging.update(model, step)
@@ -104,6 +104,6 @@ def test_however_short_a_run_is_its_end_is_averaged(start: float) -> None:
 
 def test_a_configuration_becomes_an_average() -> None:
     config = {"averaging.kind": "exponential", "averaging.start_share": 0.25, "averaging.every_steps": 5}
-    averaging = make_averaging(line(), plain_training(config), 1001)
+    averaging = make_averaging(line(), plain_training(config).averaging, 1001)
     assert averaging is not None and (averaging.start_step, averaging.every) == (250, 5)
-    assert make_averaging(line(), plain_training(), 1001) is None
+    assert make_averaging(line(), plain_training().averaging, 1001) is None

@@ -62,7 +62,7 @@ def test_a_line_that_a_full_disk_did_not_take_comes_with_the_next(
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert steps(path) == [1]
-        assert "not written" in caplog.text
+        assert "cannot be written" in caplog.text
         history.write(Measurement(4, {}))
     assert steps(path) == [1, 2, 3, 4]
 

@@ -17,8 +17,8 @@ from rnnlm.sequences.segmentation import TokenRows
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, Training
-from rnnlm.training.optimizers import make_optimizer, norms_of_parts
-from rnnlm.training.schedules import RateFactor, make_schedule
+from rnnlm.training.optimizers import gradient_norms_by_part, make_optimizer
+from rnnlm.training.schedules import RateFactor, Schedule
 from tests.configs import plain_model, plain_training
 
 
@@ -48,7 +48,7 @@ def run(
     script = iter(perplexities or [])
     plan = Plan(len(batches), config.optimizer.clip_norm, frozenset({len(batches) // 2}) - {0}, 10.0)
     events: list[Event] = [] if report is None else report
-    state = TrainingState(model, optimizer, make_schedule(optimizer, config, len(batches)))
+    state = TrainingState(model, optimizer, Schedule(optimizer, config.schedule, len(batches)))
     return Training(
         state, lambda first: batches[first:], loss, plan, lambda step: next(script, 5.0), events.append
     ).run()
@@ -138,7 +138,7 @@ def test_norms_of_parts_by_hand() -> None:
     model = network()
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    norms = norms_of_parts(model)
+    norms = gradient_norms_by_part(model)
     assert float(norms["gradient_norm_layer_0"]) == pytest.approx(math.sqrt(24 * 24 * 2 + 24))
     assert float(norms["gradient_norm_head"]) == pytest.approx(math.sqrt(24 * 12 + 12))
 
@@ -153,7 +153,7 @@ def test_norms_of_parts_by_hand() -> None:
 )
 def test_the_learning_rate_warms_up_and_falls(schedule: str, expected: list[float]) -> None:
     config = plain_training({"schedule.kind": schedule, "schedule.warmup_share": 0.2})
-    assert [RateFactor(config, 10)(step) for step in range(10)] == pytest.approx(expected)
+    assert [RateFactor(config.schedule, 10)(step) for step in range(10)] == pytest.approx(expected)
 
 
 def test_clipping_bounds_the_step() -> None:
@@ -162,7 +162,9 @@ def test_clipping_bounds_the_step() -> None:
     before = torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()])
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     plan = Plan(1, 0.01, frozenset(), 10.0)
-    schedule = make_schedule(optimizer, plain_training({"schedule.kind": "constant", "schedule.warmup_share": 0.0}), 1)
+    schedule = Schedule(
+        optimizer, plain_training({"schedule.kind": "constant", "schedule.warmup_share": 0.0}).schedule, 1
+    )
     one = [batch([[2, 4, 5, 3]])]
     state = TrainingState(model, optimizer, schedule)
     Training(state, lambda first: one, exact_cross_entropy, plan, lambda step: 5.0, lambda event: None).run()

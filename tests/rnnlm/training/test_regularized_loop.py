@@ -16,7 +16,7 @@ from rnnlm.training.events import Event, Measurement
 from rnnlm.training.loop import Outcome, Plan, Training
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
-from rnnlm.training.schedules import make_schedule
+from rnnlm.training.schedules import Schedule
 from tests.configs import plain_model, plain_training
 
 EVERYTHING = {
@@ -60,7 +60,7 @@ def training(
     config = plain_training({"optimizer.learning_rate": 0.01, "schedule.kind": "constant"} | settings)
     optimizer = make_optimizer(model, config.optimizer)
     regularizers = make_regularizers(model, config, len(batches))
-    state = TrainingState(model, optimizer, make_schedule(optimizer, config, len(batches)), regularizers)
+    state = TrainingState(model, optimizer, Schedule(optimizer, config.schedule, len(batches)), regularizers)
     plan = Plan(len(batches), config.optimizer.clip_norm, frozenset(perplexities), 10.0)
     heard: list[Event] = [] if events is None else events
     return Training(
@@ -104,7 +104,7 @@ def test_a_run_that_ends_before_averaging_begins_says_so(
         "validation.evaluations": 4,
     }
     training(network(), [rows(2, 4, 5, 3)] * 10, settings, {2: 5.0, steps: 6.0}).run()
-    assert ("nothing was averaged, for it ended before step 6" in caplog.text) == warned
+    assert ("no weights were averaged, because training ended before step 6" in caplog.text) == warned
 
 
 def test_training_stops_early_at_the_evaluation_that_says_so() -> None:
@@ -164,7 +164,7 @@ def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break
         model = network()
         checkpoints = Checkpoints(folder, 3, 0.0)
         run = training(model, batches, EVERYTHING, said, checkpoints=checkpoints)
-        saved = checkpoints.newest_good()
+        saved = checkpoints.load_newest()
         if saved is not None:
             run.state.load_state_dict(saved)
             assert run.state.step > 0

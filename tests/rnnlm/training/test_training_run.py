@@ -20,7 +20,7 @@ from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.training.devices import choose_device
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.training_run import run_training
-from rnnlm.training.training_setup import evaluation_steps
+from rnnlm.training.training_setup import validation_steps
 from tests.configs import changed
 
 
@@ -135,7 +135,7 @@ def test_a_finished_run_stays_until_its_replacement_is_complete(
         run_training(home, toy_config, toy_dataset, fail, force=force)
     kept = toy_run.folder.with_name(f".{toy_run.run_id}.replaced")
     assert (kept / "model" / "model.safetensors").read_bytes() == weights
-    assert ("history.jsonl differs from its sha256; it is trained again" in caplog.text) is not force
+    assert ("history.jsonl differs from its sha256; training again" in caplog.text) is not force
     assert not run_training(home, toy_config, toy_dataset, Listener().open).skipped
     assert not kept.exists()
     assert (toy_run.model_folder / "model.safetensors").read_bytes() == weights
@@ -167,7 +167,7 @@ def test_other_settings_are_another_run(
 
 def test_a_named_device_that_is_absent_is_one_clear_line() -> None:
     absent = "mps" if torch.cuda.is_available() else "cuda"
-    with pytest.raises(DeviceError, match=f"{absent} is not on this machine; there is: .*cpu") as caught:
+    with pytest.raises(DeviceError, match=f"{absent}: this machine has no such device; available: .*cpu") as caught:
         choose_device(absent)
     assert len(str(caught.value).splitlines()) == 1
     assert choose_device("cpu").type == "cpu"
@@ -208,9 +208,9 @@ def test_validation_on_the_way_is_of_a_bounded_sample(
 
 
 def test_evaluations_are_evenly_spaced_before_the_end() -> None:
-    assert evaluation_steps(100, 4) == {25, 50, 75}
-    assert evaluation_steps(100, 1) == set()
-    assert evaluation_steps(2, 10) == {1}
+    assert validation_steps(100, 4) == {25, 50, 75}
+    assert validation_steps(100, 1) == set()
+    assert validation_steps(2, 10) == {1}
 
 
 def test_seeds_cover_python_numpy_and_torch() -> None:

@@ -94,7 +94,7 @@ def train_with_kills(
         assert code == -signal.SIGKILL, f"ended ({code}) before kill {turn + 1}: {trainer.log.read_text()}"
         torn += bool(list(folder.glob("checkpoints/.*.partial")))
     assert torn, "no checkpoint was being written at any kill"
-    assert "goes on from step" in trainer.run(home, config, dataset)
+    assert "resumes from step" in trainer.run(home, config, dataset)
 
 
 def check_bit_identity(

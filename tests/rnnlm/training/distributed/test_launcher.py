@@ -68,7 +68,7 @@ def test_two_processes_step_as_one(ranks: list[dict[str, object]], name: str) ->
 def test_processes_talk(ranks: list[dict[str, object]]) -> None:
     assert [found["largest"] for found in ranks] == [7, 7]
     assert [found["rows"] for found in ranks] == [[0, 1, 2, 3, 4]] * 2
-    assert [found["leads"] for found in ranks] == [True, False]
+    assert [found["is_main"] for found in ranks] == [True, False]
 
 
 def test_processes_of_one_machine_listen_on_loopback_alone(ranks: list[dict[str, object]]) -> None:
@@ -182,8 +182,8 @@ def test_a_process_that_is_killed_too_often_is_told_in_two_lines(tmp_path: Path)
     with pytest.raises(TrainingError) as caught:
         run_processes(launched(tmp_path, "die"), lambda: None)
     lines = str(caught.value).splitlines()
-    assert lines[0] == "training process 1 of 2 was killed (SIGKILL), perhaps for want of memory;"
-    assert lines[1] == "run again: training goes on from the last checkpoint"
+    assert lines[0] == "training process 1 of 2 was killed (SIGKILL), possibly out of memory;"
+    assert lines[1] == "run again: training resumes from the last checkpoint"
     assert len(lines) == 2
 
 

@@ -23,8 +23,8 @@ def gradient_norms(model: ElmanLanguageModel, token_ids: Tensor, target_ids: Ten
     for time in range(token_ids.shape[1]):
         below = embedded[:, time]
         for layer, cell in enumerate(model.stack.cells):
-            hidden[layer] = cell(model.stack.read_by(layer, below), hidden[layer])
-            below = model.stack.handed_on(layer, below, hidden[layer])
+            hidden[layer] = cell(model.stack.layer_input(layer, below), hidden[layer])
+            below = model.stack.layer_output(layer, below, hidden[layer])
         states = [*hidden, *states]
     # A row's loss depends on its own states alone, so the gradient of the sum holds every row's own gradient.
     loss = functional.cross_entropy(model.logits(model.readout(below)), target_ids, reduction="sum")

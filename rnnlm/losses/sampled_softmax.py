@@ -4,8 +4,8 @@ The softmax divides by z = Σ exp(logit) over all classes. The estimate here is
 
     z ≈ exp(logit of the target) + Σ exp(logit) / π over the sampled other classes,
 
-where π is the probability that a class is in the sample. It is unbiased (Horvitz and Thompson 1952). In terms of logits,
-dividing by π is subtracting log π. Bengio and Senécal (2003) train language models by sampling; one sample for all
+where π is the probability that a class is in the sample. It is unbiased (Horvitz and Thompson 1952). For logits,
+dividing by π means subtracting log π. Bengio and Senécal (2003) train language models by sampling; one sample for all
 tokens of a batch makes it a matrix product (Jean et al. 2015).
 
 Frequent classes, which make up most of z, have π = 1, so only the tail is random. The estimate therefore varies little,

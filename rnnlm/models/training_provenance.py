@@ -17,7 +17,7 @@ class TrainingProvenance:
     cut: SequencesConfig  # mode, context_length and block_length with which any text must be cut for the model
 
 
-def read_provenance(folder: Path) -> TrainingProvenance:
+def read_training_provenance(folder: Path) -> TrainingProvenance:
     """ModelError if rnnlm.json is missing or incomplete."""
     facts = read_json(folder / "rnnlm.json")
     cut = ("mode", "context_length", "block_length")

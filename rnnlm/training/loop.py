@@ -27,7 +27,7 @@ MEASUREMENTS = 200  # per run at most: each waits for the device
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """Length of the loop, and what it does on the way."""
 
     total_steps: int
@@ -64,7 +64,7 @@ class Training:
         state: TrainingState,
         feed: Callable[[int], Iterable[Batch]],
         loss: Loss,
-        plan: Plan,
+        plan: TrainingPlan,
         validate: Callable[[int], float],
         on_event: Callable[[Event], None],
         checkpoints: Checkpoints | None = None,

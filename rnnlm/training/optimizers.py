@@ -54,7 +54,7 @@ class LazyAdamW(AdamW):
             state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)  # as AdamW has it
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
-        rows, gradient = rows_of(parameter.grad)  # type: ignore[arg-type]
+        rows, gradient = nonzero_rows(parameter.grad)  # type: ignore[arg-type]
         tensors = (parameter, state["exp_avg"], state["exp_avg_sq"])
         weight, mean, square = (tensor[rows] for tensor in tensors)
         adamw(
@@ -77,7 +77,7 @@ class LazyAdamW(AdamW):
             tensor[rows] = updated
 
 
-def rows_of(gradient: Tensor) -> tuple[Tensor, Tensor]:
+def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
     """Row indices (n,) and values (n, …) of a sparse gradient, or of a dense one without its zero rows."""
     if gradient.is_sparse:
         gradient = gradient.coalesce()

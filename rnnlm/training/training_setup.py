@@ -30,7 +30,7 @@ from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGrou
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.export import sample_sentences, write_model
 from rnnlm.training.history import HISTORY, History, write_samples
-from rnnlm.training.loop import Outcome, Plan, Training
+from rnnlm.training.loop import Outcome, Training, TrainingPlan
 from rnnlm.training.optimizer_step import update
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
@@ -185,10 +185,10 @@ def count_steps(config: PipelineConfig, dataset: DatasetRecord, process_group: P
     return min(steps, max(1, round(training.maximum_tokens / tokens_per_batch)))
 
 
-def make_plan(config: PipelineConfig, total_steps: int, network: ElmanLanguageModel) -> Plan:
+def make_plan(config: PipelineConfig, total_steps: int, network: ElmanLanguageModel) -> TrainingPlan:
     training = config.training
     uniform_loss = math.log(max(2, int((~network.never_predicted).sum())))  # nats per token
-    return Plan(
+    return TrainingPlan(
         total_steps=total_steps,
         clip_norm=training.optimizer.clip_norm,
         validation_steps=validation_steps(total_steps, training.validation.evaluations),

@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment variable: exit when standard input ends, because the launcher is gone
 LOG_MARK = "@rnnlm "  # precedes a worker's log record in JSON
 ERROR_FILES = "error-of-*.json"
-POLL_SECONDS = 0.5
-STOP_SECONDS = 25.0  # for a checkpoint; Prefect kills 30 s after its first signal
+WATCH_INTERVAL_SECONDS = 0.5
+STOP_TIMEOUT_SECONDS = 25.0  # for a checkpoint; Prefect kills 30 s after its first signal
 FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")  # printed by torchrun
 
 
@@ -136,12 +136,12 @@ def run_torchrun(launch: Launch, stores: Path, poll: Callable[[], None]) -> None
         while process.poll() is None:
             poll()
             raise_worker_error(launch.folder)
-            wait_up_to(process, POLL_SECONDS)
+            wait_up_to(process, WATCH_INTERVAL_SECONDS)
         poll()
         raise_worker_error(launch.folder)
     finally:
         stop_processes(process)
-        reader.join(POLL_SECONDS)
+        reader.join(WATCH_INTERVAL_SECONDS)
     if process.returncode:
         raise TrainingError(describe_failure(launch, output, process.returncode))
 
@@ -150,7 +150,7 @@ def stop_processes(process: "subprocess.Popen[str]") -> None:
     """Send SIGTERM: torchrun passes it on and workers write a checkpoint. Kill them if that takes too long."""
     if process.poll() is None:
         process.terminate()
-        wait_up_to(process, STOP_SECONDS)
+        wait_up_to(process, STOP_TIMEOUT_SECONDS)
     if process.poll() is None:
         process.kill()
         process.wait()

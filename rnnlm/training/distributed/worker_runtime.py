@@ -14,7 +14,13 @@ from pathlib import Path
 
 from rnnlm.errors import RnnlmError
 from rnnlm.home import write_json
-from rnnlm.training.distributed.launcher import LOG_MARK, POLL_SECONDS, STOP_SECONDS, WATCH_STDIN, read_worker_errors
+from rnnlm.training.distributed.launcher import (
+    LOG_MARK,
+    STOP_TIMEOUT_SECONDS,
+    WATCH_INTERVAL_SECONDS,
+    WATCH_STDIN,
+    read_worker_errors,
+)
 
 
 @contextlib.contextmanager
@@ -46,9 +52,9 @@ def worker_process(folder: Path) -> Iterator[None]:
 
 def wait_for_launcher(folder: Path) -> None:
     """If any rank has raised an RnnlmError, leave it to the launcher to stop all: on an exit torchrun would restart."""
-    time.sleep(2 * POLL_SECONDS)  # ranks that fail as a consequence are often faster than the cause
+    time.sleep(2 * WATCH_INTERVAL_SECONDS)  # ranks that fail as a consequence are often faster than the cause
     if any(error["is_rnnlm_error"] for error in read_worker_errors(folder)):
-        time.sleep(STOP_SECONDS)  # SIGTERM comes earlier
+        time.sleep(STOP_TIMEOUT_SECONDS)  # SIGTERM comes earlier
 
 
 class JsonFormatter(logging.Formatter):
@@ -71,5 +77,5 @@ def exit_with_standard_input(torchrun: int) -> None:
     if os.getppid() == torchrun:
         with contextlib.suppress(ProcessLookupError):
             os.kill(torchrun, signal.SIGTERM)
-        time.sleep(STOP_SECONDS)
+        time.sleep(STOP_TIMEOUT_SECONDS)
     os._exit(1)

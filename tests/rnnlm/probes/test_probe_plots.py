@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rnnlm.probes.probe_plots import draw_echo, draw_gradient_comparison, draw_gradient_flow, draw_positions, shown
+from rnnlm.probes.probe_plots import draw_accuracy, draw_echo, draw_gradient_comparison, draw_gradient_flow, shown
 from rnnlm.probes.probe_records import EchoScore, GradientCurve
 from rnnlm.records import GradientFlowRecord, PositionsRecord
 
@@ -42,5 +42,5 @@ def test_echo_and_positions_are_drawn(tmp_path: Path) -> None:
     record = PositionsRecord(
         rows=(2, 1), right=(0.5, 1.0), exact=(None, 1.0), given_tokens=1, longest_trained=1, picture=tmp_path / "p.png"
     )
-    draw_positions(record, record.picture)
+    draw_accuracy(record, record.picture)
     assert is_png(record.picture)

@@ -16,7 +16,7 @@ from rnnlm.sequences.batches import Batch, shuffled_batches
 from rnnlm.sequences.segmentation import TokenRows
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.loop import Outcome, Plan, Training
+from rnnlm.training.loop import Outcome, Training, TrainingPlan
 from rnnlm.training.optimizers import gradient_norms_by_part, make_optimizer
 from rnnlm.training.schedules import RateFactor, Schedule
 from tests.configs import plain_model, plain_training
@@ -46,7 +46,7 @@ def run(
     config = plain_training({"optimizer.learning_rate": 0.01, "schedule.kind": "constant", "device": "cpu"} | settings)
     optimizer = make_optimizer(model, config.optimizer)
     script = iter(perplexities or [])
-    plan = Plan(len(batches), config.optimizer.clip_norm, frozenset({len(batches) // 2}) - {0}, 10.0)
+    plan = TrainingPlan(len(batches), config.optimizer.clip_norm, frozenset({len(batches) // 2}) - {0}, 10.0)
     events: list[Event] = [] if report is None else report
     state = TrainingState(model, optimizer, Schedule(optimizer, config.schedule, len(batches)))
     return Training(
@@ -161,7 +161,7 @@ def test_clipping_bounds_the_step() -> None:
     model = network()
     before = torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()])
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    plan = Plan(1, 0.01, frozenset(), 10.0)
+    plan = TrainingPlan(1, 0.01, frozenset(), 10.0)
     schedule = Schedule(
         optimizer, plain_training({"schedule.kind": "constant", "schedule.warmup_share": 0.0}).schedule, 1
     )

@@ -13,7 +13,7 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.loop import Outcome, Plan, Training
+from rnnlm.training.loop import Outcome, Training, TrainingPlan
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import Schedule
@@ -61,7 +61,7 @@ def training(
     optimizer = make_optimizer(model, config.optimizer)
     regularizers = make_regularizers(model, config, len(batches))
     state = TrainingState(model, optimizer, Schedule(optimizer, config.schedule, len(batches)), regularizers)
-    plan = Plan(len(batches), config.optimizer.clip_norm, frozenset(perplexities), 10.0)
+    plan = TrainingPlan(len(batches), config.optimizer.clip_norm, frozenset(perplexities), 10.0)
     heard: list[Event] = [] if events is None else events
     return Training(
         state,

@@ -16,7 +16,7 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints, pack, unpack
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event
-from rnnlm.training.loop import Plan, Training
+from rnnlm.training.loop import Training, TrainingPlan
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import Schedule
@@ -64,7 +64,7 @@ def run(
 ) -> list[Tensor]:
     """The final weights."""
     steps = frozenset(STEPS * index // evaluations for index in range(1, evaluations))
-    plan = Plan(STEPS, 1.0, steps, 10.0)
+    plan = TrainingPlan(STEPS, 1.0, steps, 10.0)
     feed = batches()
     Training(state, lambda first: feed[first:], noisy_loss, plan, evaluate, report, checkpoints).run()
     return [value.clone() for value in state.model.state_dict().values()]

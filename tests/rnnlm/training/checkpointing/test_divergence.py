@@ -17,7 +17,7 @@ from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.checkpointing.divergence import DivergedError, DivergenceMonitor
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.loop import Outcome, Plan, Training
+from rnnlm.training.loop import Outcome, Training, TrainingPlan
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.schedules import Schedule
 from tests.configs import plain_model, plain_training
@@ -58,7 +58,7 @@ def run(
 ) -> Outcome:
     ids = torch.tensor([[2, 4, 5, 6]])
     batches = [Batch(ids[:, :-1], ids[:, 1:], False, 3)] * STEPS
-    plan = Plan(STEPS, 1.0, frozenset(), 10.0, loss_limit=10 * math.log(10), divergence_retries=retries)
+    plan = TrainingPlan(STEPS, 1.0, frozenset(), 10.0, loss_limit=10 * math.log(10), divergence_retries=retries)
     checkpoints = Checkpoints(folder, 2, every_seconds)
     return Training(
         state, lambda first: batches[first:], loss, plan, lambda step: perplexity, events.append, checkpoints

@@ -120,11 +120,11 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
     optimizer = LazyAdamW(model.parameters(), lr=0.001, fused=True)
     generator = torch.Generator().manual_seed(0)
     batch_loss = BatchLoss(model, loss)
-    updated = Recorder() if name.endswith(RECORDED) else update
+    apply_update = Recorder() if name.endswith(RECORDED) else update
 
     def step(batch: Batch) -> None:
         with float32_products(precision):
-            take_step(batch_loss, optimizer, batch, None, 1.0, generator, updated=updated)
+            take_step(batch_loss, optimizer, batch, None, 1.0, generator, apply_update=apply_update)
 
     return step
 

@@ -39,7 +39,7 @@ def batches(device: torch.device | None) -> list[Batch]:
 
 
 def train(
-    device: str, loss: Loss, dropout: Dropout = NO_DROPOUT, updated: Update = update, forbid_waiting: bool = False
+    device: str, loss: Loss, dropout: Dropout = NO_DROPOUT, apply_update: Update = update, forbid_waiting: bool = False
 ) -> tuple[list[Step], list[torch.Tensor]]:
     resident = torch.device(device) if device == "cuda" else None
     config = plain_model({"hidden_size": 32, "layers": 2, "residual": True, "head_bias": "zero"})
@@ -53,7 +53,7 @@ def train(
             optimizer.param_groups[0]["lr"] = 0.001 * (1 + number)
             torch.cuda.set_sync_debug_mode("error" if forbid_waiting and number > 2 else "default")
             try:
-                step = take_step(batch_loss, optimizer, batch, None, 1.0, step_generator(0, number), updated=updated)
+                step = take_step(batch_loss, optimizer, batch, None, 1.0, step_generator(0, number), apply_update=apply_update)
             finally:
                 torch.cuda.set_sync_debug_mode("default")
             taken.append(step)

@@ -4,13 +4,13 @@ import torch
 
 from rnnlm.models.dropout import Masks
 from rnnlm.training.batch_loss import Draws
-from rnnlm.training.optimizer_step import Part
+from rnnlm.training.optimizer_step import MicroBatch
 from rnnlm.training.tree_map import list_tensors, map_tensors
 
 
 def part() -> Part:
     masks = Masks(torch.ones(4), None, (torch.ones(2), torch.ones(3)), None, ())
-    return Part(torch.zeros(2, 5), torch.zeros(2, 5), None, Draws(masks, torch.arange(6)), torch.tensor(0.5))
+    return MicroBatch(torch.zeros(2, 5), torch.zeros(2, 5), None, Draws(masks, torch.arange(6)), torch.tensor(0.5))
 
 
 def test_every_tensor_is_found_once_in_order() -> None:

@@ -53,7 +53,8 @@ def train(
             optimizer.param_groups[0]["lr"] = 0.001 * (1 + number)
             torch.cuda.set_sync_debug_mode("error" if forbid_waiting and number > 2 else "default")
             try:
-                step = take_step(batch_loss, optimizer, batch, None, 1.0, step_generator(0, number), apply_update=apply_update)
+                generator = step_generator(0, number)
+                step = take_step(batch_loss, optimizer, batch, None, 1.0, generator, apply_update=apply_update)
             finally:
                 torch.cuda.set_sync_debug_mode("default")
             taken.append(step)

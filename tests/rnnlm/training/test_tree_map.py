@@ -8,7 +8,7 @@ from rnnlm.training.optimizer_step import MicroBatch
 from rnnlm.training.tree_map import list_tensors, map_tensors
 
 
-def part() -> Part:
+def part() -> MicroBatch:
     masks = Masks(torch.ones(4), None, (torch.ones(2), torch.ones(3)), None, ())
     return MicroBatch(torch.zeros(2, 5), torch.zeros(2, 5), None, Draws(masks, torch.arange(6)), torch.tensor(0.5))
 

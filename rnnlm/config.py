@@ -50,16 +50,21 @@ Nonlinearity = Literal["tanh", "relu"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "spread"]
 
-SAME_RESULTS: dict[str, JsonValue] = {"changes_results": False}  # a field's json_schema_extra
-
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, validate_default=True
+    )
+
+
+def setting(default: Any, description: str, *, changes_results: bool = True, **bounds: Any) -> Any:
+    """A pydantic Field. changes_results=False: the field cannot change the result of its stage."""
+    extra: dict[str, JsonValue] = {"changes_results": changes_results}
+    return Field(default, description=description, json_schema_extra=extra, **bounds)
 
 
 def changes_results(field: FieldInfo) -> bool:
-    """Whether a field can change the result of its stage; every field can unless it is marked SAME_RESULTS."""
-    return field.json_schema_extra != SAME_RESULTS
+    return field.json_schema_extra != {"changes_results": False}
 
 
 def result_settings(section: Section) -> dict[str, Any]:
@@ -74,65 +79,58 @@ def result_settings(section: Section) -> dict[str, Any]:
 
 
 class CorpusConfig(Section):
-    source: str = Field(
+    source: str = setting(
         "python-docs",
+        "Catalogue name, hf:OWNER/NAME[:CONFIG], file, folder, glob or http(s) URL.",
         min_length=1,
         repr=False,
-        description="Catalogue name, hf:OWNER/NAME[:CONFIG], file, folder, glob or http(s) URL.",
     )
-    name: str | None = Field(
-        None, pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", description="Name of the corpus. null: derived from the source."
+    name: str | None = setting(
+        None, "Name of the corpus. null: derived from the source.", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$"
     )
-    sha256: str | None = Field(
-        None, pattern=r"^[0-9a-f]{64}$", description="Expected SHA-256 of the download. null: not checked."
+    sha256: str | None = setting(
+        None, "Expected SHA-256 of the download. null: not checked.", pattern=r"^[0-9a-f]{64}$"
     )
-    refresh: str = Field(
+    refresh: str = setting(
         "always",
+        "When to look for a newer text at a URL or hf: source: always, never, or after a period such as 30m, 12h or 7d.",
         pattern=r"^(always|never|[1-9][0-9]{0,3}[mhd])$",
-        description="When to ask a URL or hf: source for a newer text: always (each run), never, or at most once in a "
-        "period such as 30m, 12h or 7d.",
     )
-    format: Literal["auto", "text", "csv", "tsv", "jsonl", "parquet"] = Field(
-        "auto", description="Format of the source's files. auto: by file name."
+    format: Literal["auto", "text", "csv", "tsv", "jsonl", "parquet"] = setting(
+        "auto", "Format of the source's files. auto: by file name."
     )
-    column: str | None = Field(
-        None, description="Column with the text, for csv, tsv, jsonl, parquet and hf: sources. null: `text`."
+    column: str | None = setting(
+        None, "Column with the text, for csv, tsv, jsonl, parquet and hf: sources. null: `text`."
     )
-    encoding: str = Field("utf-8", description="Text encoding of the source's files.")
-    undecodable: Literal["refuse", "replace"] = Field(
-        "refuse", description="What to do with bytes that are invalid in the encoding."
+    encoding: str = setting("utf-8", "Text encoding of the source's files.")
+    undecodable: Literal["refuse", "replace"] = setting(
+        "refuse", "What to do with bytes that are invalid in the encoding."
     )
-    normalization: Literal["none", "NFC", "NFD", "NFKC", "NFKD"] = Field(
-        "none", description="Unicode normalization form applied to the text."
+    normalization: Literal["none", "NFC", "NFD", "NFKC", "NFKD"] = setting(
+        "none", "Unicode normalization form applied to the text."
     )
-    lowercase: bool = Field(False, description="Lowercase the text.")
-    digits: str | None = Field(
-        None, max_length=16, description="Replacement for each run of digits, such as ###. null: digits stay."
+    lowercase: bool = setting(False, "Lowercase the text.")
+    digits: str | None = setting(
+        None, "Replacement for each run of digits, such as ###. null: digits stay.", max_length=16
     )
-    valid_share: SplitShare = Field(
-        0.05, description="Share of documents for the validation split, if the source has no such split."
+    valid_share: SplitShare = setting(
+        0.05, "Share of documents for the validation split, if the source has no such split."
     )
-    test_share: SplitShare = Field(
-        0.05, description="Share of documents for the test split, if the source has no such split."
+    test_share: SplitShare = setting(0.05, "Share of documents for the test split, if the source has no such split.")
+    maximum_unpacked_bytes: PositiveInt = setting(
+        1 << 40, "Largest size of a source after decompression, in bytes.", changes_results=False
     )
-    maximum_unpacked_bytes: PositiveInt = Field(
-        1 << 40, description="Largest size of a source after decompression, in bytes.", json_schema_extra=SAME_RESULTS
+    maximum_unpacking_ratio: PositiveFloat = setting(
+        200.0, "Largest ratio of unpacked to packed bytes, checked from 16 MiB on.", changes_results=False
     )
-    maximum_unpacking_ratio: PositiveFloat = Field(
-        200.0,
-        description="Largest ratio of unpacked to packed bytes, checked from 16 MiB on.",
-        json_schema_extra=SAME_RESULTS,
+    maximum_archive_members: PositiveInt = setting(
+        10_000, "Largest number of files in an archive.", changes_results=False
     )
-    maximum_archive_members: PositiveInt = Field(
-        10_000, description="Largest number of files in an archive.", json_schema_extra=SAME_RESULTS
+    maximum_download_bytes: PositiveInt = setting(
+        200_000_000_000, "Largest size of a download, in bytes.", changes_results=False
     )
-    maximum_download_bytes: PositiveInt = Field(
-        200_000_000_000, description="Largest size of a download, in bytes.", json_schema_extra=SAME_RESULTS
-    )
-    maximum_download_seconds: PositiveFloat = Field(
-        172_800.0,
-        description="Longest time for a download, from first request to last byte, in seconds.",
-        json_schema_extra=SAME_RESULTS,
+    maximum_download_seconds: PositiveFloat = setting(
+        172_800.0, "Longest time for a download, from first request to last byte, in seconds.", changes_results=False
     )
 
     @property
@@ -146,25 +144,20 @@ class CorpusConfig(Section):
 
 
 class TokenizerConfig(Section):
-    kind: str = Field(
+    kind: str = setting(
         "word",
+        "char, word, bpe, unigram, or pretrained:NAME_OR_PATH for a Hugging Face tokenizer.",
         pattern=r"^(char|word|bpe|unigram|pretrained:.+)$",
-        description="char, word, bpe, unigram, or pretrained:NAME_OR_PATH for a Hugging Face tokenizer.",
     )
-    splitting: Literal["whitespace", "punctuation", "textbook"] = Field(
-        "whitespace", description="How text is split into words."
-    )
+    splitting: Literal["whitespace", "punctuation", "textbook"] = setting("whitespace", "How text is split into words.")
     # 10,003: the 10,000 words of the Penn Treebank (with <unk>), <pad>, <bos> and <eos>.
-    vocabulary_size: int = Field(
-        10_003, ge=16, le=1_000_000, description="Largest number of token ids, special tokens included."
+    vocabulary_size: int = setting(10_003, "Largest number of token ids, special tokens included.", ge=16, le=1_000_000)
+    minimum_count: PositiveInt = setting(
+        1, "Words, characters and merges that occur less often in the training split get no id."
     )
-    minimum_count: PositiveInt = Field(
-        1, description="Words, characters and merges that occur less often in the training split get no id."
-    )
-    unknown_literal: str | None = Field("<unk>", description="How the corpus itself spells an unknown word.")
-    training_bytes: PositiveInt = Field(
-        200_000_000,
-        description="Largest amount of text, in bytes, to learn subwords from, spread evenly over the split.",
+    unknown_literal: str | None = setting("<unk>", "How the corpus itself spells an unknown word.")
+    training_bytes: PositiveInt = setting(
+        200_000_000, "Largest amount of text, in bytes, to learn subwords from, spread evenly over the split."
     )
 
     @model_validator(mode="after")
@@ -175,64 +168,53 @@ class TokenizerConfig(Section):
 
 
 class SequencesConfig(Section):
-    mode: Literal["sentence", "stream"] = Field(
-        "sentence", description="sentence: each line is a sequence. stream: the corpus is one running text."
+    mode: Literal["sentence", "stream"] = setting(
+        "sentence", "sentence: each line is a sequence. stream: the corpus is one running text."
     )
-    context_length: int = Field(
-        64, ge=1, le=65_536, description="Largest number of predicted tokens per stored row, sentence mode."
+    context_length: int = setting(
+        64, "Largest number of predicted tokens per stored row, sentence mode.", ge=1, le=65_536
     )
-    block_length: int = Field(
-        128, ge=2, le=1_048_576, description="Number of predicted tokens per stored row, stream mode."
-    )
-    maximum_leakage: float = Field(
+    block_length: int = setting(128, "Number of predicted tokens per stored row, stream mode.", ge=2, le=1_048_576)
+    maximum_leakage: float = setting(
         1.0,
+        "Largest allowed share of a held-out split that also occurs in the training text. 1: any.",
         ge=0.0,
         le=1.0,
-        description="Largest allowed share of a held-out split that also occurs in the training text. 1: any.",
-        json_schema_extra=SAME_RESULTS,  # checked whenever a dataset is used, stored or not
+        changes_results=False,
     )
-    processes: int | None = Field(
-        None,
-        ge=1,
-        le=1_024,
-        description="Number of processes that tokenize. null: one per CPU core.",
-        json_schema_extra=SAME_RESULTS,
+    processes: int | None = setting(
+        None, "Number of processes that tokenize. null: one per CPU core.", ge=1, le=1_024, changes_results=False
     )
-    memory_mebibytes: int = Field(
-        128,
-        ge=16,
-        le=1_048_576,
-        description="Memory limit of DuckDB while it stores sequences, in MiB.",
-        json_schema_extra=SAME_RESULTS,
+    memory_mebibytes: int = setting(
+        128, "Memory limit of DuckDB while it stores sequences, in MiB.", ge=16, le=1_048_576, changes_results=False
     )
 
 
 class ModelConfig(Section):
-    hidden_size: int = Field(256, ge=1, le=16_384, description="Number of units per layer.")
-    input: Literal["embedding", "one-hot"] = Field(
-        "embedding", description="one-hot: the embedding is the identity matrix and is not trained."
+    hidden_size: int = setting(256, "Number of units per layer.", ge=1, le=16_384)
+    input: Literal["embedding", "one-hot"] = setting(
+        "embedding", "one-hot: the embedding is the identity matrix and is not trained."
     )
-    embedding_size: int | None = Field(
-        None, ge=1, le=16_384, description="Size of token embeddings. null: hidden_size, or the vocabulary if one-hot."
+    embedding_size: int | None = setting(
+        None, "Size of token embeddings. null: hidden_size, or the vocabulary if one-hot.", ge=1, le=16_384
     )
-    layers: int = Field(1, ge=1, le=64, description="Number of recurrent layers.")
-    residual: bool = Field(False, description="Pre-norm residual connections between layers; no effect with one layer.")
-    nonlinearity: Nonlinearity = Field("tanh", description="Activation function of the recurrent layers.")
-    recurrence: Literal["full", "diagonal"] = Field(
-        "full", description="Recurrent matrix U. diagonal: each unit reads only its own previous state."
+    layers: int = setting(1, "Number of recurrent layers.", ge=1, le=64)
+    residual: bool = setting(False, "Pre-norm residual connections between layers; no effect with one layer.")
+    nonlinearity: Nonlinearity = setting("tanh", "Activation function of the recurrent layers.")
+    recurrence: Literal["full", "diagonal"] = setting(
+        "full", "Recurrent matrix U. diagonal: each unit reads only its own previous state."
     )
-    recurrent_initialization: RecurrentInitialization = Field(
-        "identity", description="Initial recurrent matrix U. spread: a diagonal from 0 to 1."
+    recurrent_initialization: RecurrentInitialization = setting(
+        "identity", "Initial recurrent matrix U. spread: a diagonal from 0 to 1."
     )
-    tie_embeddings: bool = Field(
-        True,
-        description="Share the output matrix with the embedding; if sizes differ, a projection precedes it.",
+    tie_embeddings: bool = setting(
+        True, "Share the output matrix with the embedding; if sizes differ, a projection precedes it."
     )
-    head_bias: Literal["zero", "unigram"] = Field(
-        "unigram", description="Initial output bias. unigram: log frequencies of the training split."
+    head_bias: Literal["zero", "unigram"] = setting(
+        "unigram", "Initial output bias. unigram: log frequencies of the training split."
     )
-    backend: Backend = Field(
-        "fused", description="Implementation of the same function. fused: fast kernels. loop: readable Python."
+    backend: Backend = setting(
+        "fused", "Implementation of the same function. fused: fast kernels. loop: readable Python."
     )
 
     @model_validator(mode="after")
@@ -249,91 +231,85 @@ class ModelConfig(Section):
 
 
 class LossConfig(Section):
-    kind: Literal["exact", "sampled"] = Field(
-        "sampled",
-        description="Training loss. sampled: faster with a large vocabulary. Evaluation always uses the exact softmax.",
+    kind: Literal["exact", "sampled"] = setting(
+        "sampled", "Training loss. sampled: faster with a large vocabulary. Evaluation always uses the exact softmax."
     )
-    sampled_classes: PositiveInt = Field(
-        1_024, description="Number of classes in each step's sample, if kind is sampled."
-    )
+    sampled_classes: PositiveInt = setting(1_024, "Number of classes in each step's sample, if kind is sampled.")
 
 
 class OptimizerConfig(Section):
     """AdamW with gradient clipping."""
 
-    learning_rate: PositiveFloat = Field(4e-3, description="Peak learning rate.")
-    weight_decay: NonNegativeFloat = Field(0.01, description="Decoupled weight decay, applied to matrices only.")
-    clip_norm: PositiveFloat = Field(1.0, description="Largest global L2 norm of the gradients.")
+    learning_rate: PositiveFloat = setting(4e-3, "Peak learning rate.")
+    weight_decay: NonNegativeFloat = setting(0.01, "Decoupled weight decay, applied to matrices only.")
+    clip_norm: PositiveFloat = setting(1.0, "Largest global L2 norm of the gradients.")
 
 
 class ScheduleConfig(Section):
     """The learning rate over time."""
 
-    kind: Literal["constant", "linear", "cosine", "plateau"] = Field(
-        "cosine", description="Learning rate after warm-up. linear, cosine: decay to 0. plateau: lower it on plateaus."
+    kind: Literal["constant", "linear", "cosine", "plateau"] = setting(
+        "cosine", "Learning rate after warm-up. linear, cosine: decay to 0. plateau: lower it on plateaus."
     )
-    warmup_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        0.05, description="Share of all steps in which the learning rate rises linearly to its peak."
+    warmup_share: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
+        0.05, "Share of all steps in which the learning rate rises linearly to its peak."
     )
-    plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        0.5, description="Factor by which the learning rate is multiplied on each plateau."
+    plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = setting(
+        0.5, "Factor by which the learning rate is multiplied on each plateau."
     )
-    plateau_patience: PositiveInt = Field(
-        2, description="Number of validations without a better loss after which the learning rate is lowered."
+    plateau_patience: PositiveInt = setting(
+        2, "Number of validations without a better loss after which the learning rate is lowered."
     )
 
 
 class DropoutConfig(Section):
     """Shares set to zero during training; 0 turns a kind off. Locked: one mask per sequence, for all time steps."""
 
-    words: DropoutShare = Field(0.0, description="Share of the vocabulary whose embedding rows are dropped.")
-    inputs: DropoutShare = Field(0.2, description="Locked dropout of embedding units.")
-    layers: DropoutShare = Field(0.0, description="Locked dropout of units between layers.")
-    outputs: DropoutShare = Field(0.2, description="Locked dropout of the top layer's units.")
-    recurrent: DropoutShare = Field(0.0, description="Dropout of weights in U, one mask per batch.")
+    words: DropoutShare = setting(0.0, "Share of the vocabulary whose embedding rows are dropped.")
+    inputs: DropoutShare = setting(0.2, "Locked dropout of embedding units.")
+    layers: DropoutShare = setting(0.0, "Locked dropout of units between layers.")
+    outputs: DropoutShare = setting(0.2, "Locked dropout of the top layer's units.")
+    recurrent: DropoutShare = setting(0.0, "Dropout of weights in U, one mask per batch.")
 
 
 class AveragingConfig(Section):
     """Averaged weights, which are then evaluated and saved instead of the trained ones."""
 
-    kind: Literal["none", "mean", "exponential"] = Field("none", description="Kind of weight averaging.")
-    start_share: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
-        0.5, description="Share of all steps after which averaging starts."
+    kind: Literal["none", "mean", "exponential"] = setting("none", "Kind of weight averaging.")
+    start_share: Annotated[float, Field(ge=0.0, lt=1.0)] = setting(
+        0.5, "Share of all steps after which averaging starts."
     )
-    every_steps: PositiveInt = Field(10, description="Number of steps from one update of the average to the next.")
-    decay: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        0.99, description="Weight of the old average in each update, if kind is exponential."
+    every_steps: PositiveInt = setting(10, "Number of steps from one update of the average to the next.")
+    decay: Annotated[float, Field(gt=0.0, lt=1.0)] = setting(
+        0.99, "Weight of the old average in each update, if kind is exponential."
     )
 
 
 class ValidationConfig(Section):
     """Validation during training, evenly spaced; the last one is at the end."""
 
-    evaluations: PositiveInt = Field(3, description="Number of validations.")
-    tokens: PositiveInt | None = Field(
-        20_000,
-        description="Number of predicted tokens of the validation split to use: at most a third of it. null: a third.",
+    evaluations: PositiveInt = setting(3, "Number of validations.")
+    tokens: PositiveInt | None = setting(
+        20_000, "Number of predicted tokens of the validation split to use: at most a third of it. null: a third."
     )
-    early_stopping_patience: PositiveInt | None = Field(
-        None, description="Stop after this many validations without a better perplexity. null: never."
+    early_stopping_patience: PositiveInt | None = setting(
+        None, "Stop after this many validations without a better perplexity. null: never."
     )
 
 
 class CheckpointsConfig(Section):
-    every_seconds: PositiveFloat = Field(
-        120.0,
-        description="Seconds between checkpoints; one is also written before each validation.",
-        json_schema_extra=SAME_RESULTS,
+    every_seconds: PositiveFloat = setting(
+        120.0, "Seconds between checkpoints; one is also written before each validation.", changes_results=False
     )
-    kept: PositiveInt = Field(3, description="Number of newest checkpoints to keep.", json_schema_extra=SAME_RESULTS)
+    kept: PositiveInt = setting(3, "Number of newest checkpoints to keep.", changes_results=False)
 
 
 class DivergenceConfig(Section):
-    explosion_factor: Annotated[float, Field(gt=1.0)] = Field(
-        10.0, description="Training has diverged if its loss exceeds this multiple of a uniform guess's loss."
+    explosion_factor: Annotated[float, Field(gt=1.0)] = setting(
+        10.0, "Training has diverged if its loss exceeds this multiple of a uniform guess's loss."
     )
-    retries: NonNegativeInt = Field(
-        0, description="Number of rollbacks to the last good checkpoint, each with half the learning rate."
+    retries: NonNegativeInt = setting(
+        0, "Number of rollbacks to the last good checkpoint, each with half the learning rate."
     )
 
 
@@ -341,22 +317,20 @@ class DistributedConfig(Section):
     """Data-parallel training in several processes."""
 
     # It changes how sums are rounded, and so the result.
-    processes: PositiveInt = Field(
-        1, description="Number of training processes on all nodes; each takes batch_size / processes rows."
+    processes: PositiveInt = setting(
+        1, "Number of training processes on all nodes; each takes batch_size / processes rows."
     )
-    nodes: PositiveInt = Field(
-        1,
-        description="Number of machines; start the others by hand with `rnnlm join`.",
-        json_schema_extra=SAME_RESULTS,
+    nodes: PositiveInt = setting(
+        1, "Number of machines; start the others by hand with `rnnlm join`.", changes_results=False
     )
-    rendezvous: str | None = Field(
+    rendezvous: str | None = setting(
         None,
+        "host:port of this machine, at which the other nodes join.",
         pattern=r"^[^\s:]+:[0-9]+$",
-        description="host:port of this machine, at which the other nodes join.",
-        json_schema_extra=SAME_RESULTS,
+        changes_results=False,
     )
-    restarts: NonNegativeInt = Field(
-        2, description="Number of restarts after a training process has died.", json_schema_extra=SAME_RESULTS
+    restarts: NonNegativeInt = setting(
+        2, "Number of restarts after a training process has died.", changes_results=False
     )
 
     @model_validator(mode="after")
@@ -369,58 +343,50 @@ class DistributedConfig(Section):
 
 
 class FeedConfig(Section):
-    reader_processes: int = Field(
-        0,
-        ge=0,
-        le=256,
-        description="Number of processes that read batches ahead. 0: none.",
-        json_schema_extra=SAME_RESULTS,
+    reader_processes: int = setting(
+        0, "Number of processes that read batches ahead. 0: none.", ge=0, le=256, changes_results=False
     )
-    resident_tokens: NonNegativeInt = Field(
-        2_000_000_000,
-        description="A GPU holds the whole training split if it has at most this many tokens.",
-        json_schema_extra=SAME_RESULTS,
+    resident_tokens: NonNegativeInt = setting(
+        2_000_000_000, "A GPU holds the whole training split if it has at most this many tokens.", changes_results=False
     )
 
 
 class TrainingConfig(Section):
-    epochs: PositiveInt = Field(3, description="Number of passes over the training split.")
-    maximum_tokens: PositiveInt | None = Field(
-        None, description="Approximate number of tokens to train on; the schedule is made for it. null: all epochs."
+    epochs: PositiveInt = setting(3, "Number of passes over the training split.")
+    maximum_tokens: PositiveInt | None = setting(
+        None, "Approximate number of tokens to train on; the schedule is made for it. null: all epochs."
     )
-    batch_size: PositiveInt = Field(
-        64, description="Number of sequences (sentence mode) or lanes (stream mode) per step, over all processes."
+    batch_size: PositiveInt = setting(
+        64, "Number of sequences (sentence mode) or lanes (stream mode) per step, over all processes."
     )
-    window_length: PositiveInt = Field(
-        35, description="Number of predicted tokens between two detachments of the state, stream mode."
+    window_length: PositiveInt = setting(
+        35, "Number of predicted tokens between two detachments of the state, stream mode."
     )
-    accumulation: PositiveInt = Field(
-        1, description="Number of micro-batches per step and process: less memory for the same step."
+    accumulation: PositiveInt = setting(
+        1, "Number of micro-batches per step and process: less memory for the same step."
     )
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="Precision of large matrix products; with bfloat16 a GPU's layers use TF32."
+    precision: Literal["float32", "bfloat16"] = setting(
+        "float32", "Precision of large matrix products; with bfloat16 a GPU's layers use TF32."
     )
-    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
-        "auto", description="Where to train. auto: cuda if there is one, else mps, else cpu."
+    device: Literal["auto", "cpu", "cuda", "mps"] = setting(
+        "auto", "Where to train. auto: cuda if there is one, else mps, else cpu."
     )
-    cuda_graphs: bool = Field(
-        False, description="Replay recorded steps on a GPU: faster for small models; one process only."
+    cuda_graphs: bool = setting(False, "Replay recorded steps on a GPU: faster for small models; one process only.")
+    deterministic: bool = setting(False, "Refuse algorithms whose results vary between calls.")
+    seed: Seed = setting(0, "Seed of initial weights, batch order, dropout and samples.")
+    temperature_scaling: bool = setting(
+        False, "After training, divide the logits by the temperature that fits the validation split best."
     )
-    deterministic: bool = Field(False, description="Refuse algorithms whose results vary between calls.")
-    seed: Seed = Field(0, description="Seed of initial weights, batch order, dropout and samples.")
-    temperature_scaling: bool = Field(
-        False, description="After training, divide the logits by the temperature that fits the validation split best."
-    )
-    loss: LossConfig = Field(LossConfig(), description="Training loss.")
-    optimizer: OptimizerConfig = Field(OptimizerConfig(), description="Optimizer and gradient clipping.")
-    schedule: ScheduleConfig = Field(ScheduleConfig(), description="Learning rate over time.")
-    dropout: DropoutConfig = Field(DropoutConfig(), description="Dropout during training.")
-    averaging: AveragingConfig = Field(AveragingConfig(), description="Weight averaging.")
-    validation: ValidationConfig = Field(ValidationConfig(), description="Validation during training.")
-    checkpoints: CheckpointsConfig = Field(CheckpointsConfig(), description="Checkpoints of unfinished runs.")
-    divergence: DivergenceConfig = Field(DivergenceConfig(), description="Detection of divergence, and rollbacks.")
-    distributed: DistributedConfig = Field(DistributedConfig(), description="Training in several processes.")
-    feed: FeedConfig = Field(FeedConfig(), description="How batches reach the model.")
+    loss: LossConfig = setting(LossConfig(), "Training loss.")
+    optimizer: OptimizerConfig = setting(OptimizerConfig(), "Optimizer and gradient clipping.")
+    schedule: ScheduleConfig = setting(ScheduleConfig(), "Learning rate over time.")
+    dropout: DropoutConfig = setting(DropoutConfig(), "Dropout during training.")
+    averaging: AveragingConfig = setting(AveragingConfig(), "Weight averaging.")
+    validation: ValidationConfig = setting(ValidationConfig(), "Validation during training.")
+    checkpoints: CheckpointsConfig = setting(CheckpointsConfig(), "Checkpoints of unfinished runs.")
+    divergence: DivergenceConfig = setting(DivergenceConfig(), "Detection of divergence, and rollbacks.")
+    distributed: DistributedConfig = setting(DistributedConfig(), "Training in several processes.")
+    feed: FeedConfig = setting(FeedConfig(), "How batches reach the model.")
 
     @model_validator(mode="after")
     def check_batch_size(self) -> "TrainingConfig":
@@ -446,12 +412,10 @@ class TrainingConfig(Section):
 
 
 class EvaluationConfig(Section):
-    splits: tuple[Literal["train", "valid", "test"], ...] = Field(
-        ("valid", "test"), description="Splits to score after training; valid and test are required."
+    splits: tuple[Literal["train", "valid", "test"], ...] = setting(
+        ("valid", "test"), "Splits to score after training; valid and test are required."
     )
-    batch_size: PositiveInt = Field(
-        64, description="Number of sequences scored together, sentence mode.", json_schema_extra=SAME_RESULTS
-    )
+    batch_size: PositiveInt = setting(64, "Number of sequences scored together, sentence mode.", changes_results=False)
 
     @model_validator(mode="after")
     def check_splits(self) -> "EvaluationConfig":
@@ -461,73 +425,67 @@ class EvaluationConfig(Section):
 
 
 class GenerationConfig(Section):
-    prompts: tuple[str, ...] | None = Field(
-        None, description="Texts to continue. null: the empty prompt and the beginnings of validation sequences."
+    prompts: tuple[str, ...] | None = setting(
+        None, "Texts to continue. null: the empty prompt and the beginnings of validation sequences."
     )
-    maximum_tokens: MaximumTokens = Field(40, description="Largest number of tokens per sample.")
-    temperature: Temperature = Field(0.8, description="Sampling temperature. 0: greedy.")
-    top_k: TopK = Field(0, description="Sample from this many most likely tokens. 0: off.")
-    top_p: TopP = Field(0.95, description="Sample from the fewest tokens with this total probability. 1: off.")
-    seed: Seed = Field(0, description="Seed of the samples.")
+    maximum_tokens: MaximumTokens = setting(40, "Largest number of tokens per sample.")
+    temperature: Temperature = setting(0.8, "Sampling temperature. 0: greedy.")
+    top_k: TopK = setting(0, "Sample from this many most likely tokens. 0: off.")
+    top_p: TopP = setting(0.95, "Sample from the fewest tokens with this total probability. 1: off.")
+    seed: Seed = setting(0, "Seed of the samples.")
 
 
 class ProbesConfig(Section):
     """Plots of what a trained model does, made after its evaluation."""
 
-    gradient_flow: bool = Field(True, description="Plot gradient norms against the distance back in time.")
-    gradient_steps: int = Field(
-        60, ge=1, le=10_000, description="Largest number of steps back from a loss; sentences may be shorter."
+    gradient_flow: bool = setting(True, "Plot gradient norms against the distance back in time.")
+    gradient_steps: int = setting(
+        60, "Largest number of steps back from a loss; sentences may be shorter.", ge=1, le=10_000
     )
-    gradient_rows: int = Field(64, ge=1, le=65_536, description="Largest number of windows of validation text.")
-    positions: bool = Field(
-        False, description="Plot the share of correct guesses against the position in the row, sentence mode."
+    gradient_rows: int = setting(64, "Largest number of windows of validation text.", ge=1, le=65_536)
+    positions: bool = setting(
+        False, "Plot the share of correct guesses against the position in the row, sentence mode."
     )
-    given_tokens: NonNegativeInt = Field(
-        8, description="Number of tokens given at the start of each row before the model continues on its own."
+    given_tokens: NonNegativeInt = setting(
+        8, "Number of tokens given at the start of each row before the model continues on its own."
     )
 
 
 class TrackingConfig(Section):
-    experiment: str = Field("rnnlm", min_length=1, description="MLflow experiment.", json_schema_extra=SAME_RESULTS)
-    log_every_seconds: PositiveFloat = Field(
-        10.0,
-        description="Seconds between progress lines, and between metrics sent to MLflow.",
-        json_schema_extra=SAME_RESULTS,
+    experiment: str = setting("rnnlm", "MLflow experiment.", min_length=1, changes_results=False)
+    log_every_seconds: PositiveFloat = setting(
+        10.0, "Seconds between progress lines, and between metrics sent to MLflow.", changes_results=False
     )
 
 
 class RegistryConfig(Section):
     """The registered model, and when a candidate replaces the champion; see rnnlm/evaluation/paired."""
 
-    model_name: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-        description="Name of the registered model. null: rnnlm-<corpus name>.",
+    model_name: str | None = setting(
+        None, "Name of the registered model. null: rnnlm-<corpus name>.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
     )
-    confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = Field(
-        0.95, description="Share of bootstrap resamples in which a candidate must be better (one-sided)."
+    confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = setting(
+        0.95, "Share of bootstrap resamples in which a candidate must be better (one-sided)."
     )
-    resamples: int = Field(10_000, ge=100, le=1_000_000, description="Number of bootstrap resamples.")
-    minimum_units: int = Field(
-        200, ge=2, description="Smallest number of documents to compare on; with fewer no candidate is promoted."
+    resamples: int = setting(10_000, "Number of bootstrap resamples.", ge=100, le=1_000_000)
+    minimum_units: int = setting(
+        200, "Smallest number of documents to compare on; with fewer no candidate is promoted.", ge=2
     )
-    seed: Seed = Field(0, description="Seed of the bootstrap.")
+    seed: Seed = setting(0, "Seed of the bootstrap.")
 
 
 class PipelineConfig(Section):
-    corpus: CorpusConfig = Field(CorpusConfig(), description="Where the text comes from, and how it is read.")
-    tokenizer: TokenizerConfig = Field(TokenizerConfig(), description="How text becomes token ids.")
-    sequences: SequencesConfig = Field(SequencesConfig(), description="How token ids are cut into stored rows.")
-    model: ModelConfig = Field(ModelConfig(), description="The recurrent network.")
-    training: TrainingConfig = Field(TrainingConfig(), description="How the network is trained.")
-    evaluation: EvaluationConfig = Field(EvaluationConfig(), description="Perplexity after training.")
-    generation: GenerationConfig = Field(GenerationConfig(), description="Samples after training.")
-    probes: ProbesConfig = Field(ProbesConfig(), description="Plots of what the trained model does.")
-    tracking: TrackingConfig = Field(TrackingConfig(), description="MLflow tracking and progress lines.")
-    registry: RegistryConfig = Field(RegistryConfig(), description="Registration and promotion.")
-    force: tuple[Stage, ...] = Field(
-        (), description="Stages to run again even if verified output exists.", json_schema_extra=SAME_RESULTS
-    )
+    corpus: CorpusConfig = setting(CorpusConfig(), "Where the text comes from, and how it is read.")
+    tokenizer: TokenizerConfig = setting(TokenizerConfig(), "How text becomes token ids.")
+    sequences: SequencesConfig = setting(SequencesConfig(), "How token ids are cut into stored rows.")
+    model: ModelConfig = setting(ModelConfig(), "The recurrent network.")
+    training: TrainingConfig = setting(TrainingConfig(), "How the network is trained.")
+    evaluation: EvaluationConfig = setting(EvaluationConfig(), "Perplexity after training.")
+    generation: GenerationConfig = setting(GenerationConfig(), "Samples after training.")
+    probes: ProbesConfig = setting(ProbesConfig(), "Plots of what the trained model does.")
+    tracking: TrackingConfig = setting(TrackingConfig(), "MLflow tracking and progress lines.")
+    registry: RegistryConfig = setting(RegistryConfig(), "Registration and promotion.")
+    force: tuple[Stage, ...] = setting((), "Stages to run again even if verified output exists.", changes_results=False)
 
     @model_validator(mode="before")
     @classmethod

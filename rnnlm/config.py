@@ -93,7 +93,7 @@ class CorpusConfig(Section):
     )
     refresh: str = setting(
         "always",
-        "When to look for a newer text at a URL or hf: source: always, never, or after a period such as 30m, 12h or 7d.",
+        "When to look for a newer text at a URL or hf: source: always, never, or after a time such as 30m, 12h or 7d.",
         pattern=r"^(always|never|[1-9][0-9]{0,3}[mhd])$",
     )
     format: Literal["auto", "text", "csv", "tsv", "jsonl", "parquet"] = setting(

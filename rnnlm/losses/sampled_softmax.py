@@ -23,19 +23,18 @@ from torch.nn.functional import pad
 from rnnlm.losses.projection import GradientInForward, Projection, log_normalizers
 from rnnlm.models.elman import ElmanLanguageModel
 
+FLATTENING = 0.75  # below 1 rare classes are drawn more often
+
 
 class SampledCrossEntropy:
     """A Loss with `classes` of the vocabulary in each sample; with all of them it is the exact loss.
 
     unigram: (V,) count or probability of each class in training, 0 if it is never predicted. Classes are drawn in
-    proportion to unigram ** flattening; below 1 rare ones are drawn more often. precision: of the products; sums are
-    float32.
+    proportion to unigram ** FLATTENING. precision: of the products; sums are float32.
     """
 
-    def __init__(
-        self, unigram: np.ndarray, classes: int, precision: torch.dtype = torch.float32, flattening: float = 0.75
-    ) -> None:
-        self.inclusion = inclusion_probabilities(np.asarray(unigram, np.float64) ** flattening, classes)
+    def __init__(self, unigram: np.ndarray, classes: int, precision: torch.dtype = torch.float32) -> None:
+        self.inclusion = inclusion_probabilities(np.asarray(unigram, np.float64) ** FLATTENING, classes)
         self.cumulative = torch.from_numpy(np.cumsum(self.inclusion))
         self.size = round(float(self.cumulative[-1]))  # smaller than `classes` if the vocabulary is
         self.log_inclusion = torch.from_numpy(np.log(np.maximum(self.inclusion, 1e-300))).float()

@@ -88,7 +88,7 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
     from rnnlm.sequences.data_feed import TrainingBatches
     from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
     from rnnlm.training.batch_loss import BatchLoss, choose_loss
-    from rnnlm.training.optimizer_step import take_step
+    from rnnlm.training.optimizer_step import Updater, take_step
     from rnnlm.training.optimizers import make_optimizer
     from rnnlm.training.schedules import Schedule
     from rnnlm.training.seeding import step_generator
@@ -96,16 +96,14 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
     training = config.training
     model = build_model(config.model, dataset.vocabulary_size, 0).language_model
     loss = choose_loss(training, training_counts(dataset), model.never_predicted.numpy())
-    batch_loss = BatchLoss(model, loss)
     optimizer = make_optimizer(model, training.optimizer)
+    updater = Updater(BatchLoss(model, loss), optimizer, training.optimizer.clip_norm)
     schedule = Schedule(optimizer, training.schedule, steps)
     feed = TrainingBatches(StoredSplit(dataset, "train"), dataset.mode, training.batch_size, 35, seed=0)
     tokens, state = 0, None
     start = time.perf_counter()
     for step, batch in zip(range(steps), feed, strict=False):
-        state = take_step(
-            batch_loss, optimizer, batch, state, training.optimizer.clip_norm, step_generator(0, step)
-        ).state
+        state = take_step(updater, batch, state, step_generator(0, step)).state
         schedule.step()
         tokens += batch.predicted_tokens
     assert torch.isfinite(model.head.weight).all()

@@ -5,7 +5,7 @@ the arguments that every replay overwrites. The first step of a shape runs norma
 the second is recorded; later ones are replayed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,30 +13,30 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rnnlm.training.distributed.process_group import ProcessGroup
-from rnnlm.training.optimizer_step import MicroBatch, Step, update
+from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
+from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
 from rnnlm.training.tree_map import list_tensors, map_tensors
 
 MAXIMUM_RECORDINGS = 128  # steps of further shapes run normally
 
 
-class Recorder:
-    """An Update that records and replays optimizer_step.update on a GPU, for a single process."""
+class Recorder(Updater):
+    """An Updater on a GPU, for a single process, that records its steps and replays them."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        batch_loss: nn.Module,
+        optimizer: Optimizer,
+        clip_norm: float,
+        process_group: ProcessGroup = SINGLE_PROCESS,
+    ) -> None:
+        super().__init__(batch_loss, optimizer, clip_norm, process_group)
         self.recordings: dict[Any, Recording | None] = {}  # by shape; None: seen once
         self.addresses: list[int] = []
         self.pool: Any = None
 
-    def __call__(
-        self,
-        batch_loss: nn.Module,
-        optimizer: Optimizer,
-        micro_batches: list[MicroBatch],
-        clip_norm: float,
-        process_group: ProcessGroup,
-    ) -> Step:
-        if (addresses := addresses_of(batch_loss, optimizer)) != self.addresses:
+    def __call__(self, micro_batches: list[MicroBatch]) -> Step:
+        if (addresses := addresses_of(self.batch_loss, self.optimizer)) != self.addresses:
             # A checkpoint was loaded or the optimizer created its moments: existing graphs write elsewhere.
             self.recordings, self.addresses, self.pool = {}, addresses, torch.cuda.graph_pool_handle()
         shape = shape_of(micro_batches)
@@ -44,9 +44,8 @@ class Recorder:
         if recording is None:
             if shape not in self.recordings or sum(map(bool, self.recordings.values())) >= MAXIMUM_RECORDINGS:
                 self.recordings[shape] = None
-                return update(batch_loss, optimizer, micro_batches, clip_norm, process_group)
-            recording = Recording(batch_loss, optimizer, micro_batches, clip_norm, process_group, self.pool)
-            self.recordings[shape] = recording
+                return super().__call__(micro_batches)
+            recording = self.recordings[shape] = Recording(super().__call__, self.optimizer, micro_batches, self.pool)
         return recording.replay(micro_batches)
 
 
@@ -55,20 +54,18 @@ class Recording:
 
     def __init__(
         self,
-        batch_loss: nn.Module,
+        update: Callable[[list[MicroBatch]], Step],
         optimizer: Optimizer,
         micro_batches: list[MicroBatch],
-        clip_norm: float,
-        process_group: ProcessGroup,
         pool: Any,
     ) -> None:
         self.optimizer = optimizer
-        self.parameters = list(batch_loss.parameters())
+        self.parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.arguments = map_tensors(micro_batches, torch.clone)
         self.rates = [torch.tensor(group["lr"], device=self.parameters[0].device) for group in optimizer.param_groups]
         self.graph = torch.cuda.CUDAGraph()
         with tensor_rates(optimizer, self.rates), torch.cuda.graph(self.graph, pool=pool):
-            self.step = update(batch_loss, optimizer, self.arguments, clip_norm, process_group)
+            self.step = update(self.arguments)
         self.gradients = [parameter.grad for parameter in self.parameters]
 
     def replay(self, micro_batches: list[MicroBatch]) -> Step:

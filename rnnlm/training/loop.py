@@ -18,7 +18,7 @@ from rnnlm.training.checkpointing.divergence import DivergedError, DivergenceMon
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.optimizer_step import Step, Update, take_step, update
+from rnnlm.training.optimizer_step import Step, Updater, take_step
 from rnnlm.training.optimizers import gradient_norms_by_part
 from rnnlm.training.seeding import preserve_random_states, step_generator
 
@@ -69,17 +69,17 @@ class Training:
         on_event: Callable[[Event], None],
         checkpoints: Checkpoints | None = None,
         interruption: Interruption | None = None,
-        apply_update: Update = update,
+        updater_type: type[Updater] = Updater,
     ) -> None:
         self.state = state
         self.feed = feed
-        self.batch_loss = state.process_group.data_parallel(BatchLoss(state.model, loss, state.regularizers.dropout))
+        batch_loss = state.process_group.data_parallel(BatchLoss(state.model, loss, state.regularizers.dropout))
+        self.updater = updater_type(batch_loss, state.optimizer, plan.clip_norm, state.process_group)
         self.plan = plan
         self.validate = validate
         self.on_event = on_event
         self.checkpoints = checkpoints
         self.interruption = interruption or Interruption()
-        self.apply_update = apply_update
         self.monitor = DivergenceMonitor(plan.loss_limit)
         self.interval_start, self.interval_tokens = time.perf_counter(), 0
 
@@ -125,17 +125,8 @@ class Training:
         state, plan = self.state, self.plan
         measured = state.step % plan.measure_every == 0
         rate = state.optimizer.param_groups[0]["lr"]
-        step = take_step(
-            self.batch_loss,
-            state.optimizer,
-            batch,
-            state.carried,
-            plan.clip_norm,
-            step_generator(plan.seed, state.step),
-            plan.accumulation,
-            state.process_group,
-            self.apply_update,
-        )
+        generator = step_generator(plan.seed, state.step)
+        step = take_step(self.updater, batch, state.carried, generator, plan.accumulation)
         self.monitor.note(state.step, step.loss, step.norm)
         if measured:
             self.monitor.check()

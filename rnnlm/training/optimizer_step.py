@@ -1,7 +1,7 @@
 """One optimizer step: forward, truncated backpropagation through time, gradient clipping, update."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -35,63 +35,44 @@ class MicroBatch:
     share: Tensor | None  # scalar: share of the batch's predicted tokens; None: all of them
 
 
-class Update(Protocol):
-    def __call__(
-        self,
-        batch_loss: nn.Module,
-        optimizer: Optimizer,
-        micro_batches: list[MicroBatch],
-        clip_norm: float,
-        process_group: ProcessGroup,
-    ) -> Step: ...
+@dataclass
+class Updater:
+    """Updates the parameters by a batch. batch_loss: a BatchLoss wrapped by process_group.data_parallel."""
 
+    batch_loss: nn.Module
+    optimizer: Optimizer
+    clip_norm: float
+    process_group: ProcessGroup = SINGLE_PROCESS
 
-def update(
-    batch_loss: nn.Module,
-    optimizer: Optimizer,
-    micro_batches: list[MicroBatch],
-    clip_norm: float,
-    process_group: ProcessGroup,
-) -> Step:
-    """Sum the gradients of all micro-batches and update once. Draws nothing and never waits for the device."""
-    optimizer.zero_grad(set_to_none=True)
-    losses, states = [], []
-    for index, part in enumerate(micro_batches):
-        # Only the last micro-batch averages gradients between ranks, including those summed before.
-        with process_group.no_sync(batch_loss, index + 1 < len(micro_batches)):
-            loss, state = batch_loss(part.input_ids, part.target_ids, part.state, part.draws)
-            if part.share is not None:
-                loss = loss * part.share.to(loss.dtype)
-            # DistributedDataParallel averages gradients over ranks; multiplying by size makes it a sum.
-            (loss * process_group.size if process_group.size > 1 else loss).backward()
-        losses.append(loss.detach())
-        states.append(state)
-    norm = clip_gradients(batch_loss.parameters(), clip_norm)
-    optimizer.step()
-    if len(micro_batches) == 1:
-        return Step(process_group.sum(losses[0]), norm, states[0])
-    return Step(process_group.sum(torch.stack(losses).sum()), norm, torch.cat(states))
+    def __call__(self, micro_batches: list[MicroBatch]) -> Step:
+        """Sum the gradients of all micro-batches and update once. Draws nothing and never waits for the device."""
+        self.optimizer.zero_grad(set_to_none=True)
+        size = self.process_group.size
+        losses, states = [], []
+        for index, part in enumerate(micro_batches):
+            # Only the last micro-batch averages gradients between ranks, including those summed before.
+            with self.process_group.no_sync(self.batch_loss, index + 1 < len(micro_batches)):
+                loss, state = self.batch_loss(part.input_ids, part.target_ids, part.state, part.draws)
+                if part.share is not None:
+                    loss = loss * part.share.to(loss.dtype)
+                # DistributedDataParallel averages gradients over ranks; multiplying by size makes it a sum.
+                (loss * size if size > 1 else loss).backward()
+            losses.append(loss.detach())
+            states.append(state)
+        norm = clip_gradients(self.batch_loss.parameters(), self.clip_norm)
+        self.optimizer.step()
+        if len(micro_batches) == 1:
+            return Step(self.process_group.sum(losses[0]), norm, states[0])
+        return Step(self.process_group.sum(torch.stack(losses).sum()), norm, torch.cat(states))
 
 
 def take_step(
-    batch_loss: nn.Module,
-    optimizer: Optimizer,
-    batch: Batch,
-    state: Tensor | None,
-    clip_norm: float,
-    generator: torch.Generator,
-    accumulation: int = 1,
-    process_group: ProcessGroup = SINGLE_PROCESS,
-    apply_update: Update = update,
+    updater: Updater, batch: Batch, state: Tensor | None, generator: torch.Generator, accumulation: int = 1
 ) -> Step:
-    """Update by the whole batch. The result does not depend on the number of ranks and micro-batches.
-
-    batch_loss: a BatchLoss wrapped by process_group.data_parallel. apply_update: `update` or an equivalent.
-    """
+    """Update by the whole batch. The result does not depend on the number of ranks and micro-batches."""
     # Truncated backpropagation through time: the state is carried over, its gradient is not.
     state = state.detach() if batch.carries_state and state is not None else None
-    micro_batches = split_batch(batch_loss, batch, state, generator, accumulation, process_group)
-    return apply_update(batch_loss, optimizer, micro_batches, clip_norm, process_group)
+    return updater(split_batch(updater.batch_loss, batch, state, generator, accumulation, updater.process_group))
 
 
 def split_batch(

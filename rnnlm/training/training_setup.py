@@ -31,7 +31,7 @@ from rnnlm.training.events import Event, Measurement
 from rnnlm.training.export import sample_sentences, write_model
 from rnnlm.training.history import HISTORY, History, write_samples
 from rnnlm.training.loop import Outcome, Training, TrainingPlan
-from rnnlm.training.optimizer_step import update
+from rnnlm.training.optimizer_step import Updater
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import Schedule
@@ -148,8 +148,8 @@ def run_loop(
 
         loss = choose_loss(training, training_counts(dataset), network.never_predicted.cpu().numpy())
         use_graphs = training.cuda_graphs and device.type == "cuda" and process_group.size == 1
-        apply_update = Recorder() if use_graphs else update
-        return Training(state, feed, loss, plan, validate, record, checkpoints, interruption, apply_update).run()
+        updater_type = Recorder if use_graphs else Updater
+        return Training(state, feed, loss, plan, validate, record, checkpoints, interruption, updater_type).run()
 
 
 def validation_sample(config: PipelineConfig, dataset: DatasetRecord) -> Source:

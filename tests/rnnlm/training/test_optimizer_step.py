@@ -14,7 +14,7 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
-from rnnlm.training.optimizer_step import Step, take_step
+from rnnlm.training.optimizer_step import Step, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
 from tests.configs import plain_model
@@ -48,11 +48,11 @@ def steps(
 ) -> tuple[list[Step], list[Tensor]]:
     model = network(sparse)
     optimizer = make_optimizer(model, OptimizerConfig())
-    batch_loss = BatchLoss(model, loss, dropout)
+    updater = Updater(BatchLoss(model, loss, dropout), optimizer, 0.5)
     taken: list[Step] = []
     for number, batch in enumerate(windows()):
         state = taken[-1].state if taken else None
-        taken.append(take_step(batch_loss, optimizer, batch, state, 0.5, step_generator(0, number), accumulation))
+        taken.append(take_step(updater, batch, state, step_generator(0, number), accumulation))
     return taken, [parameter.detach() for parameter in model.parameters()]
 
 

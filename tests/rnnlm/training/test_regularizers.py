@@ -13,7 +13,7 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import BatchLoss
-from rnnlm.training.optimizer_step import take_step
+from rnnlm.training.optimizer_step import Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
 from tests.configs import plain_model, plain_training
@@ -39,9 +39,9 @@ def test_the_gradient_of_a_window_is_that_of_its_own_tokens_from_a_constant_stat
     model = network(layers=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)  # weights stay, so that both ways can be compared
     generator = torch.Generator()
-    batch_loss = BatchLoss(model, exact_cross_entropy)
-    state = take_step(batch_loss, optimizer, window(FIRST), None, 1e9, generator).state
-    take_step(batch_loss, optimizer, window(SECOND, True), state, 1e9, generator)
+    updater = Updater(BatchLoss(model, exact_cross_entropy), optimizer, 1e9)
+    state = take_step(updater, window(FIRST), None, generator).state
+    take_step(updater, window(SECOND, True), state, generator)
     ours = gradients(model)
     model.zero_grad()
     hidden, _ = model.hidden(SECOND[:, :-1], torch.from_numpy(state.detach().numpy().copy()))
@@ -89,7 +89,7 @@ def test_a_step_under_dropout_is_decided_by_its_generator(kinds: Dropout) -> Non
         model = network(layers=2)
         optimizer = make_optimizer(model, OptimizerConfig())
         generator = torch.Generator().manual_seed(seed)
-        take_step(BatchLoss(model, exact_cross_entropy, kinds), optimizer, window(FIRST), None, 1.0, generator)
+        take_step(Updater(BatchLoss(model, exact_cross_entropy, kinds), optimizer, 1.0), window(FIRST), None, generator)
         results.append(model.stack.cells[0].W.detach().clone())
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
@@ -104,7 +104,7 @@ def test_the_sampled_loss_and_rows_of_the_optimizer_go_on_under_dropout() -> Non
     loss = SampledCrossEntropy(torch.ones(12).numpy(), 3)
     kinds = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurrent=0.5)
     generator = torch.Generator().manual_seed(0)
-    taken = take_step(BatchLoss(model, loss, kinds), optimizer, window(FIRST), None, 1.0, generator)
+    taken = take_step(Updater(BatchLoss(model, loss, kinds), optimizer, 1.0), window(FIRST), None, generator)
     assert model.embedding.weight.grad is not None and model.embedding.weight.grad.is_sparse
     assert torch.isfinite(taken.loss)
     unnamed = [2, 3, 10, 11]  # FIRST reads 4 … 9

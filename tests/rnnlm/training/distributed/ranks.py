@@ -28,7 +28,7 @@ def compare(folder: Path, rank: int) -> None:
     from rnnlm.sequences.batches import Batch
     from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
     from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup, join_process_group
-    from rnnlm.training.optimizer_step import take_step
+    from rnnlm.training.optimizer_step import Updater, take_step
     from rnnlm.training.optimizers import make_optimizer
     from rnnlm.training.seeding import step_generator
 
@@ -43,6 +43,7 @@ def compare(folder: Path, rank: int) -> None:
             model.embedding.sparse = process_group.size == 1
             optimizer.by_rows = (model.embedding.weight,)
         batch_loss = process_group.data_parallel(BatchLoss(model, loss, dropout))
+        updater = Updater(batch_loss, optimizer, 0.5, process_group)
         ids = torch.from_numpy(np.random.default_rng(0).integers(3, 40, (rows, 11)))
         ids[0, 3:6] = 0  # padding
         state, losses, norms = None, [], []
@@ -50,7 +51,7 @@ def compare(folder: Path, rank: int) -> None:
             text = ids[:, columns]
             whole = Batch(text[:, :-1], text[:, 1:], number > 0, int(text[:, 1:].ne(0).sum()))
             mine, generator = whole.share(process_group.rank, process_group.size), step_generator(0, number)
-            taken = take_step(batch_loss, optimizer, mine, state, 0.5, generator, accumulation, process_group)
+            taken = take_step(updater, mine, state, generator, accumulation)
             state = taken.state
             losses.append(taken.loss)
             norms.append(taken.norm)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rnnlm.probes.probe_plots import draw_accuracy, draw_echo, draw_gradient_comparison, draw_gradient_flow, shown
+from rnnlm.probes.probe_plots import draw_accuracy, draw_echo, draw_gradient_comparison, draw_gradient_flow, nonzero
 from rnnlm.probes.probe_records import EchoScore, GradientCurve
 from rnnlm.records import GradientFlowRecord, PositionsRecord
 
@@ -12,7 +12,7 @@ def is_png(path: Path) -> bool:
 
 
 def test_a_gradient_that_is_gone_altogether_is_left_out_of_a_logarithmic_scale() -> None:
-    assert shown([0.5, 0.0, 0.25]) == ([0, 2], [0.5, 0.25])
+    assert nonzero([0.5, 0.0, 0.25]) == ([0, 2], [0.5, 0.25])
 
 
 def test_a_flow_is_drawn_even_where_nothing_is_left(tmp_path: Path) -> None:

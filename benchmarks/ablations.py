@@ -21,7 +21,7 @@ from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.sequences.preparation import prepare_dataset
-from rnnlm.training.history import HISTORY, read_lines
+from rnnlm.training.history import HISTORY, read_history
 from rnnlm.training.training_run import run_training
 
 # What is changed in the preset. What it has already makes no row.
@@ -30,9 +30,9 @@ ABLATIONS: dict[str, list[str]] = {
     "seed 1": ["training.seed=1"],  # how much of a difference is chance
     "seed 2": ["training.seed=2"],
     "no tying": ["model.tie_embeddings=false"],
-    "no locked dropout": [f"training.dropout_{where}=0" for where in ("inputs", "layers", "outputs")],
-    "recurrent-weight dropout of 0.2": ["training.dropout_recurrent=0.2"],
-    "word dropout of 0.1": ["training.dropout_words=0.1"],
+    "no locked dropout": [f"training.dropout.{where}=0" for where in ("inputs", "layers", "outputs")],
+    "recurrent-weight dropout of 0.2": ["training.dropout.recurrent=0.2"],
+    "word dropout of 0.1": ["training.dropout.words=0.1"],
     "xavier initialisation": ["model.recurrence=full", "model.recurrent_initialization=xavier"],
     "identity initialisation": ["model.recurrent_initialization=identity"],
     "orthogonal initialisation": ["model.recurrence=full", "model.recurrent_initialization=orthogonal"],
@@ -45,21 +45,21 @@ ABLATIONS: dict[str, list[str]] = {
         "model.hidden_size=800",
     ],
     "no temperature scaling": ["training.temperature_scaling=false"],
-    "constant rate": ["training.schedule=constant"],
-    "linear schedule": ["training.schedule=linear"],
-    "cosine schedule": ["training.schedule=cosine"],
-    "constant rate, averaging": ["training.schedule=constant", "training.averaging=mean"],
-    "exponential averaging": ["training.averaging=exponential"],
-    "exact loss": ["training.loss=exact"],
+    "constant rate": ["training.schedule.kind=constant"],
+    "linear schedule": ["training.schedule.kind=linear"],
+    "cosine schedule": ["training.schedule.kind=cosine"],
+    "constant rate, averaging": ["training.schedule.kind=constant", "training.averaging.kind=mean"],
+    "exponential averaging": ["training.averaging.kind=exponential"],
+    "exact loss": ["training.loss.kind=exact"],
     "four diagonal layers that add up": [
         "model.layers=4",
         "model.residual=true",
         "model.recurrence=diagonal",
         "model.recurrent_initialization=spread",
-        "training.dropout_layers=0.2",
+        "training.dropout.layers=0.2",
     ],
     "layers that do not add up": ["model.residual=false"],
-    "two layers": ["model.layers=2", "training.dropout_layers=0.3"],
+    "two layers": ["model.layers=2", "training.dropout.layers=0.3"],
     "sentence mode": ["sequences.mode=sentence"],
     "window of 20": ["training.window_length=20"],
     "window of 70": ["training.window_length=70"],
@@ -105,7 +105,7 @@ def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
 def minutes_of_steps(history: Path) -> float:
     """Without evaluations, and without the evenings between two parts of a run."""
     tokens, seconds = 0.0, 0.0
-    for line, _ in read_lines(history):
+    for line, _ in read_history(history):
         if line["kind"] == "training":
             metrics = line["metrics"]
             seconds += (metrics["trained_tokens"] - tokens) / metrics["tokens_per_second"]

@@ -135,7 +135,7 @@ def print_batches(model: ElmanForCausalLM, rounds: int, tokens: int = 100) -> No
 
 
 def model_of(hidden: int, vocabulary: int, layers: int = 1) -> ElmanForCausalLM:
-    config = ModelConfig(hidden_size=hidden, layers=layers, head_bias="zero")
+    config = ModelConfig(hidden_size=hidden, layers=layers, tie_embeddings=False, head_bias="zero")
     return build_model(config, vocabulary, seed=0).eval()
 
 

@@ -25,6 +25,7 @@ from typing import Any
 from flows.operations.prefect_environment import set_environment
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
+from rnnlm.presets import build_config
 from rnnlm.records import DatasetRecord, RunRecord
 
 BIN = Path(sys.executable).parent
@@ -56,7 +57,7 @@ def prepared(text: Path) -> tuple[PipelineConfig, DatasetRecord]:
     from flows.prepare_flow import prepare_flow
 
     # The default model; evaluations are paused for on both sides, so one is enough.
-    config = PipelineConfig.model_validate({"corpus": {"source": str(text)}, "training": {"evaluations": 1}})
+    config = build_config(overrides=["training.validation.evaluations=1"], corpus=str(text))
     return config, prepare_flow(config).dataset
 
 
@@ -86,24 +87,23 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
     from rnnlm.models.model_factory import build_model
     from rnnlm.sequences.data_feed import TrainingBatches
     from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
-    from rnnlm.training.batch_loss import BatchLoss
-    from rnnlm.training.loss_selection import choose_loss
-    from rnnlm.training.optimizer_step import take_step
+    from rnnlm.training.batch_loss import BatchLoss, choose_loss
+    from rnnlm.training.optimizer_step import Updater, take_step
     from rnnlm.training.optimizers import make_optimizer
-    from rnnlm.training.schedules import make_schedule
+    from rnnlm.training.schedules import Schedule
     from rnnlm.training.seeding import step_generator
 
     training = config.training
     model = build_model(config.model, dataset.vocabulary_size, 0).language_model
     loss = choose_loss(training, training_counts(dataset), model.never_predicted.numpy())
-    batch_loss = BatchLoss(model, loss)
-    optimizer = make_optimizer(model, training)
-    schedule = make_schedule(optimizer, training, steps)
+    optimizer = make_optimizer(model, training.optimizer)
+    updater = Updater(BatchLoss(model, loss), optimizer, training.optimizer.clip_norm)
+    schedule = Schedule(optimizer, training.schedule, steps)
     feed = TrainingBatches(StoredSplit(dataset, "train"), dataset.mode, training.batch_size, 35, seed=0)
     tokens, state = 0, None
     start = time.perf_counter()
     for step, batch in zip(range(steps), feed, strict=False):
-        state = take_step(batch_loss, optimizer, batch, state, training.clip_norm, step_generator(0, step)).state
+        state = take_step(updater, batch, state, step_generator(0, step)).state
         schedule.step()
         tokens += batch.predicted_tokens
     assert torch.isfinite(model.head.weight).all()
@@ -125,7 +125,8 @@ def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens:
         return train_model(config, dataset)
 
     # Each round another run: the share of weight decay, which changes no cost, names it.
-    training = config.training.model_copy(update={"maximum_tokens": tokens, "weight_decay": 0.01 + seed / 1e6})
+    optimizer = config.training.optimizer.model_copy(update={"weight_decay": 0.01 + seed / 1e6})
+    training = config.training.model_copy(update={"maximum_tokens": tokens, "optimizer": optimizer})
     step_seconds: list[float] = []
     take_step = loop.take_step
 
@@ -184,8 +185,8 @@ def fixed(options: argparse.Namespace, home: Home) -> None:
 
 
 def train_command(text: Path, number: int) -> list[str]:
-    settings = [f"training.maximum_tokens={STEP_TOKENS}", f"training.weight_decay={0.02 + number / 1e6}"]
-    settings += ["training.evaluations=1", f"corpus.source={text}"]
+    settings = [f"training.maximum_tokens={STEP_TOKENS}", f"training.optimizer.weight_decay={0.02 + number / 1e6}"]
+    settings += ["training.validation.evaluations=1", f"corpus.source={text}"]
     return [str(BIN / "rnnlm"), "train", *(word for setting in settings for word in ("--set", setting))]
 
 

@@ -64,7 +64,7 @@ def untracked(run_id: str) -> Iterator[NoTracker]:
 def main() -> None:
     corpus_source, preset, settings = sys.argv[1], sys.argv[2], sys.argv[3:]
     config = build_config(preset, settings, corpus_source)
-    training_setup.with_temperature = timed("temperature", training_setup.with_temperature)  # type: ignore[assignment]
+    training_setup.scale_temperature = timed("temperature", training_setup.scale_temperature)  # type: ignore[assignment]
     training_setup.nll_of_batches = timed("on the way", training_setup.nll_of_batches)  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder))

@@ -33,7 +33,7 @@ from rnnlm.models.initialization import initialize
 from rnnlm.sequences.batches import Batch, ordered_batches, shuffled_batches
 from rnnlm.sequences.segmentation import TokenRows, rows_of
 from rnnlm.training.batch_loss import BatchLoss
-from rnnlm.training.optimizer_step import take_step
+from rnnlm.training.optimizer_step import Updater, take_step
 from rnnlm.training.optimizers import LazyAdamW
 from rnnlm.training.seeding import step_generator
 
@@ -138,11 +138,11 @@ def fast(train: TokenRows, size: int, rate: float, batch_size: int) -> Contender
     model = fresh_model(train, size)
     model.embedding.sparse = True
     batch_loss = BatchLoss(model, SampledCrossEntropy(unigram(train, size), SAMPLED_CLASSES))
-    optimizer = LazyAdamW(model.parameters(), lr=rate, fused=True)
+    updater = Updater(batch_loss, LazyAdamW(model.parameters(), lr=rate, fused=True), 1.0)
 
     def step(batch: Batch, number: int) -> None:
-        optimizer.param_groups[0]["lr"] = rate * warm(number)
-        take_step(batch_loss, optimizer, batch, None, 1.0, step_generator(0, number))
+        updater.optimizer.param_groups[0]["lr"] = rate * warm(number)
+        take_step(updater, batch, None, step_generator(0, number))
 
     return Contender("fast", rate, step, model.state_dict, feed(train, batch_size))
 

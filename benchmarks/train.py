@@ -34,7 +34,7 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.cuda_graphs import Recorder
 from rnnlm.training.devices import float32_products, keep_freed_memory
-from rnnlm.training.optimizer_step import take_step, update
+from rnnlm.training.optimizer_step import Updater, take_step
 from rnnlm.training.optimizers import LazyAdamW
 
 VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # the textbook's shape
@@ -119,12 +119,12 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
         loss = ChunkedCrossEntropy(PRECISIONS[precision])
     optimizer = LazyAdamW(model.parameters(), lr=0.001, fused=True)
     generator = torch.Generator().manual_seed(0)
-    batch_loss = BatchLoss(model, loss)
-    updated = Recorder() if name.endswith(RECORDED) else update
+    updater_type = Recorder if name.endswith(RECORDED) else Updater
+    updater = updater_type(BatchLoss(model, loss), optimizer, 1.0)
 
     def step(batch: Batch) -> None:
         with float32_products(precision):
-            take_step(batch_loss, optimizer, batch, None, 1.0, generator, updated=updated)
+            take_step(updater, batch, None, generator)
 
     return step
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.config import ModelConfig, PipelineConfig, SequencesConfig, TrainingConfig
+from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.home import Home
 from rnnlm.records import (
     CorpusRecord,
@@ -20,6 +20,7 @@ from rnnlm.records import (
     StageRecord,
     TokenizerRecord,
 )
+from tests.configs import plain_config, plain_model, plain_training
 from tests.registrar import Registrar
 
 # Before torch is imported. Threads that wait for each other are slow on a machine with other things to do: a toy
@@ -94,13 +95,14 @@ def write_toy_corpus(folder: Path) -> Path:
 
 
 def toy_pipeline_config(folder: Path) -> PipelineConfig:
-    return PipelineConfig.model_validate(
+    return plain_config(
         {
-            "corpus": {"source": str(folder)},
-            "tokenizer": {"vocabulary_size": 200, "minimum_count": 1},
-            "model": {"hidden_size": 16},
-            "training": {"epochs": 1, "device": "cpu"},
-            "generation": {"prompts": ["the cat"], "maximum_tokens": 8},
+            "corpus.source": str(folder),
+            "tokenizer.vocabulary_size": 200,
+            "model.hidden_size": 16,
+            "training.device": "cpu",
+            "generation.prompts": ["the cat"],
+            "generation.maximum_tokens": 8,
         }
     )
 
@@ -228,8 +230,8 @@ def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = Home(root / "home")
     changes: dict[str, object] = {
         "sequences": SequencesConfig(mode="stream"),
-        "model": ModelConfig(hidden_size=16, layers=2),
-        "training": TrainingConfig(epochs=20, batch_size=8, device="cpu"),
+        "model": plain_model({"hidden_size": 16, "layers": 2}),
+        "training": plain_training({"epochs": 20, "batch_size": 8, "device": "cpu"}),
     }
     config = toy_pipeline_config(write_toy_corpus(root / "toy")).model_copy(update=changes)
     corpus = obtain_corpus(home, config.corpus)

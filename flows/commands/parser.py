@@ -6,12 +6,11 @@ from typing import Any
 
 from rnnlm.config import STAGES, PipelineConfig
 from rnnlm.home import Home
-from rnnlm.presets import build_config
+from rnnlm.presets import build_config, read_presets
 
 Say = Callable[[str, Any], None]  # (text for people, value for programs)
 Command = Callable[[argparse.Namespace, Home, Say], None]
 Commands = Any  # argparse's subparsers: their class is private
-PRESETS = "default, smoke, ptb, ptb-long, shakespeare, counting, overfit"  # of prefect.yaml
 MODEL = "a run folder, a run id, or models:/NAME@champion"
 CORPUS = "a catalogue name (rnnlm corpora), hf:OWNER/NAME[:CONFIG], a file, folder or glob, or an http(s) URL"
 
@@ -26,7 +25,8 @@ def add(commands: Commands, name: str, command: Command, text: str) -> argparse.
 def add_configuration(sub: argparse.ArgumentParser) -> None:
     """The options that make a PipelineConfig."""
     sub.add_argument("--corpus", help=CORPUS)
-    sub.add_argument("--preset", default="default", help=f"settings to start from: {PRESETS}; prefect.yaml has them")
+    presets = ", ".join(read_presets())
+    sub.add_argument("--preset", default="default", help=f"settings to start from: {presets} (see prefect.yaml)")
     sub.add_argument(
         "--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", help="change one setting; repeatable"
     )

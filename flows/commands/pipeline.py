@@ -22,8 +22,9 @@ def add_commands(commands: Commands) -> None:
         if command is train:
             sub.add_argument("--resume", metavar="RUN", help="go on with an unfinished run: id, its beginning, folder")
 
-    sub = add(commands, "join", join, "train as another node of a run that was started with training.rendezvous")
-    sub.add_argument("rendezvous", metavar="HOST:PORT", help="its training.rendezvous; RNNLM_HOME must be shared, too")
+    sub = add(commands, "join", join, "train as another node of a run that was started elsewhere")
+    help = "the run's training.distributed.rendezvous; RNNLM_HOME must be shared"
+    sub.add_argument("rendezvous", metavar="HOST:PORT", help=help)
 
 
 def training_config_of(options: argparse.Namespace) -> PipelineConfig:

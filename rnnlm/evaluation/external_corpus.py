@@ -13,7 +13,7 @@ from rnnlm.evaluation.training_overlap import seen_share
 from rnnlm.home import Home, file_digest
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import load_model
-from rnnlm.models.training_provenance import origin_of
+from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.records import SPLITS, DatasetRecord, Split, SplitScore, TokenizerRecord
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
@@ -68,7 +68,7 @@ def open_corpus(
     home: Home, folder: Path, config: CorpusConfig, split: Split | None, *, needs_all_splits: bool = False
 ) -> Opened:
     """The split to be scored is as score_corpus says."""
-    origin = origin_of(folder)
+    origin = read_training_provenance(folder)
     model, face = load_model(folder), load_tokenizer(folder)
     corpus = obtain_corpus(home, config)
     whole = split is None and "text" in corpus.files and corpus.digest != origin.corpus_digest

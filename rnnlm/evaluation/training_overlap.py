@@ -10,7 +10,7 @@ from rnnlm.corpora.fingerprints import letters_of
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.paired.holdout_documents import GroundDocument, read_text
 from rnnlm.home import Home
-from rnnlm.models.training_provenance import Origin
+from rnnlm.models.training_provenance import TrainingProvenance
 from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
@@ -19,7 +19,7 @@ from rnnlm.sequences.sql_tables import table
 KEY_BYTES = 8  # of a line's digest: 8 bytes of memory a line of training text
 
 
-def seen_share(home: Home, origin: Origin, scored: DatasetRecord, split: Split) -> float | None:
+def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, split: Split) -> float | None:
     """Share of the split's bytes in lines whose letters are those of a line of the model's training split.
 
     Lines and not documents: one line more at the beginning of a text moves the borders of all its documents. None if

@@ -67,8 +67,8 @@ class ElmanStepper:
             if layer == 0:
                 torch.index_select(weights.from_token, 0, below, out=new)
             else:
-                torch.addmm(b, stack.read_by(layer, below), W, out=new)
-            below = stack.handed_on(layer, below, weights.nonlinearity_(new.addmm_(self.state[layer], U)))
+                torch.addmm(b, stack.layer_input(layer, below), W, out=new)
+            below = stack.layer_output(layer, below, weights.nonlinearity_(new.addmm_(self.state[layer], U)))
         self.state, self.next = self.next, self.state
         for matrix in weights.readout:
             below = below @ matrix

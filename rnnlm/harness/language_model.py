@@ -20,7 +20,7 @@ from rnnlm.harness.generate_until import write_answers
 from rnnlm.harness.loglikelihood import continuation_of, score_continuations, text_log_likelihoods
 from rnnlm.home import find_home
 from rnnlm.models.model_factory import load_model
-from rnnlm.models.training_provenance import origin_of
+from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
@@ -44,7 +44,7 @@ class RecurrentLM(LM):
         folder = model_folder(find_home(), model)
         self.model = load_model(folder, device or "cpu").language_model
         self.text_tokenizer = load_tokenizer(folder)  # `tokenizer` would mean one of transformers'
-        self.cut = origin_of(folder).cut
+        self.cut = read_training_provenance(folder).cut
         self.batch_size = BATCH_SIZE if batch_size is None or batch_size == "auto" else int(batch_size)
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:

@@ -1,4 +1,4 @@
-"""The exact loss without its logits: forward and backward in one go, a few rows at a time (projection.py)."""
+"""The exact cross-entropy in chunks: forward and backward together, without storing all logits (see projection.py)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnlm.losses.projection import LearntInForward, Projection, log_normalizers
+from rnnlm.losses.projection import GradientInForward, Projection, log_normalizers
 from rnnlm.models.elman import ElmanLanguageModel
 
 
 @dataclass(frozen=True)
 class ChunkedCrossEntropy:
-    """A Loss: definition.exact_cross_entropy in less time and memory.
+    """A Loss equal to loss.exact_cross_entropy, in less time and memory.
 
-    precision: of the products, whose sums are float32. With bfloat16 a mean loss of a nat or more is the definition's
-    within 1e-3 and its gradient within 1e-2, relative. Far below, where nearly every probability is rounded to 1, it
-    is not: a loss of 0.01 is off by a tenth.
+    precision: of the products; sums are float32. With bfloat16 the relative error is at most 1e-3 for a mean loss above
+    1 nat and 1e-2 for its gradient. It grows for smaller losses, because probabilities are rounded to 1: a loss of 0.01
+    is off by a tenth.
     """
 
     precision: torch.dtype = torch.float32
@@ -37,7 +37,7 @@ class ChunkedCrossEntropy:
         return loss / predicted.sum()
 
 
-class SummedCrossEntropy(LearntInForward):
+class SummedCrossEntropy(GradientInForward):
     """rows (n, H), weight (V, H), bias (V,), targets (n,) int64, predicted (n,) bool → a float32 scalar, in nats."""
 
     @staticmethod
@@ -47,11 +47,12 @@ class SummedCrossEntropy(LearntInForward):
         projection = Projection(rows, weight, bias, predicted, precision)
         total = torch.zeros((), device=rows.device)
         for chunk, logits in projection.chunks():
-            picked = targets[chunk, None]
+            target = targets[chunk, None]
             probabilities = logits.softmax(dim=1)
-            picked_nll = log_normalizers(logits, probabilities) - logits.gather(1, picked).float()[:, 0]
-            total += picked_nll.masked_fill(~predicted[chunk], 0.0).sum()
-            # The probabilities less the one-hot target: the loss's gradient with respect to the logits.
-            projection.learn(chunk, probabilities.scatter_add_(1, picked, torch.full_like(picked, -1, dtype=precision)))
+            nll = log_normalizers(logits, probabilities) - logits.gather(1, target).float()[:, 0]
+            total += nll.masked_fill(~predicted[chunk], 0.0).sum()
+            # Gradient with respect to the logits: probabilities minus the one-hot target.
+            minus_one = torch.full_like(target, -1, dtype=precision)
+            projection.accumulate(chunk, probabilities.scatter_add_(1, target, minus_one))
         ctx.save_for_backward(*projection.gradients())
         return total

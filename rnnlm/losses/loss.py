@@ -1,4 +1,4 @@
-"""What training makes small. A loss is an argument of the loop; evaluation always uses the full softmax."""
+"""The interface of training losses, and the exact loss with the full softmax, which evaluation always uses."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -9,15 +9,15 @@ from torch.nn import functional
 
 from rnnlm.models.elman import ElmanLanguageModel
 
-CPU_ROWS, GPU_ROWS = 128, 4_096  # tokens scored at once: a CPU's cache holds their logits, a GPU wants large products
+# Tokens scored together: their logits fit a CPU's cache; a GPU needs larger products.
+CPU_ROWS, GPU_ROWS = 128, 4_096
 
 
 class Loss(Protocol):
     def __call__(self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
-        """hidden (b, t, H), target_ids (b, t), pad_id where there is nothing to predict → scalar.
+        """hidden: (b, t, H), target_ids: (b, t) with pad_id where nothing is predicted → scalar.
 
-        Mean negative log-likelihood in nats over the predicted tokens. sample: classes drawn at random, for a loss
-        that wants some (sampled_softmax.py).
+        Mean negative log-likelihood of the predicted tokens, in nats. sample: (classes,) for a sampled loss.
         """
         ...
 
@@ -25,20 +25,20 @@ class Loss(Protocol):
 def exact_cross_entropy(
     model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None = None
 ) -> Tensor:
-    """The full softmax, all logits at once: the definition, which the others are held to."""
+    """The full softmax with all logits at once: the definition, which the other losses are tested against."""
     logits = model.logits(hidden).flatten(0, 1)
     return functional.cross_entropy(logits, target_ids.flatten(), ignore_index=model.pad_id)
 
 
 def summed_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> float:
-    """Sum, not mean, in nats: batches differ in their number of tokens. Added up in float64."""
+    """Sum in nats, added up in float64. Not a mean: batches differ in their number of tokens."""
     return float(token_nll(model, hidden, target_ids).cpu().double().sum())
 
 
 def token_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
-    """hidden (b, t, H), target_ids (b, t) → (b, t) float32: each token's negative log-likelihood in nats.
+    """hidden: (b, t, H), target_ids: (b, t) → (b, t) float32: negative log-likelihood of each token in nats.
 
-    Zero at `<pad>`. For measuring, not for training: no gradient.
+    Zero at `<pad>`. Without gradient.
     """
     losses = []
     for rows, ids in in_rows(hidden, target_ids):
@@ -48,6 +48,6 @@ def token_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> 
 
 
 def in_rows(hidden: Tensor, target_ids: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """hidden (b, t, H), target_ids (b, t) → (n, H) and (n,), token after token, as many as are scored at once."""
+    """hidden: (b, t, H), target_ids: (b, t) → chunks (n, H) and (n,) of tokens to score together."""
     at_once = CPU_ROWS if hidden.device.type == "cpu" else GPU_ROWS
     return zip(hidden.flatten(0, 1).split(at_once), target_ids.flatten().split(at_once), strict=True)

@@ -1,4 +1,4 @@
-"""Importing this registers the model with transformers: the one import of ours that does something."""
+"""Importing this package registers the model with transformers."""
 
 from rnnlm.models.hugging_face import ElmanConfig, ElmanForCausalLM
 

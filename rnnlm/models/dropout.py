@@ -1,9 +1,9 @@
-"""Dropout, for training alone: a model that predicts knows nothing of it.
+"""Dropout for training; the model itself does not contain it.
 
-Five kinds, each with its own share. Locked dropout takes one mask for all time steps of a sequence (Gal and
-Ghahramani 2016): of the embedded tokens, between layers, of the top layer. Word dropout takes whole rows of the
-embedding, so that a word is gone wherever the batch has it; recurrent dropout takes weights of U, the same ones at
-all time steps (both as in Merity, Keskar and Socher 2018). What stays is scaled up, so that the expectation stays.
+There are five kinds, each with its own share. Locked dropout uses one mask for all time steps of a sequence (Gal and
+Ghahramani 2016): on embedded tokens, between layers and on the top layer. Word dropout drops rows of the embedding, so
+that a word is missing in the whole batch; recurrent dropout drops weights of U, the same ones at all time steps (both
+Merity, Keskar and Socher 2018). Remaining values are scaled up, so that expectations stay the same.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from rnnlm.models.elman import ElmanLanguageModel
 
 @dataclass(frozen=True)
 class Dropout:
-    """Shares that become zero, in [0, 1); 0: off."""
+    """Shares set to zero, in [0, 1); 0: off."""
 
-    words: float = 0.0  # of the vocabulary
+    words: float = 0.0  # of the vocabulary's embedding rows
     inputs: float = 0.0  # of the embedding's units
-    layers: float = 0.0  # of the units that a layer reads of the one below
-    outputs: float = 0.0  # of what the top layer hands on, as the head sees it; the states are whole
-    recurrent: float = 0.0  # of the weights in every U
+    layers: float = 0.0  # of the units that a layer reads from the one below
+    outputs: float = 0.0  # of the top layer's output, as the head reads it; states are not dropped
+    recurrent: float = 0.0  # of the weights in each U
 
     @property
     def is_off(self) -> bool:
@@ -32,7 +32,7 @@ class Dropout:
 
 @dataclass(frozen=True)
 class Masks:
-    """What one batch is multiplied by: 0 or 1 / (1 - share); None or empty where nothing is dropped."""
+    """Factors for one batch, each 0 or 1 / (1 - share); None or empty if nothing is dropped."""
 
     words: Tensor | None  # (V,)
     inputs: Tensor | None  # (b, 1, E)
@@ -42,10 +42,9 @@ class Masks:
 
 
 def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks | None:
-    """For these rows of a step's batch: the same, whichever of its other rows another process or part of it has.
+    """Masks for some rows of a step's batch, on the CPU. They do not depend on which other rows are elsewhere.
 
-    On the CPU, where the generator is: a GPU drops the same. None, and nothing drawn, where all is off or the model
-    predicts.
+    None, without drawing, if dropout is off or the model is in evaluation mode.
     """
     if dropout.is_off or not model.training:
         return None
@@ -61,10 +60,9 @@ def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generat
 
     words = drawn(dropout.words, vocabulary) if dropout.words else None
     recurrent = tuple(drawn(dropout.recurrent, *cell.U.shape) for cell in model.stack.cells if dropout.recurrent)
-    # Row after row, from a generator of their own: neither a row's draws nor whatever is drawn after the masks
-    # depends on how many rows there are.
-    of_rows = torch.Generator().manual_seed(int(torch.randint(2**63 - 1, (), generator=generator)))
-    draws = torch.rand(rows.stop, 1, embedding_size + layers * size, generator=of_rows)[rows.start :: rows.step]
+    # Row by row from a separate generator, so that neither a row's masks nor later draws depend on the number of rows.
+    row_generator = torch.Generator().manual_seed(int(torch.randint(2**63 - 1, (), generator=generator)))
+    draws = torch.rand(rows.stop, 1, embedding_size + layers * size, generator=row_generator)[rows.start :: rows.step]
     inputs, *between, outputs = draws.split([embedding_size] + [size] * layers, dim=-1)
     return Masks(
         words=words,
@@ -78,16 +76,16 @@ def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generat
 def masked_hidden(
     model: ElmanLanguageModel, masks: Masks | None, token_ids: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """token_ids: (b, t) int64 → what model.hidden gives, which it is without masks: (b, t, H or E), state (b, L, H)."""
+    """As model.hidden, with dropout. token_ids: (b, t) int64 → (b, t, H or E), state (b, L, H)."""
     if masks is None:
         return model.hidden(token_ids, state)
     x: Tensor = model.embedding(token_ids)
     if masks.words is not None:
-        # What was looked up, not the matrix: so a sparse gradient stays sparse.
+        # On the embedded tokens, not on the matrix, so that a sparse gradient stays sparse.
         x = x * masks.words[token_ids].unsqueeze(-1)
     if masks.inputs is not None:
         x = x * masks.inputs
-    # In place of U its masked self, for this call: the gradient reaches U through the mask.
+    # Replace U by the masked U for this call; the gradient reaches U through the mask.
     weights = {
         f"cells.{layer}.U": cell.U * mask
         for layer, (cell, mask) in enumerate(zip(model.stack.cells, masks.recurrent, strict=False))

@@ -1,4 +1,4 @@
-"""The model as a citizen of the Hugging Face ecosystem: saved as safetensors, found by AutoModelForCausalLM."""
+"""The model as a transformers PreTrainedModel: saved as safetensors, loaded by AutoModelForCausalLM."""
 
 import sys
 from dataclasses import dataclass
@@ -15,13 +15,14 @@ from transformers import (
 )
 from transformers.utils import ModelOutput
 
+from rnnlm.config import Backend, Nonlinearity
 from rnnlm.errors import ModelError
-from rnnlm.models.elman import Backend, ElmanLanguageModel, Nonlinearity
+from rnnlm.models.elman import ElmanLanguageModel
 
 
 class ElmanConfig(PretrainedConfig):
     model_type = "rnnlm-elman"
-    keys_to_ignore_at_inference = ["state"]  # no prediction: Trainer would gather it beside the logits
+    keys_to_ignore_at_inference = ["state"]  # so that Trainer does not gather it with the logits
 
     def __init__(
         self,
@@ -31,10 +32,10 @@ class ElmanConfig(PretrainedConfig):
         num_hidden_layers: int = 1,
         nonlinearity: Nonlinearity = "tanh",
         backend: Backend = "fused",
-        diagonal: bool = False,  # U is a vector, its diagonal
-        residual: bool = False,  # layers above the lowest read what is below normalised, and add to it
+        diagonal: bool = False,  # the recurrent matrix U is diagonal, stored as a vector
+        residual: bool = False,  # pre-norm residual connections between layers
         tie_word_embeddings: bool = False,
-        one_hot: bool = False,  # the embedding is the identity, and nothing that learns changes it
+        one_hot: bool = False,  # the embedding is the identity and is not trained
         pad_token_id: int = 0,
         bos_token_id: int = 2,
         eos_token_id: int = 3,
@@ -60,35 +61,34 @@ class ElmanConfig(PretrainedConfig):
 
 @dataclass
 class ElmanOutput(ModelOutput):
-    """loss: scalar or None; logits: (b, t, V); state: (b, L, H), or None where use_cache is False."""
+    """loss: scalar or None; logits: (b, t, V); state: (b, L, H), or None if use_cache is False."""
 
     loss: Tensor | None = None
     logits: Tensor | None = None
     state: Tensor | None = None
 
 
-def refuse_plain_harness() -> None:
-    """ModelError if lm_eval's own model class is among the callers.
+def refuse_lm_eval_hf_model() -> None:
+    """ModelError if lm_eval's `hf` model is among the callers.
 
-    It puts `<bos>` before a text that begins with one, and has the model predict the second. Told not to, it leaves
-    line ends, unknown words and white space out of its figures. Nothing that it passes to a model tells it apart from
-    other callers, so the stack must.
+    Its figures would be wrong: it adds a second `<bos>` and lets the model predict it, or leaves line ends, unknown
+    words and white space out. Its arguments do not differ from those of other callers, so the call stack must tell.
     """
     frame = sys._getframe(1)
     while frame.f_back is not None:
         frame = frame.f_back
         if frame.f_globals.get("__name__") == "lm_eval.models.huggingface":
             raise ModelError(
-                "lm_eval --model hf: its figures of this model would be wrong, as line ends, unknown words and <bos>\n"
-                "are not counted as the model was trained. Use `rnnlm lm-eval MODEL --tasks … --file …`."
+                "lm_eval --model hf: its figures for this model would be wrong, because it counts line ends, unknown\n"
+                "words and <bos> differently; use `rnnlm lm-eval MODEL --tasks … --file …`"
             )
 
 
 class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
-    """ElmanLanguageModel with the arguments and the output that transformers expects.
+    """ElmanLanguageModel with the arguments and outputs that transformers expects.
 
-    The recurrent state is called `state` on both sides: that name is what makes generate() carry it. Gradient
-    checkpointing is not supported: transformers says so where it is asked for.
+    generate() carries the recurrent state because it is called `state` in arguments and outputs. Gradient checkpointing
+    is not supported; transformers raises an error that says so.
     """
 
     config_class = ElmanConfig
@@ -98,44 +98,32 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
 
     def __init__(self, config: ElmanConfig) -> None:
         super().__init__(config)
-        self.language_model = ElmanLanguageModel(
-            vocabulary_size=config.vocab_size,
-            hidden_size=config.hidden_size,
-            embedding_size=config.embedding_size,
-            layers=config.num_hidden_layers,
-            nonlinearity=config.nonlinearity,
-            tie_embeddings=config.tie_word_embeddings,
-            backend=config.backend,
-            diagonal=config.diagonal,
-            residual=config.residual,
-            pad_id=config.pad_token_id,
-            bos_id=config.bos_token_id,
-        )
-        self.hold_one_hot()
+        self.language_model = ElmanLanguageModel.from_config(vars(config))
+        self.freeze_one_hot()
         self.post_init()
 
-    def hold_one_hot(self) -> None:
+    def freeze_one_hot(self) -> None:
         if self.config.one_hot:
             self.language_model.embedding.weight.requires_grad_(False)
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, **settings: Any) -> Any:
-        """As in transformers, from safetensors alone: a pickle is refused, for loading one may run any code.
+        """As in transformers, but only from safetensors: loading a pickle can run arbitrary code.
 
-        ModelError in the `hf` model of EleutherAI's harness, whose figures would be wrong.
+        ModelError if the `hf` model of EleutherAI's lm_eval calls it.
         """
-        refuse_plain_harness()
+        refuse_lm_eval_hf_model()
         loaded = super().from_pretrained(*arguments, **settings | {"use_safetensors": True})
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        model.hold_one_hot()  # the weights that were read have taken the place of those held before
+        model.freeze_one_hot()  # loading has replaced the frozen weights
         return loaded
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        return False  # the whole past is one state, not keys and values
+        return False  # the past is one state, not keys and values
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Weights are filled by rnnlm.models.initialization or from a file; the one buffer is rebuilt here."""
+        """Rebuild the buffer. Weights come from rnnlm.models.initialization or from a file."""
         if isinstance(module, ElmanLanguageModel):
             never = torch.zeros(self.config.vocab_size, dtype=torch.bool)
             never[[self.config.pad_token_id, self.config.bos_token_id]] = True
@@ -155,13 +143,14 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
 
     @torch.no_grad()
     def resize_token_embeddings(self, *arguments: Any, **settings: Any) -> Any:
-        """As in transformers. New tokens begin with the mean bias: with 0 beside log frequencies they would be all
-        that is ever generated, and that is what transformers gives them where weights are tied.
+        """As in transformers, but new tokens start with the mean bias.
+
+        transformers gives them 0 if weights are tied; beside log frequencies nothing else would ever be generated.
         """
         before = self.language_model.head.bias.clone()
         embedding = super().resize_token_embeddings(*arguments, **settings)
         self.language_model.head.bias[len(before) :] = before.mean()
-        self._init_weights(self.language_model)  # what is never predicted, at its new length
+        self._init_weights(self.language_model)  # resizes never_predicted
         return embedding
 
     def forward(
@@ -179,11 +168,10 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> ElmanOutput:
         """input_ids: (b, t) → logits (b, t, V) and the state after the last token.
 
-        attention_mask: (b, t) or longer at the left (generate() passes the whole history); the state is
-        held where it is 0. labels are shifted here; shift_labels, as our datasets store them, are not.
-        num_items_in_batch: what the summed loss is divided by; None: the number of targets here. Trainer counts them
-        over all batches that it accumulates.
-        logits_to_keep: of that many last tokens; 0: of all.
+        attention_mask: (b, t) or longer on the left (generate() passes the whole history); where it is 0 the state
+        stays the same. labels are shifted here; shift_labels, as datasets store them, are shifted already.
+        num_items_in_batch: divisor of the summed loss; None: the number of targets. Trainer counts targets over all
+        batches that it accumulates. logits_to_keep: return only those of this many last tokens; 0: of all.
         """
         assert input_ids is not None, "an Elman network reads input_ids"
         mask = None if attention_mask is None else attention_mask[:, -input_ids.shape[1] :]
@@ -193,7 +181,7 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
         if shift_labels is None and labels is not None:
             shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
         if shift_labels is not None:
-            # ignore <pad> (our padding) as well as -100 (that of transformers)
+            # Ignore <pad> as well as -100, the padding of transformers.
             targets = shift_labels.masked_fill(shift_labels == self.config.pad_token_id, -100).flatten()
             reduction = "mean" if num_items_in_batch is None else "sum"
             loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets, reduction=reduction)
@@ -210,7 +198,7 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
         logits_to_keep: int = 0,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """With a state only the last token is read: the prefix is in the state already."""
+        """With a state only the last token is passed: the prefix is already in the state."""
         carried = state if use_cache else None
         return {
             "input_ids": input_ids if carried is None else input_ids[:, -1:],
@@ -225,12 +213,12 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> dict[str, Any]:
         model_kwargs = super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
         if outputs.get("state") is None:
-            # Without a cache each step reads all tokens from the beginning, and beam search has nothing to reorder.
+            # Without a cache each step reads all tokens again, and beam search has nothing to reorder.
             model_kwargs.pop("state", None)
         return model_kwargs
 
     def _reorder_cache(self, state: Tensor, beam_idx: Tensor) -> Tensor:
-        """Each beam goes on from the state of the beam it came from."""
+        """Each beam continues from the state of the beam it came from."""
         return state.index_select(0, beam_idx)
 
 

@@ -1,4 +1,4 @@
-"""How weights begin: Xavier-uniform matrices, four ways for the recurrent one, and the gains between layers."""
+"""Initial weights: Xavier-uniform matrices, and four kinds of initial recurrent matrices."""
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from rnnlm.config import RecurrentInitialization
 from rnnlm.models.elman import ElmanLanguageModel
 
-EMBEDDING_STD = 0.1  # small beside the recurrent input, so that tanh starts in its linear part
+EMBEDDING_STD = 0.1  # small compared with the recurrent input, so that tanh starts in its linear part
 
 
 @torch.no_grad()
@@ -18,9 +18,9 @@ def initialize(
 ) -> None:
     """Fill all parameters in place; the same generator seed gives the same weights.
 
-    recurrent: of U; identity after Le, Jaitly, Hinton (2015), orthogonal after Saxe et al. (2014); spread: a diagonal
-    from 0 to 1, units that forget at once to units that do not. A U that is a diagonal begins as one of the last two.
-    log_unigram: (V,) what the head's bias starts at, so that the first prediction is the unigram's.
+    recurrent: initial U. identity: Le, Jaitly and Hinton 2015; orthogonal: Saxe et al. 2014; spread: a diagonal from 0
+    to 1, from units that forget at once to units that never do. A diagonal U needs identity or spread.
+    log_unigram: (V,) initial bias of the head, so that the first prediction is the unigram distribution.
     """
     embedding = model.embedding.weight
     embedding.copy_(torch.randn(embedding.shape, generator=generator) * EMBEDDING_STD)

@@ -1,4 +1,4 @@
-"""A model from its configuration, or from a folder."""
+"""Build a model from its configuration, and save and load it."""
 
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,15 @@ from rnnlm.errors import ConfigError, ModelError
 from rnnlm.models.hugging_face import ElmanConfig, ElmanForCausalLM
 from rnnlm.models.initialization import initialize
 
-ONE_HOT_VOCABULARY = 4_096  # ids at most: their embedding is a square matrix
+ONE_HOT_VOCABULARY = 4_096  # largest vocabulary for one-hot input, whose embedding is a square matrix
 
 
 def build_model(
     config: ModelConfig, vocabulary_size: int, seed: int, log_unigram: np.ndarray | None = None
 ) -> ElmanForCausalLM:
-    """A fresh model on the CPU. log_unigram: (V,) natural logarithms, used where head_bias is `unigram`.
+    """A new model on the CPU. log_unigram: (V,) natural logarithms, used if head_bias is `unigram`.
 
-    ConfigError for one-hot input with a vocabulary that needs millions of weights for it.
+    ConfigError if the vocabulary is too large for one-hot input.
     """
     one_hot = config.input == "one-hot"
     if one_hot and vocabulary_size > ONE_HOT_VOCABULARY:
@@ -47,30 +47,26 @@ def build_model(
     bias = torch.from_numpy(log_unigram) if config.head_bias == "unigram" and log_unigram is not None else None
     initialize(model.language_model, config.recurrent_initialization, torch.Generator().manual_seed(seed), bias)
     if one_hot:
-        set_one_hot(model.language_model.embedding)
+        embedding = model.language_model.embedding
+        with torch.no_grad():
+            nn.init.eye_(embedding.weight)
+            embedding.weight[embedding.padding_idx] = 0.0
     return model
 
 
-@torch.no_grad()
-def set_one_hot(embedding: nn.Embedding) -> None:
-    """Token i becomes the i-th unit vector, `<pad>` zero."""
-    nn.init.eye_(embedding.weight)
-    embedding.weight[embedding.padding_idx] = 0.0
-
-
 def load_model(folder: Path, device: str = "cpu") -> ElmanForCausalLM:
-    """The model saved in `folder`, ready to predict. ModelError where it is missing or incomplete."""
+    """The model saved in `folder`, in evaluation mode. ModelError if it is missing, damaged or incomplete."""
     if not (folder / "config.json").exists() or not (folder / "model.safetensors").exists():
         raise ModelError(
             f"{folder}: no model here (config.json and model.safetensors); give a run folder or models:/NAME@champion"
         )
-    disable_progress_bar()  # a bar for six tensors is noise
+    disable_progress_bar()  # noise for six tensors
     try:
         loaded: Any = ElmanForCausalLM.from_pretrained(folder, use_safetensors=True, output_loading_info=True)
-    except Exception as error:  # whatever a damaged file makes of transformers and safetensors
+    except Exception as error:  # damaged files make transformers and safetensors raise many kinds
         raise ModelError(f"{folder}: the model cannot be loaded ({type(error).__name__}); train it again") from error
     model: ElmanForCausalLM
-    model, report = loaded  # missing weights only warn unless one looks
+    model, report = loaded  # transformers only warns of missing weights
     wrong = sorted([*report["missing_keys"], *report["unexpected_keys"]])
     if wrong:
         raise ModelError(f"{folder}: weights do not fit the model: {', '.join(wrong[:3])}; train it again")
@@ -79,7 +75,7 @@ def load_model(folder: Path, device: str = "cpu") -> ElmanForCausalLM:
 
 
 def save_model(model: ElmanForCausalLM, folder: Path) -> None:
-    """Configuration and weights (safetensors) of a model on any device; load_model reads them."""
+    """Write configuration and weights (safetensors); moves the model to the CPU."""
     disable_progress_bar()
     model.to("cpu")  # type: ignore[arg-type]
     model.save_pretrained(folder)

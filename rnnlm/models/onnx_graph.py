@@ -1,9 +1,9 @@
-"""A model as an ONNX file: the graph of one step, its state an input and an output. Needs the extra `onnx`.
+"""Export a model to ONNX: the graph of one step, with its state as input and output. Needs the extra `onnx`.
 
     token_ids (batch, 1) int64, state (batch, L, H) float32 → logits (batch, V) float32, new_state (batch, L, H)
 
-The batch is of any size. Whoever runs the file begins with a state of zeros and `<bos>`, and feeds each new state back.
-The tokenizer and the ids of the special tokens are written beside it: the file alone says nothing of text.
+The batch may have any size. Start with a state of zeros and `<bos>`, and feed each new state back. The tokenizer and
+the ids of the special tokens are written beside the file.
 """
 
 import copy
@@ -27,19 +27,18 @@ from rnnlm.records import ExportRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
 
 TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"  # beside the file
-LARGEST_BYTES = 1 << 30  # of weights: beyond it the exporter would put them into a second file
+LARGEST_BYTES = 1 << 30  # of weights; the exporter would put more into a second file
 CHECKED_STEPS, CHECKED_LANES = 64, 2
-TOLERANCE = 1e-4  # of a logit; of the largest one, where that is above 1: relu's state may grow over a random text
+TOLERANCE = 1e-4  # of logits, relative to the largest one if that is above 1: relu states may grow
 
 
 class OneStep(nn.Module):
-    """What the graph computes."""
+    """The function that the graph computes."""
 
     def __init__(self, model: ElmanLanguageModel) -> None:
         super().__init__()
         self.model = copy.deepcopy(model)
-        # Two products and a tanh for each layer, and where layers add up a norm and a sum. The fused kernel is torch's
-        # own and no operator of ONNX.
+        # The fused kernel is not an ONNX operator.
         self.model.stack.backend = "loop"
 
     def forward(self, token_ids: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,23 +48,23 @@ class OneStep(nn.Module):
 
 
 def export_onnx(folder: Path, file: Path) -> ExportRecord:
-    """Write the model in `folder` to `file`, checked in onnxruntime against torch before it gets its name.
+    """Write the model in `folder` to `file`, after checking onnxruntime's results against torch's.
 
-    ConfigError where it cannot be written there, or another model's tokenizer lies there; ModelError where the two
-    runtimes disagree by more than TOLERANCE.
+    ConfigError if it cannot be written there, or if another model's tokenizer is there; ModelError if the runtimes
+    differ by more than TOLERANCE.
     """
     need_extra("onnx", "rnnlm export --to onnx")
     model = load_model(folder).language_model
-    refuse_what_does_not_fit(model, folder)
-    make_place(file, folder / TOKENIZER)
-    program = exported(model)
+    check_size(model, folder)
+    prepare_folder(file, folder / TOKENIZER)
+    program = build_program(model)
     with atomic_file(file) as partial:
         program.save(str(partial), external_data=False)
         difference = largest_difference(model, partial)
         if not difference <= TOLERANCE:
             raise ModelError(
-                f"{file}: logits in onnxruntime differ from torch's by {difference:.2g}, expected {TOLERANCE:g} at\n"
-                "most; nothing was written. Install onnx, onnxscript and onnxruntime as in constraints.txt."
+                f"{file}: logits in onnxruntime differ from torch's by {difference:.2g}, expected at most\n"
+                f"{TOLERANCE:g}; nothing was written. Install onnx, onnxscript and onnxruntime as in constraints.txt."
             )
     tokenizer, special_tokens = file.parent / TOKENIZER, file.parent / SPECIAL_TOKENS
     if not tokenizer.exists():
@@ -80,41 +79,41 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
     )
 
 
-def refuse_what_does_not_fit(model: ElmanLanguageModel, folder: Path) -> None:
-    """An ONNX file is one protobuf message, which holds 2 GiB at most."""
+def check_size(model: ElmanLanguageModel, folder: Path) -> None:
+    """ModelError if the model does not fit into one ONNX file, a protobuf message of at most 2 GiB."""
     size = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     if size > LARGEST_BYTES:
         raise ModelError(
-            f"{folder}: its weights have {size:,} bytes, and one ONNX file takes {LARGEST_BYTES:,} at most"
+            f"{folder}: the model's weights have {size:,} bytes, expected at most {LARGEST_BYTES:,} for ONNX"
         )
 
 
-def make_place(file: Path, tokenizer: Path) -> None:
-    """The folder of `file`, made if need be. ConfigError where the tokenizer of another vocabulary lies there."""
+def prepare_folder(file: Path, tokenizer: Path) -> None:
+    """Create the folder of `file`. ConfigError if it holds the tokenizer of another model."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"--output {file}: its folder cannot be made ({error.strerror})") from error
+        raise ConfigError(f"--output {file}: its folder cannot be created ({error.strerror})") from error
     if file.is_dir():
         raise ConfigError(f"--output {file}: is a folder; give a file in it, such as {file / 'model.onnx'}")
-    there = file.parent / TOKENIZER
-    if there.exists() and not filecmp.cmp(there, tokenizer, shallow=False):
+    existing = file.parent / TOKENIZER
+    if existing.exists() and not filecmp.cmp(existing, tokenizer, shallow=False):
         raise ConfigError(
-            f"--output {file}: {there} belongs to another model, and each needs its own beside it;\n"
+            f"--output {file}: {existing} belongs to another model, and each model needs its own;\n"
             "give a file in another folder, or delete that one"
         )
 
 
-def exported(model: ElmanLanguageModel) -> Any:
-    """torch's ONNXProgram, from torch.export's graph rather than the older trace of TorchScript."""
-    # Two rows: with one, torch.export takes the batch for a constant. Which token and state does not matter.
+def build_program(model: ElmanLanguageModel) -> Any:
+    """torch's ONNXProgram, exported with torch.export."""
+    # Two rows, because torch.export would take a batch of one for a constant. The values do not matter.
     example = (torch.full((2, 1), EOS), torch.zeros(2, len(model.stack.cells), model.stack.hidden_size))
     batch = {0: torch.export.Dim("batch")}
     logger = logging.getLogger("torch.onnx")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # it warns of what every graph lacks
+    logger.setLevel(logging.ERROR)  # it warns about every graph
     try:
-        with warnings.catch_warnings(action="ignore"):  # that both inputs share one axis: they should
+        with warnings.catch_warnings(action="ignore"):  # both inputs share one axis, as they should
             return torch.onnx.export(
                 OneStep(model).eval(),
                 example,
@@ -130,10 +129,9 @@ def exported(model: ElmanLanguageModel) -> Any:
 
 @torch.inference_mode()
 def largest_difference(model: ElmanLanguageModel, file: Path) -> float:
-    """Between logits of onnxruntime and of torch, while both read the same random ids, each carrying its own state.
+    """Largest difference between logits of onnxruntime and torch for the same random ids, each with its own state.
 
-    Divided by the largest logit where that is above 1. Infinite where onnxruntime gives a probability to a token that
-    is never predicted.
+    Relative to the largest logit if that is above 1. Infinite if onnxruntime predicts a token that is never predicted.
     """
     import onnxruntime
 
@@ -142,13 +140,13 @@ def largest_difference(model: ElmanLanguageModel, file: Path) -> float:
     never = model.never_predicted
     ids = torch.randint(len(never), (CHECKED_LANES, CHECKED_STEPS), generator=generator)
     state = torch.zeros(CHECKED_LANES, len(model.stack.cells), model.stack.hidden_size)
-    their_state, difference, largest = state.numpy(), 0.0, 1.0
+    onnx_state, difference, largest = state.numpy(), 0.0, 1.0
     for token_ids in ids.split(1, dim=1):
         logits, state = model(token_ids, state)
-        theirs, their_state = session.run(None, {"token_ids": token_ids.numpy(), "state": their_state})
-        if not np.isneginf(theirs[:, never.numpy()]).all():
+        onnx_logits, onnx_state = session.run(None, {"token_ids": token_ids.numpy(), "state": onnx_state})
+        if not np.isneginf(onnx_logits[:, never.numpy()]).all():
             return float("inf")
-        ours = logits[:, 0, ~never]
-        difference = max(difference, float((ours - torch.from_numpy(theirs)[:, ~never]).abs().max()))
-        largest = max(largest, float(ours.abs().max()))
+        expected = logits[:, 0, ~never]
+        difference = max(difference, float((expected - torch.from_numpy(onnx_logits)[:, ~never]).abs().max()))
+        largest = max(largest, float(expected.abs().max()))
     return difference / largest

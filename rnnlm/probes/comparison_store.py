@@ -1,4 +1,4 @@
-"""The comparisons of `rnnlm probe`, each made once for its settings: JSON under home.probes, and a picture of it."""
+"""Run each comparison of `rnnlm probe` once per settings: JSON and a plot in home.probes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,20 +9,20 @@ from typing import Any, TypeVar
 from rnnlm.config import TrainingConfig
 from rnnlm.home import Home, digest_of
 from rnnlm.probes.echo import measure_echo
-from rnnlm.probes.gradient_comparison import compare_gradients
+from rnnlm.probes.gradients import measure_gradients
 from rnnlm.probes.probe_config import EchoConfig, GradientProbeConfig
 from rnnlm.probes.probe_plots import draw_echo, draw_gradient_comparison
-from rnnlm.probes.probe_records import Comparison, EchoComparison, GradientComparison
-from rnnlm.probes.run_probes import measured_and_drawn
+from rnnlm.probes.probe_records import EchoComparison, GradientComparison, ProbeComparison
+from rnnlm.probes.run_probes import measure_and_draw
 from rnnlm.records import DatasetRecord
 from rnnlm.stages import stage
 
 STAGE_VERSION = 1
-C = TypeVar("C", bound=Comparison)
+C = TypeVar("C", bound=ProbeComparison)
 
 
 @stage("probe gradients")
-def kept_gradients(
+def stored_gradients(
     home: Home,
     dataset: DatasetRecord,
     training: TrainingConfig,
@@ -30,23 +30,23 @@ def kept_gradients(
     *,
     force: bool = False,
 ) -> GradientComparison:
-    """compare_gradients on the dataset, measured where it is not there yet."""
+    """measure_gradients on the dataset, unless its result is stored already."""
     text = {"corpus": dataset.corpus_name, "dataset_id": dataset.dataset_id, "mode": dataset.mode}
     settings = {**config.model_dump(mode="json"), **text, "window_length": training.window_length}
 
     def build() -> dict[str, Any]:
-        curves = compare_gradients(dataset, config, training.window_length)
+        curves = measure_gradients(dataset, config, training.window_length)
         return {"curves": [curve.model_dump(mode="json") for curve in curves]}
 
     def draw(found: GradientComparison, path: Path) -> None:
         draw_gradient_comparison(found.curves, path)
 
-    return kept(home, "gradients", settings, build, GradientComparison, draw, force)
+    return stored_comparison(home, "gradients", settings, build, GradientComparison, draw, force)
 
 
 @stage("probe echo")
-def kept_echo(home: Home, config: EchoConfig, *, force: bool = False) -> EchoComparison:
-    """measure_echo, measured where it is not there yet."""
+def stored_echo(home: Home, config: EchoConfig, *, force: bool = False) -> EchoComparison:
+    """measure_echo, unless its result is stored already."""
 
     def build() -> dict[str, Any]:
         return {"scores": [score.model_dump(mode="json") for score in measure_echo(config)]}
@@ -54,10 +54,10 @@ def kept_echo(home: Home, config: EchoConfig, *, force: bool = False) -> EchoCom
     def draw(found: EchoComparison, path: Path) -> None:
         draw_echo(found.scores, config.symbols, path)
 
-    return kept(home, "echo", config.model_dump(mode="json"), build, EchoComparison, draw, force)
+    return stored_comparison(home, "echo", config.model_dump(mode="json"), build, EchoComparison, draw, force)
 
 
-def kept(
+def stored_comparison(
     home: Home,
     name: str,
     settings: dict[str, Any],
@@ -66,9 +66,9 @@ def kept(
     draw: Callable[[C, Path], None],
     force: bool,
 ) -> C:
-    """The record of what `build` measures; NAME-KEY.json and .png, named by the settings."""
+    """The record made by `build`, stored as NAME-KEY.json and .png; the key is a digest of the settings."""
     key = digest_of({"stage": STAGE_VERSION, "probe": name, "torch": version("torch"), **settings})
     home.make(home.probes)
     figures = home.probes / f"{name}-{key[:8]}.json"
     record_of = partial(kind, key=key, figures=figures)
-    return measured_and_drawn(home, figures, key, lambda: {"settings": settings, **build()}, record_of, draw, force)
+    return measure_and_draw(home, figures, key, lambda: {"settings": settings, **build()}, record_of, draw, force)

@@ -1,7 +1,7 @@
-"""What the state remembers: a symbol is shown, others follow, and at a cue the first one has to be said again.
+"""The echo task: remember a symbol for `distance` steps, and predict it at a cue.
 
-The task in its plainest form is as old as Hochreiter and Schmidhuber (1997): the only error there is lies `distance`
-steps after what would have mended it, so that it is learnt as far as gradients reach back.
+In its simplest form it goes back to Hochreiter and Schmidhuber (1997). The only loss is `distance` steps after the
+symbol, so it is learned only as far as gradients reach back.
 """
 
 import logging
@@ -19,13 +19,13 @@ from rnnlm.probes.probe_training import fit
 
 logger = logging.getLogger(__name__)
 FIRST_SYMBOL = 4  # ids below are <pad>, <unk>, <bos>, <eos>
-TESTED_ROWS = 1_000
+TEST_ROWS = 1_000
 
 
-def echo_rows(count: int, distance: int, symbols: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """input_ids and target_ids, both (count, distance + 1) int64: a target at the cue alone, `<pad>` elsewhere.
+def echo_batch(count: int, distance: int, symbols: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """input_ids and target_ids, both (count, distance + 1) int64; targets are `<pad>` except at the cue.
 
-    A row is the symbol to remember, distance - 1 random others, and the cue, the id after the symbols'.
+    A row is the symbol to remember, distance - 1 random symbols, and the cue, whose id follows those of the symbols.
     """
     input_ids = torch.randint(FIRST_SYMBOL, FIRST_SYMBOL + symbols, (count, distance + 1), generator=generator)
     target_ids = torch.zeros_like(input_ids)
@@ -35,7 +35,7 @@ def echo_rows(count: int, distance: int, symbols: int, generator: torch.Generato
 
 
 def measure_echo(config: EchoConfig) -> list[EchoScore]:
-    """A small model trained anew for each nonlinearity, initialisation and distance."""
+    """Train a small model for each nonlinearity, initialization and distance."""
     scores = []
     for nonlinearity in config.nonlinearities:
         for initialization in config.initializations:
@@ -43,7 +43,7 @@ def measure_echo(config: EchoConfig) -> list[EchoScore]:
                 score = echo_score(config, nonlinearity, initialization, distance)
                 scores.append(score)
                 logger.info(
-                    "probe echo: %s, %s, %d back: %.0f%% right",
+                    "probe echo: %s, %s, distance %d: %.0f%% correct",
                     *(nonlinearity, initialization, distance, 100 * score.accuracy),
                 )
     return scores
@@ -52,22 +52,22 @@ def measure_echo(config: EchoConfig) -> list[EchoScore]:
 def echo_score(
     config: EchoConfig, nonlinearity: Nonlinearity, initialization: RecurrentInitialization, distance: int
 ) -> EchoScore:
-    """Trained on fresh rows in every step, tested on rows from another generator."""
+    """Train on new rows in every step; test on rows from another generator."""
     model = echo_model(config, nonlinearity, initialization)
-    draws = torch.Generator().manual_seed(config.seed)
+    generator = torch.Generator().manual_seed(config.seed)
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
         for _ in range(config.training_steps):
-            yield echo_rows(config.batch_size, distance, config.symbols, draws)
+            yield echo_batch(config.batch_size, distance, config.symbols, generator)
 
     losses = fit(model, batches(), config.learning_rate)
     last = losses[-max(1, len(losses) // 10) :]
-    tested = echo_rows(TESTED_ROWS, distance, config.symbols, torch.Generator().manual_seed(config.seed + 1))
+    test_rows = echo_batch(TEST_ROWS, distance, config.symbols, torch.Generator().manual_seed(config.seed + 1))
     return EchoScore(
         nonlinearity=nonlinearity,
         initialization=initialization,
         distance=distance,
-        accuracy=echo_accuracy(model, *tested),
+        accuracy=echo_accuracy(model, *test_rows),
         final_loss=sum(last) / len(last),
     )
 
@@ -80,6 +80,7 @@ def echo_model(
         input="one-hot",
         nonlinearity=nonlinearity,
         recurrent_initialization=initialization,
+        tie_embeddings=False,
         head_bias="zero",
     )
     return build_model(settings, FIRST_SYMBOL + config.symbols + 1, config.seed).language_model
@@ -87,7 +88,7 @@ def echo_model(
 
 @torch.inference_mode()
 def echo_accuracy(model: ElmanLanguageModel, input_ids: Tensor, target_ids: Tensor) -> float:
-    """The share of rows whose best guess at the cue is right."""
+    """Share of rows whose most likely token at the cue is correct."""
     hidden, _ = model.hidden(input_ids)
     guesses = model.logits(hidden[:, -1]).argmax(dim=-1)
     return float((guesses == target_ids[:, -1]).double().mean())

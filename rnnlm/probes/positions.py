@@ -1,4 +1,4 @@
-"""Where in a row a model guesses right, and how far it goes on alone without a mistake."""
+"""Accuracy by position in the row, and how long greedy continuations stay correct."""
 
 from collections.abc import Iterable
 
@@ -10,16 +10,15 @@ from rnnlm.records import Record
 from rnnlm.sequences.batches import Batch
 from rnnlm.tokenizers.text_tokenizer import EOS, PAD
 
-LOGITS_AT_ONCE = 1_024  # rows of (V,)
+LOGIT_ROWS = 1_024  # computed together
 
 
 class RightByPosition(Record):
-    """By position p = 0, 1, … of the predicted token in its row, over the rows that reach so far.
+    """By position p = 0, 1, … of the predicted token, over rows of at least that length.
 
-    right: share whose best guess is the token that comes, all before it being given.
-    exact: share that is right at every position from given_tokens to p; before given_tokens there is no value.
-    A model that went on alone from given_tokens, always with its best guess, would be exact in the very same rows:
-    as long as each guess is right, what it reads is what is given here.
+    right: share of rows whose most likely token at p is correct, given all tokens before it.
+    exact: share of rows that are correct at every position from given_tokens to p; None before given_tokens. Greedy
+    continuations from given_tokens are exact in the same rows: while they are correct, the model reads the same tokens.
     """
 
     rows: tuple[int, ...]
@@ -30,18 +29,18 @@ class RightByPosition(Record):
 
 @torch.inference_mode()
 def right_by_position(model: ElmanLanguageModel, batches: Iterable[Batch], given_tokens: int) -> RightByPosition:
-    """Counts over all batches, whose rows each begin with state zero.
+    """Accuracy over all batches, whose rows start with state zero.
 
-    How long a row is, is no matter of memory: `<eos>` is no guess, and is not counted where it comes.
+    `<eos>` is neither predicted nor counted: the length of a row is not a question of memory.
     """
     counts: list[Tensor] = []  # each (3, t): rows, right, exact
     for batch in batches:
-        real = (batch.target_ids != PAD) & (batch.target_ids != EOS)  # (b, t)
-        hits = (best_guesses(model, batch.input_ids) == batch.target_ids) & real
+        counted = (batch.target_ids != PAD) & (batch.target_ids != EOS)  # (b, t)
+        hits = (best_guesses(model, batch.input_ids) == batch.target_ids) & counted
         faultless = hits.clone()
         faultless[:, :given_tokens] = True
-        faultless = faultless.cumprod(dim=1).bool() & real
-        counts.append(torch.stack([real.sum(dim=0), hits.sum(dim=0), faultless.sum(dim=0)]))
+        faultless = faultless.cumprod(dim=1).bool() & counted
+        counts.append(torch.stack([counted.sum(dim=0), hits.sum(dim=0), faultless.sum(dim=0)]))
     longest = max((count.shape[1] for count in counts), default=0)
     padded = [torch.nn.functional.pad(count, (0, longest - count.shape[1])) for count in counts]
     columns = torch.stack(padded).sum(dim=0).t().tolist() if padded else []
@@ -57,10 +56,10 @@ def right_by_position(model: ElmanLanguageModel, batches: Iterable[Batch], given
 
 
 def best_guesses(model: ElmanLanguageModel, input_ids: Tensor) -> Tensor:
-    """(b, t) int64 → (b, t): the likeliest next token that is no `<eos>`."""
+    """(b, t) int64 → (b, t): the most likely next token other than `<eos>`."""
     hidden, _ = model.hidden(input_ids)
     guesses = []
-    for rows in hidden.flatten(0, 1).split(LOGITS_AT_ONCE):
+    for rows in hidden.flatten(0, 1).split(LOGIT_ROWS):
         logits = model.logits(rows)
         logits[:, EOS] = float("-inf")
         guesses.append(logits.argmax(dim=-1))

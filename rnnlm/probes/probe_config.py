@@ -1,33 +1,37 @@
-"""What `rnnlm probe` takes; no stage of the pipeline."""
+"""Options of `rnnlm probe`."""
 
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from rnnlm.config import Nonlinearity, RecurrentInitialization, Section, Seed
+from rnnlm.config import Nonlinearity, RecurrentInitialization, Section, Seed, setting
 
-INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")  # set side by side
+INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")  # compared
 
 
 class GradientProbeConfig(Section):
-    hidden_size: int = Field(128, ge=1, le=4_096)
-    layers: int = Field(1, ge=1, le=16)
-    steps: int = Field(60, ge=1, le=10_000)  # back from a loss at most; sentences end sooner
-    rows: int = Field(64, ge=1, le=4_096)  # windows of validation text
-    factor: PositiveFloat = 1.2  # of the scaled identity, which is shown beside the three initialisations
-    trained_steps: NonNegativeInt = 0  # optimiser steps before it is measured a second time; 0: not at all
-    batch_size: PositiveInt = 32  # of these steps
-    learning_rate: PositiveFloat = 4e-3
-    seed: Seed = 0
+    hidden_size: int = setting(128, "Number of units per layer.", ge=1, le=4_096)
+    layers: int = setting(1, "Number of recurrent layers.", ge=1, le=16)
+    steps: int = setting(60, "Largest number of steps back; sentences may be shorter.", ge=1, le=10_000)
+    rows: int = setting(64, "Number of windows of validation text.", ge=1, le=4_096)
+    factor: PositiveFloat = setting(1.2, "Factor of the scaled identity.")
+    trained_steps: NonNegativeInt = setting(0, "Optimizer steps before a second measurement. 0: none.")
+    batch_size: PositiveInt = setting(32, "Number of sequences or lanes per step.")
+    learning_rate: PositiveFloat = setting(4e-3, "Learning rate.")
+    seed: Seed = setting(0, "Seed of initial weights and batches.")
 
 
 class EchoConfig(Section):
-    distances: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] = (1, 2, 5, 10, 20, 40)  # steps back from the cue
-    nonlinearities: tuple[Nonlinearity, ...] = ("tanh", "relu")
-    initializations: tuple[RecurrentInitialization, ...] = INITIALIZATIONS
-    symbols: int = Field(8, ge=2, le=1_000)
-    hidden_size: int = Field(64, ge=1, le=4_096)
-    training_steps: PositiveInt = 500
-    batch_size: PositiveInt = 64  # rows a step
-    learning_rate: PositiveFloat = 1e-3
-    seed: Seed = 0
+    distances: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] = setting(
+        (1, 2, 5, 10, 20, 40), "Steps from the symbol to the cue."
+    )
+    nonlinearities: tuple[Nonlinearity, ...] = setting(("tanh", "relu"), "Activation functions to compare.")
+    initializations: tuple[RecurrentInitialization, ...] = setting(
+        INITIALIZATIONS, "Initial recurrent matrices to compare."
+    )
+    symbols: int = setting(8, "Number of symbols.", ge=2, le=1_000)
+    hidden_size: int = setting(64, "Number of units.", ge=1, le=4_096)
+    training_steps: PositiveInt = setting(500, "Number of optimizer steps.")
+    batch_size: PositiveInt = setting(64, "Number of rows per step.")
+    learning_rate: PositiveFloat = setting(1e-3, "Learning rate.")
+    seed: Seed = setting(0, "Seed of initial weights and rows.")

@@ -1,4 +1,4 @@
-"""Pictures of what the probes measured. In the object-oriented interface: no global figure, no window."""
+"""Plots of probes. They use matplotlib's object-oriented interface: no global figure, no window."""
 
 import math
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from rnnlm.records import GradientFlowRecord, PositionsRecord
 
 INK, BLUE, PALE, RED = "#333333", "#2c5f8a", "#9db7d5", "#c0392b"
 START_COLOURS = {"xavier": "#8a8a8a", "orthogonal": BLUE, "identity": "#d98c21"}
-OVERLAID_WIDTHS = (4.5, 3.0, 1.5)  # so that lines that coincide all show
+OVERLAID_WIDTHS = (4.5, 3.0, 1.5)  # so that coinciding lines are all visible
 SCALED = RED
 LAYER_COLOURS = (BLUE, "#d98c21", "#4b8b57", RED, "#7a5195", "#8a8a8a")
-FLOOR = 1e-12  # what is smaller is as good as gone
+FLOOR = 1e-12  # smaller norms are cut off
 
 
 def draw_gradient_flow(record: GradientFlowRecord, picture: Path) -> None:
-    """Write a PNG: a line a layer, the norm on a logarithmic scale against the distance back."""
+    """Write a PNG: a line per layer, norm (logarithmic) against distance back."""
     figure, (axes,) = new_figure(1, (8, 4.2))
     for layer, norms in enumerate(record.norms):
         label = "the layer" if len(record.norms) == 1 else f"layer {layer + 1}"
-        axes.plot(*shown(norms), color=LAYER_COLOURS[layer % len(LAYER_COLOURS)], linewidth=1.8, label=label)
+        axes.plot(*nonzero(norms), color=LAYER_COLOURS[layer % len(LAYER_COLOURS)], linewidth=1.8, label=label)
     set_decades(axes, [norm for norms in record.norms for norm in norms])
     if len(record.norms) > 1:
         axes.legend(frameon=False)
@@ -35,9 +35,9 @@ def draw_gradient_flow(record: GradientFlowRecord, picture: Path) -> None:
 
 
 def draw_gradient_comparison(curves: Sequence[GradientCurve], picture: Path) -> None:
-    """Write a PNG: a row of panels for each moment, tanh and relu beside each other, a colour an initialisation.
+    """Write a PNG: a row of panels per moment, a column per nonlinearity, a colour per initialization.
 
-    The top layer's norms, each relative to its own at distance 0.
+    Norms are those of the top layer, relative to distance 0.
     """
     moments = sorted({curve.trained_steps for curve in curves})
     kinds = list(dict.fromkeys(curve.nonlinearity for curve in curves))
@@ -48,18 +48,18 @@ def draw_gradient_comparison(curves: Sequence[GradientCurve], picture: Path) -> 
         for curve in curves:
             if (curve.trained_steps, curve.nonlinearity) == (moment, kind):
                 colour = START_COLOURS.get(curve.start, SCALED)
-                distances, norms = shown(curve.relative)
+                distances, norms = nonzero(curve.relative)
                 axes.plot(distances, norms, color=colour, linewidth=1.8, label=curve.start)
         axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=":")
         set_decades(axes, all_norms)
-        when = f"after {moment:,} steps" if moment else "at initialisation"
+        when = f"after {moment:,} steps" if moment else "at initialization"
         set_titles(axes, f"{kind}, {when}", "steps back from the loss", "‖∂ loss / ∂ h‖ relative to 0 steps")
     panels[0].legend(frameon=False)
     figure.savefig(picture, format="png", dpi=130)
 
 
 def draw_echo(scores: Sequence[EchoScore], symbols: int, picture: Path) -> None:
-    """Write a PNG: tanh and relu beside each other, accuracy at the cue against the distance, guessing dotted."""
+    """Write a PNG: a panel per nonlinearity, accuracy at the cue against distance; chance is dotted."""
     kinds = list(dict.fromkeys(score.nonlinearity for score in scores))
     figure, panels = new_figure(len(kinds), (5 * len(kinds), 3.8), columns=len(kinds))
     distances = sorted({score.distance for score in scores})
@@ -81,8 +81,8 @@ def draw_echo(scores: Sequence[EchoScore], symbols: int, picture: Path) -> None:
     figure.savefig(picture, format="png", dpi=130)
 
 
-def draw_positions(record: PositionsRecord, picture: Path) -> None:
-    """Write a PNG: right guesses and faultless continuations against the position; the training length marked."""
+def draw_accuracy(record: PositionsRecord, picture: Path) -> None:
+    """Write a PNG: accuracy and exact continuations against the position; the longest training row is marked."""
     figure, (axes,) = new_figure(1, (8, 4.2))
     positions = range(1, len(record.right) + 1)
     exact = [float("nan") if value is None else 100 * value for value in record.exact]
@@ -102,14 +102,14 @@ def draw_positions(record: PositionsRecord, picture: Path) -> None:
     figure.savefig(picture, format="png", dpi=130)
 
 
-def shown(norms: Sequence[float]) -> tuple[list[int], list[float]]:
-    """Distances and norms without those that are zero, which a logarithmic scale has no place for."""
+def nonzero(norms: Sequence[float]) -> tuple[list[int], list[float]]:
+    """Distances and norms without zeros, which a logarithmic scale cannot show."""
     kept = [(distance, norm) for distance, norm in enumerate(norms) if norm > 0]
     return [distance for distance, _ in kept], [norm for _, norm in kept]
 
 
 def set_decades(axes: Any, norms: Sequence[float]) -> None:
-    """A logarithmic axis over whole powers of ten that holds all norms above FLOOR."""
+    """A logarithmic axis over whole powers of ten for all norms above FLOOR."""
     from matplotlib.ticker import NullFormatter
 
     held = [norm for norm in norms if norm > FLOOR and math.isfinite(norm)] or [1.0]

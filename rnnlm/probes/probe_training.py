@@ -1,11 +1,11 @@
-"""A few quick training steps, with the model, optimiser and clipping of the real training and none of the rest."""
+"""A few training steps with the model, optimizer and clipping of training, without its loop."""
 
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
-from rnnlm.config import TrainingConfig
+from rnnlm.config import OptimizerConfig
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.training.optimizers import clip_gradients, make_optimizer
@@ -15,20 +15,21 @@ def fit(
     model: ElmanLanguageModel,
     batches: Iterable[tuple[Tensor, Tensor]],
     learning_rate: float,
-    clip_norm: float = 1.0,
 ) -> list[float]:
-    """A step for each (input_ids, target_ids), both (b, t), `<pad>` where nothing is to be predicted.
+    """One step for each (input_ids, target_ids), both (b, t), with `<pad>` where nothing is predicted.
 
-    Each batch begins with state zero; the rate is constant. Returns the loss before each step, nats per token.
+    Each batch starts with state zero; the learning rate is constant. Returns the loss before each step, in nats per
+    token.
     """
-    optimizer = make_optimizer(model, TrainingConfig(learning_rate=learning_rate, weight_decay=0.0))
+    config = OptimizerConfig(learning_rate=learning_rate, weight_decay=0.0)
+    optimizer = make_optimizer(model, config)
     losses = []
     for input_ids, target_ids in batches:
         hidden, _ = model.hidden(input_ids)
         loss = exact_cross_entropy(model, hidden, target_ids)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        clip_gradients(model.parameters(), clip_norm)
+        clip_gradients(model.parameters(), config.clip_norm)
         optimizer.step()
         losses.append(loss.detach())
     return torch.stack(losses).tolist() if losses else []

@@ -1,4 +1,4 @@
-"""What a finished run's model does, measured once and kept in the run's folder: JSON, and a picture of it."""
+"""Probe the model of a finished run: measure once, and store JSON and a plot in the run's folder."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,10 +7,9 @@ from typing import Any, TypeVar
 from rnnlm.config import ProbesConfig
 from rnnlm.home import Home, digest_of, drawn_once
 from rnnlm.models.model_factory import load_model
-from rnnlm.probes.gradient_comparison import flow_of
 from rnnlm.probes.gradients import gradient_norms
 from rnnlm.probes.positions import right_by_position
-from rnnlm.probes.probe_plots import draw_gradient_flow, draw_positions
+from rnnlm.probes.probe_plots import draw_accuracy, draw_gradient_flow
 from rnnlm.probes.windows import stored_windows
 from rnnlm.records import DatasetRecord, GradientFlowRecord, PositionsRecord, RunRecord, StageRecord
 from rnnlm.sequences.data_feed import evaluation_batches
@@ -25,22 +24,22 @@ R = TypeVar("R", bound=StageRecord)
 def measure_gradient_flow(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
 ) -> GradientFlowRecord:
-    """The gradient's norm against the distance back, on validation text: gradient_flow.json and .png."""
+    """Gradient norms against the distance back, on validation text: gradient_flow.json and .png."""
 
     def build() -> dict[str, object]:
         model = load_model(run.model_folder).language_model
         token_ids, target_ids = stored_windows(dataset, "valid", config.gradient_steps + 1, config.gradient_rows)
-        return {"norms": flow_of(gradient_norms(model, token_ids, target_ids)), "rows": len(token_ids)}
+        return {"norms": gradient_norms(model, token_ids, target_ids).tolist(), "rows": len(token_ids)}
 
     settings = {"steps": config.gradient_steps, "rows": config.gradient_rows}
     path = run.folder / "gradient_flow.json"
-    return measured_once(home, dataset, run, path, settings, build, GradientFlowRecord, draw_gradient_flow, force)
+    return measure_once(home, dataset, run, path, settings, build, GradientFlowRecord, draw_gradient_flow, force)
 
 
 def measure_positions(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
 ) -> PositionsRecord:
-    """The share of right guesses against the position in the row, on the test split: positions.json and .png."""
+    """Accuracy against the position in the row, on the test split: positions.json and .png."""
 
     def build() -> dict[str, object]:
         model = load_model(run.model_folder).language_model
@@ -50,10 +49,10 @@ def measure_positions(
 
     settings = {"given_tokens": config.given_tokens}
     path = run.folder / "positions.json"
-    return measured_once(home, dataset, run, path, settings, build, PositionsRecord, draw_positions, force)
+    return measure_once(home, dataset, run, path, settings, build, PositionsRecord, draw_accuracy, force)
 
 
-def measured_once(
+def measure_once(
     home: Home,
     dataset: DatasetRecord,
     run: RunRecord,
@@ -64,12 +63,12 @@ def measured_once(
     draw: Callable[[R, Path], None],
     force: bool,
 ) -> R:
-    """The record of what `build` measures under these settings, and its picture beside it."""
+    """The record made by `build` with these settings, with a plot beside it."""
     key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, **settings})
-    return measured_and_drawn(home, path, key, build, kind, draw, force)
+    return measure_and_draw(home, path, key, build, kind, draw, force)
 
 
-def measured_and_drawn(
+def measure_and_draw(
     home: Home,
     path: Path,
     key: str,
@@ -78,7 +77,7 @@ def measured_and_drawn(
     draw: Callable[[R, Path], None],
     force: bool,
 ) -> R:
-    """What record_of makes of the figures that `build` measures, kept at `path` under the key; a picture beside it."""
+    """A record of the figures made by `build`, stored at `path` under the key, with a plot beside it."""
     picture = path.with_suffix(".png")
     value, skipped = once_in_run(home, path, key, build, force=force)
     record = record_of(**value, picture=picture, skipped=skipped)

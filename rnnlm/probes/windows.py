@@ -1,4 +1,4 @@
-"""Stretches of equal length from a stored split, each with the token that follows it."""
+"""Windows of equal length from a stored split, each with the token that follows it."""
 
 import numpy as np
 import torch
@@ -9,8 +9,8 @@ from rnnlm.sequences.batches import Mode, Source, Stream
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.tokenizers.text_tokenizer import BOS
 
-ROWS_READ = 8_192  # of sentences, from the beginning of the split
-LONGEST_SHARE = 4  # a quarter of the sentences may be taken
+ROWS_READ = 8_192  # sentences, from the start of the split
+LONGEST_QUARTER = 4  # at most a quarter of the sentences is used
 
 
 def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int) -> tuple[Tensor, Tensor]:
@@ -23,11 +23,10 @@ def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int)
 
 
 def cut_windows(source: Source, mode: Mode, steps: int, count: int) -> tuple[Tensor, Tensor]:
-    """(rows, t) int64 inputs and (rows,) the token that follows; at most `count` rows, at most `steps` tokens each.
+    """Inputs (rows, t) int64 and the token after each (rows,): at most `count` rows of at most `steps` tokens.
 
-    stream: windows evenly spread over the text. sentence: the beginnings of the longest sentences, all cut to the
-    length of the shortest of them, because a model of sentences never looks back beyond one. Rows that go on with a
-    line longer than the context are left out: they begin in the middle of a sentence.
+    stream: windows spread evenly over the text. sentence: the beginnings of the longest sentences, cut to the length of
+    the shortest of them. Rows that continue a line longer than the context are left out.
     """
     if mode == "stream":
         stream = Stream(source)
@@ -38,9 +37,9 @@ def cut_windows(source: Source, mode: Mode, steps: int, count: int) -> tuple[Ten
     else:
         rows = source.read(0, min(len(source), ROWS_READ))
         beginnings = np.flatnonzero(rows.token_ids[rows.offsets[:-1]] == BOS)
-        assert len(beginnings)  # storing refuses a split without a token, and its first row begins a line
+        assert len(beginnings)  # a stored split has a token, and its first row begins a line
         by_length = beginnings[np.argsort(-rows.predicted[beginnings], kind="stable")]
-        longest = by_length[: min(count, -(-len(beginnings) // LONGEST_SHARE))]
+        longest = by_length[: min(count, -(-len(beginnings) // LONGEST_QUARTER))]
         steps = min(steps, int(rows.predicted[longest].min()))
         cut = np.stack([rows.token_ids[start : start + steps + 1] for start in rows.offsets[longest].tolist()])
     tokens = torch.from_numpy(cut.astype(np.int64))

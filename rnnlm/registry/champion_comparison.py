@@ -60,7 +60,7 @@ def compare_with_champion(
         return undecidable(number, why)
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
         own, others, losses = (Path(temporary) / name for name in (TRAINING_DOCUMENTS, "champions.parquet", LOSSES))
-        write_known_digests(dataset, config.training.evaluation_tokens, own)
+        write_known_digests(dataset, config.training.validation.tokens, own)
         digests = [own]
         if known := fetch_training_digests(client, home, champion, others):
             digests.append(others)

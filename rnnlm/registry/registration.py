@@ -123,7 +123,7 @@ def add_version(
 def write_evidence(folder: Path, config: PipelineConfig, dataset: DatasetRecord) -> int:
     """What lies beside the bundle. Returns the number of documents that training has seen."""
     write_json(folder / CONFIGURATION, config.model_dump(mode="json"))
-    return write_known_digests(dataset, config.training.evaluation_tokens, folder / TRAINING_DOCUMENTS)
+    return write_known_digests(dataset, config.training.validation.tokens, folder / TRAINING_DOCUMENTS)
 
 
 def damage_of(version: "ModelVersion") -> str | None:

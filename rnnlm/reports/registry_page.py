@@ -3,6 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
+from rnnlm.config_paths import flatten
 from rnnlm.records import EvaluationRecord, Evidence, ModelVersion, RegisteredVersion
 from rnnlm.text_layout import Facts, facts, markdown_lines, named
 
@@ -96,14 +97,8 @@ def settings_line(configuration: str) -> str:
         sections = json.loads(configuration)
     except ValueError:
         return configuration
-    fields: dict[str, Any] = {}
-    for name, value in sections.items():
-        fields |= (
-            {f"{name}.{field}": inner for field, inner in value.items()} if isinstance(value, dict) else {name: value}
-        )
-    return " ".join(
-        f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in fields.items()
-    )
+    fields = flatten(sections).items()
+    return " ".join(f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in fields)
 
 
 def joined(values: dict[str, str], **patterns: str) -> str:

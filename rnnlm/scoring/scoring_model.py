@@ -6,7 +6,7 @@ from pathlib import Path
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, digest_of, file_digest
 from rnnlm.models.model_factory import load_model
-from rnnlm.models.training_provenance import Origin, origin_of
+from rnnlm.models.training_provenance import TrainingProvenance, read_training_provenance
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.scoring.document_scores import Scorer
 from rnnlm.scoring.scoring_config import ScoringConfig
@@ -21,7 +21,7 @@ class FoundModel:
     reference: str  # the name it was asked for by
     folder: Path
     digest: str  # sha256 over its weights, its tokenizer and how its text was cut
-    origin: Origin
+    origin: TrainingProvenance
 
     def load(self, config: ScoringConfig) -> Scorer:
         """The model on the configured device, with its tokenizer."""
@@ -36,7 +36,7 @@ def find_model(home: Home, reference: str | None) -> FoundModel:
 
 
 def model_in(folder: Path, reference: str) -> FoundModel:
-    origin = origin_of(folder)
+    origin = read_training_provenance(folder)
     files = {name: file_digest(folder / name) for name in ("model.safetensors", "tokenizer.json", SETTINGS_FILE)}
     digest = digest_of({"files": files, "cut": [origin.cut.mode, origin.cut.context_length]})
     return FoundModel(reference, folder, digest, origin)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.config import CorpusConfig, SequencesConfig, result_settings
 from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.home import Home, digest_of, write_json, write_once
@@ -54,7 +54,7 @@ def store_sequences(
         "corpus": corpus.digest,
         "shares": [corpus_config.valid_share, corpus_config.test_share],
         "tokenizer": tokenizer.digest,
-        "sequences": {name: getattr(config, name) for name in ("mode", "context_length", "block_length")},
+        "sequences": result_settings(config),
         "required_splits": list(required_splits),
         "versions": {name: version(name) for name in ("duckdb", "tokenizers")},
     }

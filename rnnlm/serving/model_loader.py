@@ -10,7 +10,7 @@ from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.home import Home
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
-from rnnlm.models.training_provenance import origin_of
+from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.model_lookup import find_version, known_models, list_models, model_folder
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tracking.mlflow_store import is_empty
@@ -75,4 +75,6 @@ def followed(home: Home, wanted: str | None) -> Followed:
 def load(home: Home, label: str) -> LoadedModel:
     """The model of a Followed.label(). ModelError where it cannot be loaded."""
     folder = model_folder(home, label)
-    return LoadedModel(label, load_model(folder).language_model, load_tokenizer(folder), origin_of(folder).cut)
+    return LoadedModel(
+        label, load_model(folder).language_model, load_tokenizer(folder), read_training_provenance(folder).cut
+    )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.config import PipelineConfig
+from rnnlm.config_paths import flatten
 from rnnlm.errors import TrackingError
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import Home, drawn_once
@@ -92,14 +93,8 @@ def running_run(
 
 
 def parameters(config: PipelineConfig) -> dict[str, str]:
-    """`section.field` → its value as JSON writes it; strings without quotes."""
-    flat: dict[str, Any] = {}
-    for section, value in config.model_dump(mode="json").items():
-        if isinstance(value, dict):
-            flat |= {f"{section}.{name}": field for name, field in value.items()}
-        else:
-            flat[section] = value
-    return {name: as_text(value) for name, value in flat.items()}
+    """Dotted path of each field → its value as JSON; strings without quotes."""
+    return {path: as_text(value) for path, value in flatten(config.model_dump(mode="json")).items()}
 
 
 def as_text(value: Any) -> str:

@@ -1,9 +1,8 @@
-"""Averaged weights: what is evaluated and kept, while training goes on with its own.
+"""Weight averaging: the averaged weights are evaluated and saved while training continues with its own.
 
-The weights enter it after the first step past `averaging_start` and after every `averaging_every`-th from there, the
-tenth by default: neighbouring steps differ little. `mean` is their running mean (Polyak and Juditsky 1992, of every
-step; for language models Merity, Keskar and Socher 2018, who begin it when training stalls), `exponential` the moving
-average that forgets.
+`mean` is the running mean of the weights (Polyak and Juditsky 1992; for language models Merity, Keskar and Socher 2018,
+who start it when training stalls). `exponential` is the exponential moving average. Both take every `every_steps`-th
+step into account, because neighbouring steps differ little.
 """
 
 import math
@@ -14,25 +13,24 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, get_swa_multi_avg_fn
 
-from rnnlm.config import TrainingConfig
+from rnnlm.config import AveragingConfig
 
 
 class WeightAveraging:
-    """A second set of weights on the model's device, updated after step start_step + 1 and every `every`-th from there.
+    """Averaged weights on the model's device, updated after step start_step + 1 and every `every`-th step from there.
 
-    So a run that goes on past start_step, as each does that reaches its end, has averaged something.
-
-    decay: of the exponential average, an update; None: the mean.
+    So every run that gets past start_step has averaged something.
     """
 
     def __init__(self, model: nn.Module, start_step: int, every: int = 1, decay: float | None = None) -> None:
+        """decay: of the exponential average, per update; None: the mean."""
         self.start_step = start_step
         self.every = every
         formula = get_swa_multi_avg_fn() if decay is None else get_ema_multi_avg_fn(decay)
-        self.averaged = AveragedModel(model, multi_avg_fn=formula)  # its counter stays on the CPU: no wait for a GPU
+        self.averaged = AveragedModel(model, multi_avg_fn=formula)  # its counter is on the CPU: no wait for a GPU
 
     def update(self, model: nn.Module, step: int) -> None:
-        """After `step` steps in all. The first update takes the weights as they are."""
+        """step: optimizer steps done. The first update copies the weights."""
         if step > self.start_step and (step - self.start_step - 1) % self.every == 0:
             self.averaged.update_parameters(model)
 
@@ -42,42 +40,41 @@ class WeightAveraging:
 
     @contextmanager
     def applied(self, model: nn.Module) -> Iterator[None]:
-        """The model has the averaged weights inside, its own again after; before the first update its own.
+        """Inside, the model has the averaged weights; before the first update its own.
 
-        Storages change places, nothing is computed: training goes on bit by bit as without.
+        Only storages are swapped, nothing is computed, so training continues bit by bit as without.
         """
         if not self.updates:
             yield
             return
-        self.exchange(model)
+        self.swap(model)
         try:
             yield
         finally:
-            self.exchange(model)
+            self.swap(model)
 
-    def exchange(self, model: nn.Module) -> None:
+    def swap(self, model: nn.Module) -> None:
         for own, average in zip(model.parameters(), self.averaged.module.parameters(), strict=True):
             own.data, average.data = average.data, own.data
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Copies. Tied weights come once: so that safetensors can store it."""
+        """Copies. Tied weights occur once, so that safetensors can store it."""
         weights = {name: value.detach().clone() for name, value in self.averaged.module.named_parameters()}
         return {"updates": self.averaged.n_averaged.clone(), **weights}
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """ValueError where it is of another model."""
+        """ValueError if the state belongs to another model."""
         own = dict(self.averaged.module.named_parameters())
-        if missing := {"updates", *own} ^ set(state):
-            raise ValueError(f"averaged weights of another model: {', '.join(sorted(missing)[:3])} on one side alone")
+        if different := {"updates", *own} ^ set(state):
+            raise ValueError(f"averaged weights of another model: only one has {', '.join(sorted(different)[:3])}")
         self.averaged.n_averaged.copy_(state["updates"])
         for name, value in own.items():
             value.copy_(state[name])
 
 
-def make_averaging(model: nn.Module, config: TrainingConfig, total_steps: int) -> WeightAveraging | None:
-    if config.averaging == "none":
+def make_averaging(model: nn.Module, config: AveragingConfig, total_steps: int) -> WeightAveraging | None:
+    if config.kind == "none":
         return None
-    start = math.floor(config.averaging_start * total_steps)
-    decay = config.averaging_decay if config.averaging == "exponential" else None
-    return WeightAveraging(model, start, config.averaging_every, decay)
+    start = math.floor(config.start_share * total_steps)
+    return WeightAveraging(model, start, config.every_steps, config.decay if config.kind == "exponential" else None)

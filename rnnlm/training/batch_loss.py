@@ -1,10 +1,13 @@
-"""Forward and loss as one module: what a step calls, and what DistributedDataParallel wraps."""
+"""The training loss: chosen by the configuration, and one module with the forward pass for DistributedDataParallel."""
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rnnlm.config import TrainingConfig
+from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden
@@ -15,10 +18,10 @@ NO_DROPOUT = Dropout()
 
 @dataclass(frozen=True)
 class Draws:
-    """All that a step leaves to chance, drawn before it: the step itself is then a function of its arguments."""
+    """All random values of a step, drawn before it, so that the step is a function of its arguments."""
 
     masks: Masks | None = None
-    sample: Tensor | None = None  # (classes,) int64, of the sampled loss
+    sample: Tensor | None = None  # (classes,) int64, for the sampled loss
 
 
 NO_DRAWS = Draws()
@@ -34,10 +37,7 @@ class BatchLoss(nn.Module):
         self.dropout = dropout
 
     def draw(self, rows: range, generator: torch.Generator) -> Draws:
-        """On the CPU. rows: which of the step's batch the draws are for.
-
-        Masks are drawn first, then what the loss draws.
-        """
+        """Dropout masks, then the loss's sample, on the CPU. rows: indices into the step's whole batch."""
         masks = draw_masks(self.model, self.dropout, rows, generator)
         sample = self.loss.draw(generator) if isinstance(self.loss, SampledCrossEntropy) else None
         return Draws(masks, sample)
@@ -45,14 +45,23 @@ class BatchLoss(nn.Module):
     def forward(
         self, input_ids: Tensor, target_ids: Tensor, state: Tensor | None, draws: Draws = NO_DRAWS
     ) -> tuple[Tensor, Tensor]:
-        """input_ids, target_ids: (b, t) int64, state: (b, L, H) or None for zeros → scalar, state (b, L, H).
+        """input_ids, target_ids: (b, t) int64, state: (b, L, H) or None for zeros → scalar loss, state (b, L, H).
 
-        The scalar is in nats per predicted token. Without rows it is 0, and so is the gradient of each
-        parameter: a process that has no rows must take part in adding up the gradients all the same.
+        The loss is in nats per predicted token. Without rows the loss and all gradients are 0: a rank without rows
+        must still take part in the gradient average.
         """
         if not len(input_ids):
-            nothing = sum(((parameter * 0.0).sum() for parameter in self.model.parameters()), torch.zeros(()))
+            zero = sum(((parameter * 0.0).sum() for parameter in self.model.parameters()), torch.zeros(()))
             stack = self.model.stack
-            return nothing, self.model.head.bias.new_zeros(0, len(stack.cells), stack.hidden_size)
+            return zero, self.model.head.bias.new_zeros(0, len(stack.cells), stack.hidden_size)
         hidden, state = masked_hidden(self.model, draws.masks, input_ids, state)
         return self.loss(self.model, hidden, target_ids, draws.sample), state
+
+
+def choose_loss(config: TrainingConfig, training_counts: np.ndarray, never_predicted: np.ndarray) -> Loss:
+    """training_counts: (V,) how often the training split predicts each class; never_predicted: (V,) bool."""
+    precision = getattr(torch, config.precision)
+    if config.loss.kind == "sampled":
+        unigram = np.where(never_predicted, 0, np.maximum(training_counts, 1))  # count unseen classes once
+        return SampledCrossEntropy(unigram, config.loss.sampled_classes, precision)
+    return ChunkedCrossEntropy(precision)

@@ -1,4 +1,4 @@
-"""Where training runs."""
+"""Choose the device, its matrix precision and its memory settings."""
 
 import ctypes
 import os
@@ -9,68 +9,64 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnlm.config import TrainingConfig
 from rnnlm.errors import DeviceError
 
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # as malloc.h has them
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # from malloc.h
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto`: cuda, else mps, else cpu. DeviceError where a named device is absent."""
+    """`auto`: cuda, else mps, else cpu. DeviceError if a named device is absent."""
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    available = [device for device, there in present.items() if there]
     if name == "auto":
-        return torch.device(next(device for device, there in present.items() if there))
-    if not present[name]:
-        there = ", ".join(device for device, there in present.items() if there)
-        raise DeviceError(f"training.device: {name} is not on this machine; there is: {there} (or auto)")
+        return torch.device(available[0])
+    if name not in available:
+        raise DeviceError(
+            f"training.device={name}: this machine has no such device; available: {', '.join(available)} (or auto)"
+        )
     return torch.device(name)
 
 
-def device_of_process(name: str) -> torch.device:
-    """As choose_device; each of several processes has a GPU of its own. DeviceError where there are too few."""
+def choose_rank_device(name: str) -> torch.device:
+    """As choose_device, with a GPU for each rank. DeviceError if there are too few."""
     device = choose_device(name)
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if device.type == "mps":
-        raise DeviceError("training.device: several processes need cuda or cpu, and mps is neither; set cpu")
+        raise DeviceError("training.device=mps: distributed training needs cuda or cpu; set training.device=cpu")
     if device.type != "cuda":
         return device
     if local_rank >= torch.cuda.device_count():
         raise DeviceError(
-            f"training.processes: process {local_rank} of this machine has no GPU, there are "
+            f"training.distributed.processes: no GPU for local rank {local_rank}, this machine has "
             f"{torch.cuda.device_count()}; set as many processes as GPUs, or training.device=cpu"
         )
     return torch.device("cuda", local_rank)
 
 
 def keep_freed_memory() -> None:
-    """For this process: memory that a step frees stays for the next one, instead of going back to the system.
+    """Make glibc's malloc reuse the memory that a step frees, instead of returning it to the system.
 
-    A step makes the same large arrays as the one before. From the system every page of them comes anew and zeroed,
-    which takes a third of a step's time where the vocabulary is large. Of glibc alone; elsewhere nothing happens.
+    Each step allocates the same large arrays. Pages from the system are zeroed again each time, which takes a third of
+    a step's time with a large vocabulary. No effect without glibc.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(M_MMAP_MAX, 0)  # large arrays come from the heap, too,
-        mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)  # of whose free end 2 GiB stay, the most that it takes
+        mallopt(M_MMAP_MAX, 0)  # large arrays come from the heap, too
+        mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)  # keep up to 2 GiB, the largest value it takes
 
 
-def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on the device. Through pinned memory, so that a GPU need not have finished what it is at."""
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy to the device. Pinned memory makes the copy to a GPU asynchronous."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)
 
 
-def precision_of_products(config: TrainingConfig) -> torch.dtype:
-    """Of the large products that training does by hand: the losses', on a CPU the layers' too."""
-    return torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-
-
 @contextmanager
 def float32_products(precision: str) -> Iterator[None]:
-    """How a GPU multiplies float32 inside: in full, or with precision bfloat16 as TF32, whose range is float32's.
+    """How a GPU multiplies float32 matrices inside the context: exactly, or as TF32 if precision is bfloat16.
 
-    torch's cuDNN recurrence takes no bfloat16. TF32 has three bits more than that, and runs on the same units.
+    torch's cuDNN recurrence does not support bfloat16. TF32 has three more bits and runs on the same units.
     """
     backends: tuple[Any, ...] = (torch.backends.cudnn.rnn, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
     before = [backend.fp32_precision for backend in backends]
@@ -79,5 +75,5 @@ def float32_products(precision: str) -> Iterator[None]:
     try:
         yield
     finally:
-        for backend, was in zip(backends, before, strict=True):
-            backend.fp32_precision = was
+        for backend, value in zip(backends, before, strict=True):
+            backend.fp32_precision = value

@@ -1,19 +1,19 @@
-"""What training says of itself while it runs, and who may listen."""
+"""Events of a training run, and the interface of trackers that forward them."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from rnnlm.records import Sample
 
-TRACKING = "tracking.json"  # in a run's folder: how far it is sent; changes after the run is complete
+TRACKING = "tracking.json"  # in a run's folder: how much of it was sent; may change after the run is complete
 
 
 @dataclass(frozen=True)
 class Measurement:
-    step: int  # optimiser steps done
+    step: int  # optimizer steps done
     metrics: dict[str, float]
     kind: Literal["training", "validation"] = "training"
-    attempt: int = 0  # counts how often training went back after it had diverged
+    attempt: int = 0  # number of rollbacks before it
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ Event = Measurement | TrainingSamples
 
 
 class Tracker(Protocol):
-    """Sends on what training leaves in the run's folder. It must not raise: training goes on without it."""
+    """Sends the history and samples in the run's folder. Must not raise: training continues without it."""
 
     mlflow_run_id: str | None
 
     def __call__(self) -> None:
-        """Something new may lie there: send it when it is time to."""
+        """Called after each event: send new ones if it is time to."""
         ...
 
     def flush(self) -> None:
-        """Send it now."""
+        """Send all of them now."""
         ...

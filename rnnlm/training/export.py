@@ -1,4 +1,4 @@
-"""What a run leaves beside its history: samples on the way, and the model at the end."""
+"""Samples during training, and the saved model at the end."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +18,7 @@ from rnnlm.training.events import TrainingSamples
 def sample_sentences(
     model: ElmanForCausalLM, config: PipelineConfig, dataset: DatasetRecord, step: int
 ) -> TrainingSamples:
-    """What the model writes at this point of training. Draws from a generator of its own."""
+    """Continuations of the configured prompts. Draws from its own generator."""
     tokenizer = load_tokenizer(dataset.tokenizer_folder)
     prompts = choose_prompts(dataset, tokenizer, config.generation)
     samples = tuple(continue_prompt(model, tokenizer, prompt, config.generation) for prompt in prompts)
@@ -26,7 +26,7 @@ def sample_sentences(
 
 
 def write_model(model: ElmanForCausalLM, folder: Path, dataset: DatasetRecord) -> None:
-    """Weights as safetensors, configuration, tokenizer, and the facts an evaluation elsewhere needs."""
+    """Write weights, configuration and tokenizer, and rnnlm.json: what is needed to score other text the same way."""
     save_model(model, folder)
     for path in dataset.tokenizer_folder.iterdir():
         shutil.copy(path, folder / path.name)

@@ -1,6 +1,6 @@
-"""history.jsonl of a run: what training measured, one JSON line each, and the spool that trackers are fed from.
+"""history.jsonl of a run: one JSON line per measurement, from which trackers send.
 
-A line: {"step", "kind", "attempt", "time_milliseconds", "metrics"}.
+Fields of a line: step, kind, attempt, time_milliseconds, metrics.
 """
 
 import errno
@@ -18,20 +18,19 @@ from rnnlm.training.events import Measurement, TrainingSamples
 
 logger = logging.getLogger(__name__)
 HISTORY, SAMPLES = "history.jsonl", "samples"  # in a run's folder
-Identity = tuple[int, str, int]  # step, kind, attempt
 
 
 class History:
-    """Appends measurements. Each is written once, however often training is killed and comes by its step again."""
+    """Append measurements. Each is written once, even if training is killed and repeats its step."""
 
     def __init__(self, path: Path) -> None:
         path.touch()
         self.path = path
-        self.end = whole_lines(path)  # bytes
-        self.written = {identity(line) for line, _ in read_lines(path)}
-        self.unwritten: list[bytes] = []  # lines that a full disk did not take
+        self.end = path.read_bytes().rfind(b"\n") + 1  # bytes; a kill may have torn the last line
+        self.written = {identity(line) for line, _ in read_history(path)}
+        self.unwritten: list[bytes] = []  # lines that did not fit on a full disk
         self.stream = path.open("r+b", buffering=0)
-        self.stream.truncate(self.end)  # a kill may have torn the last line
+        self.stream.truncate(self.end)
         self.stream.seek(self.end)
 
     def __enter__(self) -> "History":
@@ -59,10 +58,10 @@ class History:
                 self.append(self.unwritten[0])
                 del self.unwritten[0]
         except OSError as error:
-            logger.warning("%s: not written (%s); it is tried again with the next line", self.path, error)
+            logger.warning("%s: cannot be written (%s); trying again with the next line", self.path, error)
 
     def append(self, line: bytes) -> None:
-        """The whole line or nothing of it."""
+        """Append the whole line, or nothing of it."""
         try:
             if self.stream.write(line) != len(line):
                 raise OSError(errno.ENOSPC, "no space left for a whole line")
@@ -74,36 +73,32 @@ class History:
 
 
 def write_samples(folder: Path, event: TrainingSamples) -> None:
-    """A page for people, samples/step-….md in the run's folder; where it cannot be written, a warning."""
+    """Write samples/step-….md in the run's folder; log a warning if that fails."""
     page = folder / SAMPLES / f"step-{event.step:08d}.md"
     try:
         page.parent.mkdir(exist_ok=True)
         with atomic_file(page) as partial:
             partial.write_text(samples_page(event.samples), encoding="utf-8")
     except OSError as error:
-        logger.warning("%s: not written (%s)", page, error)
+        logger.warning("%s: cannot be written (%s)", page, error)
 
 
-def identity(line: dict[str, Any]) -> Identity:
+def identity(line: dict[str, Any]) -> tuple[int, str, int]:
+    """Step, kind and attempt: at most one line has the same."""
     return line["step"], line.get("kind", "training"), line.get("attempt", 0)
 
 
-def read_lines(path: Path, start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
-    """Whole lines from byte `start` on, each with the byte after it. A line that is no JSON is warned of and left."""
+def read_history(path: Path, start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
+    """Whole lines from byte `start` on, each with the offset after it. Invalid JSON is skipped with a warning."""
     if not path.exists():
         return
     with path.open("rb") as stream:
         stream.seek(start)
         for line in stream:
             if not line.endswith(b"\n"):
-                return  # torn, or still being written
+                return  # torn, or being written
             start += len(line)
             try:
                 yield json.loads(line), start
             except ValueError:
-                logger.warning("%s: the line that ends at byte %d is no JSON; left out", path, start)
-
-
-def whole_lines(path: Path) -> int:
-    """Bytes up to the end of the last whole line."""
-    return path.read_bytes().rfind(b"\n") + 1
+                logger.warning("%s: skipping the line that ends at byte %d: invalid JSON", path, start)

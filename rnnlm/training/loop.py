@@ -1,4 +1,4 @@
-"""The training loop. Loss, data feed and device are arguments; what it has to say goes to a callback."""
+"""The training loop. Loss, data feed and device are arguments; events go to a callback."""
 
 import logging
 import math
@@ -14,30 +14,30 @@ from rnnlm.progress import Progress
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
-from rnnlm.training.checkpointing.divergence import DivergedError, Watch, all_finite, went_back
+from rnnlm.training.checkpointing.divergence import DivergedError, DivergenceMonitor, all_finite, roll_back_training
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.optimizer_step import Step, Update, take_step, update
-from rnnlm.training.optimizers import norms_of_parts
-from rnnlm.training.seeding import random_states_kept, step_generator
+from rnnlm.training.optimizer_step import Step, Updater, take_step
+from rnnlm.training.optimizers import gradient_norms_by_part
+from rnnlm.training.seeding import preserve_random_states, step_generator
 
 logger = logging.getLogger(__name__)
-MEASUREMENTS = 200  # a run at most: each waits for the device
+MEASUREMENTS = 200  # per run at most: each waits for the device
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How long the loop goes on, and what it does on the way."""
+class TrainingPlan:
+    """Length of the loop, and what it does on the way."""
 
     total_steps: int
     clip_norm: float
-    evaluation_steps: frozenset[int]  # after these steps; the end is always evaluated
+    validation_steps: frozenset[int]  # validate after these steps, and always at the end
     log_every_seconds: float
     seed: int = 0
-    loss_limit: float = math.inf  # nats per token: training that loses more has diverged
+    loss_limit: float = math.inf  # nats per token; training has diverged above it
     divergence_retries: int = 0
-    accumulation: int = 1  # micro-batches a step and process
+    accumulation: int = 1  # micro-batches per step and rank
 
     @property
     def measure_every(self) -> int:
@@ -52,11 +52,11 @@ class Outcome:
 
 
 class Training:
-    """Teacher forcing over the feed, from wherever `state` is to the end.
+    """Teacher forcing over the feed, from the step of `state` to the end.
 
-    feed(n): the batches from the n-th on, over all epochs. evaluate(step) → validation perplexity. Neither it nor
-    report touches a random state of training; nor does when a checkpoint falls. Of several processes (state.world)
-    each has its share of the feed, and all of them take every step, checkpoint and evaluation together.
+    feed(n): the batches from the n-th on, over all epochs. validate(step) → validation perplexity. Neither validation
+    nor events nor the time of a checkpoint changes a random state of training. In a process group each rank has its
+    share of the feed, and all ranks take every step, checkpoint and validation together.
     """
 
     def __init__(
@@ -64,88 +64,73 @@ class Training:
         state: TrainingState,
         feed: Callable[[int], Iterable[Batch]],
         loss: Loss,
-        plan: Plan,
-        evaluate: Callable[[int], float],
-        report: Callable[[Event], None],
+        plan: TrainingPlan,
+        validate: Callable[[int], float],
+        on_event: Callable[[Event], None],
         checkpoints: Checkpoints | None = None,
         interruption: Interruption | None = None,
-        updated: Update = update,
+        updater_type: type[Updater] = Updater,
     ) -> None:
         self.state = state
         self.feed = feed
-        self.batch_loss = state.world.parallel(BatchLoss(state.model, loss, state.regularizers.dropout))
+        batch_loss = state.process_group.data_parallel(BatchLoss(state.model, loss, state.regularizers.dropout))
+        self.updater = updater_type(batch_loss, state.optimizer, plan.clip_norm, state.process_group)
         self.plan = plan
-        self.evaluate = evaluate
-        self.report = report
+        self.validate = validate
+        self.on_event = on_event
         self.checkpoints = checkpoints
         self.interruption = interruption or Interruption()
-        self.updated = updated
-        self.watch = Watch(plan.loss_limit)
+        self.monitor = DivergenceMonitor(plan.loss_limit)
         self.interval_start, self.interval_tokens = time.perf_counter(), 0
 
     def run(self) -> Outcome:
-        """The weights that were best on the validation split. DivergedError where no retry is left."""
+        """The weights with the best validation perplexity. DivergedError if no retry is left."""
         if self.plan.divergence_retries and self.state.step == 0:
-            self.keep()  # to have somewhere to go back to
+            self.save_checkpoint()  # so that a rollback is possible from the start
         while True:
             try:
-                return self.run_to_the_end()
+                return self.run_to_end()
             except DivergedError as error:
-                self.watch = Watch(self.plan.loss_limit)
-                if not went_back(self.state, self.checkpoints, self.plan.divergence_retries, error):
+                self.monitor = DivergenceMonitor(self.plan.loss_limit)
+                if not roll_back_training(self.state, self.checkpoints, self.plan.divergence_retries, error):
                     raise
 
-    def run_to_the_end(self) -> Outcome:
-        state, plan = self.state, self.plan
+    def run_to_end(self) -> Outcome:
+        state, plan, patience = self.state, self.plan, self.state.regularizers.early_stopping
         state.model.train()
         with (
             Progress("training", plan.total_steps, "step", plan.log_every_seconds, state.step) as progress,
-            self.interruption.held_back(),
+            self.interruption.deferred(),
         ):
-            if not self.ended:
+            if state.step < plan.total_steps:
                 for batch in self.feed(state.batches):
-                    # Before the next step, not after the last: a run resumed at this step begins by it.
-                    if state.step in plan.evaluation_steps:
-                        self.assess()
-                        if state.regularizers.early_stopping.says_stop:
+                    # Before the next step, not after the last one, because a resumed run starts here.
+                    if state.step in plan.validation_steps:
+                        self.validate_and_record()
+                        if patience.exhausted:
                             break
-                    self.take(batch, progress)
-                    if self.to_be_kept():
-                        self.keep()
-                    if self.ended:
+                    self.train_step(batch, progress)
+                    if self.checkpoint_due():
+                        self.save_checkpoint()
+                    if state.step >= plan.total_steps:
                         break
-            if not state.regularizers.early_stopping.says_stop:  # else the end has been assessed
-                self.assess()
-        if state.world.leads:
-            state.regularizers.at_end()
-        assert state.best_perplexity is not None and state.best_weights is not None  # assess saw to it
+            if not patience.exhausted:  # else this step has been validated
+                self.validate_and_record()
+        if state.process_group.is_main:
+            state.regularizers.warn_at_end()
+        assert state.best_perplexity is not None and state.best_weights is not None
         return Outcome(state.tokens, state.best_perplexity, state.best_weights)
 
-    @property
-    def ended(self) -> bool:
-        return self.state.step >= self.plan.total_steps
-
-    def take(self, batch: Batch, progress: Progress) -> None:
-        """One step, measured where it is its turn."""
+    def train_step(self, batch: Batch, progress: Progress) -> None:
         state, plan = self.state, self.plan
         measured = state.step % plan.measure_every == 0
         rate = state.optimizer.param_groups[0]["lr"]
         generator = step_generator(plan.seed, state.step)
-        taken = take_step(
-            self.batch_loss,
-            state.optimizer,
-            batch,
-            state.carried,
-            plan.clip_norm,
-            generator,
-            plan.accumulation,
-            state.world,
-            self.updated,
-        )
-        self.watch.note(state.step, taken.loss, taken.norm)
+        step = take_step(self.updater, batch, state.carried, generator, plan.accumulation)
+        self.monitor.note(state.step, step.loss, step.norm)
         if measured:
-            self.watch.check()
-        state.carried = taken.state.detach()
+            self.monitor.check()
+        state.carried = step.state.detach()
         state.schedule.step()
         state.step += 1
         state.regularizers.after_step(state.model, state.step)
@@ -154,70 +139,75 @@ class Training:
         self.interval_tokens += batch.predicted_tokens
         progress.update()
         if measured:
-            self.measure(taken, rate, progress)
+            self.measure(step, rate, progress)
 
-    def measure(self, taken: Step, rate: float, progress: Progress) -> None:
+    def measure(self, step: Step, rate: float, progress: Progress) -> None:
         now = time.perf_counter()
         speed = self.interval_tokens / (now - self.interval_start)
-        clipped = max(1.0, float(taken.norm) / self.plan.clip_norm)  # norms are reported as before clipping
+        clipping = max(1.0, float(step.norm) / self.plan.clip_norm)  # norms are reported as before clipping
         metrics = {
-            "train_loss_nats": float(taken.loss),
-            "gradient_norm": float(taken.norm),
+            "train_loss_nats": float(step.loss),
+            "gradient_norm": float(step.norm),
             "learning_rate": rate,
             "tokens_per_second": speed,
             "trained_tokens": float(self.state.tokens),
-        } | {name: float(value) * clipped for name, value in norms_of_parts(self.state.model).items()}
-        self.tell(Measurement(self.state.step, metrics, "training", self.state.setbacks))
-        progress.facts(f"loss {float(taken.loss):.3f}, {speed:,.0f} tokens/s")
+        } | {name: float(value) * clipping for name, value in gradient_norms_by_part(self.state.model).items()}
+        self.emit(Measurement(self.state.step, metrics, "training", self.state.rollbacks))
+        progress.facts(f"loss {float(step.loss):.3f}, {speed:,.0f} tokens/s")
         self.interval_start, self.interval_tokens = now, 0
 
-    def assess(self) -> None:
-        """Score the validation split at this step, after a checkpoint: so a signal may interrupt it at any moment."""
-        self.keep()
+    def validate_and_record(self) -> None:
+        """Write a checkpoint, then validate: so a signal may interrupt validation at any moment."""
+        self.save_checkpoint()
         state = self.state
-        with self.time_out(), state.regularizers.evaluated_weights(state.model):
-            with self.interruption.held_back(False), random_states_kept():
+        with self.exclude_time(), state.regularizers.evaluated_weights(state.model):
+            with self.interruption.deferred(False), preserve_random_states():
                 state.model.eval()
-                perplexity = self.evaluate(state.step)
+                perplexity = self.validate(state.step)
                 state.model.train()
             if math.isfinite(perplexity):
                 state.remember_if_best(perplexity)
-        metrics = {"validation_perplexity": perplexity, "validation_nll_nats_per_token": math.log(perplexity)}
+        nll_nats_per_token = math.log(perplexity)
+        metrics = {"validation_perplexity": perplexity, "validation_nll_nats_per_token": nll_nats_per_token}
         metrics["trained_tokens"] = float(state.tokens)
-        self.tell(Measurement(state.step, metrics, "validation", state.setbacks))
+        self.emit(Measurement(state.step, metrics, "validation", state.rollbacks))
         logger.info(
             "training: step %d of %d, validation perplexity %.2f", state.step, self.plan.total_steps, perplexity
         )
         if not math.isfinite(perplexity):
-            raise DivergedError(state.step, math.log(perplexity), math.nan)
-        state.schedule.observe(math.log(perplexity))
+            raise DivergedError(state.step, nll_nats_per_token, math.nan)
+        state.schedule.observe(nll_nats_per_token)
         state.regularizers.early_stopping.observe(perplexity)
 
-    def to_be_kept(self) -> bool:
-        """True where a checkpoint is due or a signal came, be it to another process: all of them note it here."""
+    def checkpoint_due(self) -> bool:
+        """True on all ranks if a checkpoint is due, or if any rank has received a signal."""
         due = self.checkpoints is not None and self.checkpoints.due
-        asked = self.state.world.largest(2 * (self.interruption.noted or 0) + due)  # both questions in one message
-        if asked >= 2:
-            self.interruption.noted = asked // 2
-        return asked > 0
+        signal = self.interruption.received or 0
+        largest = self.state.process_group.max(2 * signal + due)  # both questions in one message
+        if largest >= 2:
+            self.interruption.received = largest // 2
+        return largest > 0
 
-    def keep(self) -> None:
-        """Write a checkpoint, unless this step has one or training has diverged; then leave if a signal came."""
-        self.watch.check()
+    def save_checkpoint(self) -> None:
+        """Write a checkpoint unless this step has one, then leave the loop if a signal was received.
+
+        DivergedError if training has diverged: a checkpoint must be good to resume from.
+        """
+        self.monitor.check()
         if self.checkpoints is not None and self.checkpoints.last_step != self.state.step:
             if not all_finite(self.state):
                 raise DivergedError(self.state.step, math.nan, math.nan)
-            with self.time_out():
+            with self.exclude_time():
                 self.checkpoints.write(self.state.step, self.state.state_dict())
-        self.interruption.leave_if_noted()
+        self.interruption.raise_if_received()
 
-    def tell(self, event: Event) -> None:
-        with random_states_kept():
-            self.report(event)
+    def emit(self, event: Event) -> None:
+        with preserve_random_states():
+            self.on_event(event)
 
     @contextmanager
-    def time_out(self) -> Iterator[None]:
-        """Time that does not count for the speed."""
+    def exclude_time(self) -> Iterator[None]:
+        """Leave the time inside the context out of the measured speed."""
         start = time.perf_counter()
         yield
         self.interval_start += time.perf_counter() - start

@@ -1,7 +1,7 @@
-"""One optimiser step: forward, backward through time, clipping, update."""
+"""One optimizer step: forward, truncated backpropagation through time, gradient clipping, update."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,107 +9,95 @@ from torch.optim import Optimizer
 
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import Draws
-from rnnlm.training.devices import sent
-from rnnlm.training.distributed.process_group import ALONE, World
+from rnnlm.training.devices import to_device
+from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.optimizers import clip_gradients
-from rnnlm.training.tree_map import changed
+from rnnlm.training.tree_map import map_tensors
 
 
 @dataclass(frozen=True)
 class Step:
-    """loss: nats per predicted token of the whole batch; norm: of the gradients before clipping; both scalars on
-    the device and the same in every process.
+    """Results of a step. loss and norm are on the device and equal on all ranks."""
 
-    state: (b, L, H) after this process's rows.
-    """
-
-    loss: Tensor
-    norm: Tensor
-    state: Tensor
+    loss: Tensor  # scalar, nats per predicted token of the whole batch
+    norm: Tensor  # scalar, L2 norm of the gradients before clipping
+    state: Tensor  # (b, L, H) after this rank's rows
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rows of a batch that go through the model together, on its device. share: of the batch's predicted tokens;
-    None: all."""
+class MicroBatch:
+    """Rows of a batch that go through the model together, on its device."""
 
     input_ids: Tensor  # (b, t) int64
-    target_ids: Tensor
+    target_ids: Tensor  # (b, t) int64
     state: Tensor | None  # (b, L, H)
     draws: Draws
-    share: Tensor | None  # a scalar
+    share: Tensor | None  # scalar: share of the batch's predicted tokens; None: all of them
 
 
-class Update(Protocol):
-    def __call__(
-        self, batch_loss: nn.Module, optimizer: Optimizer, parts: list[Part], clip_norm: float, world: World
-    ) -> Step: ...
+@dataclass
+class Updater:
+    """Updates the parameters by a batch. batch_loss: a BatchLoss wrapped by process_group.data_parallel."""
 
+    batch_loss: nn.Module
+    optimizer: Optimizer
+    clip_norm: float
+    process_group: ProcessGroup = SINGLE_PROCESS
 
-def update(batch_loss: nn.Module, optimizer: Optimizer, parts: list[Part], clip_norm: float, world: World) -> Step:
-    """Gradients of all parts, added up, and one update by them. Nothing is drawn, nothing waits for the device."""
-    optimizer.zero_grad(set_to_none=True)
-    losses, states = [], []
-    for index, part in enumerate(parts):
-        # Gradients are added up here, and averaged between processes together with those of the last part.
-        with world.gradients_kept_apart(batch_loss, index + 1 < len(parts)):
-            loss, after = batch_loss(part.input_ids, part.target_ids, part.state, part.draws)
-            if part.share is not None:
-                loss = loss * part.share.to(loss.dtype)
-            # Processes average their gradients; here they are to be added up.
-            (loss * world.size if world.size > 1 else loss).backward()
-        losses.append(loss.detach())
-        states.append(after)
-    norm = clip_gradients(batch_loss.parameters(), clip_norm)
-    optimizer.step()
-    if len(parts) == 1:
-        return Step(world.sum(losses[0]), norm, states[0])
-    return Step(world.sum(torch.stack(losses).sum()), norm, torch.cat(states))
+    def __call__(self, micro_batches: list[MicroBatch]) -> Step:
+        """Sum the gradients of all micro-batches and update once. Draws nothing and never waits for the device."""
+        self.optimizer.zero_grad(set_to_none=True)
+        size = self.process_group.size
+        losses, states = [], []
+        for index, part in enumerate(micro_batches):
+            # Only the last micro-batch averages gradients between ranks, including those summed before.
+            with self.process_group.no_sync(self.batch_loss, index + 1 < len(micro_batches)):
+                loss, state = self.batch_loss(part.input_ids, part.target_ids, part.state, part.draws)
+                if part.share is not None:
+                    loss = loss * part.share.to(loss.dtype)
+                # DistributedDataParallel averages gradients over ranks; multiplying by size makes it a sum.
+                (loss * size if size > 1 else loss).backward()
+            losses.append(loss.detach())
+            states.append(state)
+        norm = clip_gradients(self.batch_loss.parameters(), self.clip_norm)
+        self.optimizer.step()
+        if len(micro_batches) == 1:
+            return Step(self.process_group.sum(losses[0]), norm, states[0])
+        return Step(self.process_group.sum(torch.stack(losses).sum()), norm, torch.cat(states))
 
 
 def take_step(
-    batch_loss: nn.Module,
-    optimizer: Optimizer,
-    batch: Batch,
-    state: Tensor | None,
-    clip_norm: float,
-    generator: torch.Generator,
-    accumulation: int = 1,
-    world: World = ALONE,
-    updated: Update = update,
+    updater: Updater, batch: Batch, state: Tensor | None, generator: torch.Generator, accumulation: int = 1
 ) -> Step:
-    """The update by the whole batch, however many processes and micro-batches it is taken apart into.
-
-    batch_loss: a BatchLoss, as world.parallel gave it. updated: `update`, or a way to do the same.
-    """
-    # Truncated back-propagation through time: the state goes on, its gradient does not.
+    """Update by the whole batch. The result does not depend on the number of ranks and micro-batches."""
+    # Truncated backpropagation through time: the state is carried over, its gradient is not.
     state = state.detach() if batch.carries_state and state is not None else None
-    parts = parts_of(batch_loss, batch, state, generator, accumulation, world)
-    return updated(batch_loss, optimizer, parts, clip_norm, world)
+    return updater(split_batch(updater.batch_loss, batch, state, generator, accumulation, updater.process_group))
 
 
-def parts_of(
+def split_batch(
     batch_loss: nn.Module,
     batch: Batch,
     state: Tensor | None,
     generator: torch.Generator,
     accumulation: int,
-    world: World,
-) -> list[Part]:
-    """A process's rows of a batch in `accumulation` parts, with the draws of each, sent to the device."""
+    process_group: ProcessGroup,
+) -> list[MicroBatch]:
+    """This rank's rows as `accumulation` micro-batches with their random draws, on the device."""
     own: Any = getattr(batch_loss, "module", batch_loss)  # DistributedDataParallel holds the BatchLoss as its module
     device = own.model.head.bias.device
-    batches = batch.parts(accumulation)
-    states = [None] * len(batches) if state is None else list(state.tensor_split(len(batches)))
-    rows = range(world.rank, world.rank + len(batch.input_ids) * world.size, world.size)  # as Batch.share deals them
-    parts = []
-    for index, piece in enumerate(batches):
-        # A copy, but for the last: every part, in whatever process, draws the same.
-        drawn_from = generator if index + 1 == len(batches) else generator.clone_state()
-        draws = own.draw(rows[: len(piece.input_ids)], drawn_from)
+    pieces = batch.parts(accumulation)
+    states = [None] * len(pieces) if state is None else list(state.tensor_split(len(pieces)))
+    rank, size = process_group.rank, process_group.size
+    rows = range(rank, rank + len(batch.input_ids) * size, size)  # as Batch.share distributes them
+    micro_batches = []
+    for index, piece in enumerate(pieces):
+        # Every micro-batch on every rank draws from the same generator state.
+        piece_generator = generator if index + 1 == len(pieces) else generator.clone_state()
+        draws = own.draw(rows[: len(piece.input_ids)], piece_generator)
         rows = rows[len(piece.input_ids) :]
-        whole = len(batches) == 1 and world.size == 1
+        whole = len(pieces) == 1 and size == 1
         share = None if whole else (piece.own_tokens.double() / batch.predicted_tokens).to(own.model.head.bias.dtype)
-        part = Part(piece.input_ids, piece.target_ids, states[index], draws, share)
-        parts.append(changed(part, lambda tensor: sent(tensor, device)))
-    return parts
+        micro_batch = MicroBatch(piece.input_ids, piece.target_ids, states[index], draws, share)
+        micro_batches.append(map_tensors(micro_batch, lambda tensor: to_device(tensor, device)))
+    return micro_batches

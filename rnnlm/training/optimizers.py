@@ -1,4 +1,4 @@
-"""AdamW, for whole gradients and for gradients of some rows, and clipping."""
+"""AdamW for dense and row-sparse gradients, gradient clipping, and gradient norms."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.adamw import adamw
 
-from rnnlm.config import TrainingConfig
+from rnnlm.config import OptimizerConfig
 from rnnlm.models.elman import ElmanLanguageModel
 
 
-def make_optimizer(model: nn.Module, config: TrainingConfig) -> "LazyAdamW":
-    """AdamW with decay on matrices alone: biases, gains and diagonals are left free."""
+def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
+    """AdamW with weight decay on matrices only, not on biases, gains and diagonals."""
     matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
     groups = [
@@ -24,13 +24,13 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> "LazyAdamW":
 
 
 class LazyAdamW(AdamW):
-    """AdamW (Loshchilov, Hutter 2019); of a parameter with a sparse gradient only the rows it names change.
+    """AdamW (Loshchilov and Hutter 2019) that updates only the rows named by a sparse gradient.
 
-    A row that no gradient names keeps its moments, too, instead of letting them decay: so a step costs what the
-    batch touches, whatever the vocabulary. The bias correction counts the steps of the whole parameter.
+    Other rows keep their moments, too, instead of decaying them, so the cost of a step depends on the batch and not on
+    the vocabulary. The bias correction counts the steps of the whole parameter.
     """
 
-    by_rows: tuple[Tensor, ...] = ()  # of whole gradients of these, too, only the rows that are not zero count
+    by_rows: tuple[Tensor, ...] = ()  # parameters with dense gradients whose zero rows are skipped in the same way
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -42,21 +42,21 @@ class LazyAdamW(AdamW):
                 if parameter.grad.is_sparse or any(parameter is one for one in self.by_rows):
                     self.step_rows(parameter, group)
                     sparse.append((parameter, parameter.grad))
-                    parameter.grad = None  # hidden from the step of the others
+                    parameter.grad = None  # hidden from AdamW's own step
         super().step()
         for parameter, gradient in sparse:
             parameter.grad = gradient
 
     def step_rows(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        """AdamW's own kernel, on copies of the rows."""
+        """Apply AdamW's kernel to copies of the rows."""
         state = self.state[parameter]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)  # as AdamW has it
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
-        rows, gradient = rows_of(parameter.grad)  # type: ignore[arg-type]
-        wholes = (parameter, state["exp_avg"], state["exp_avg_sq"])
-        weight, mean, square = (whole[rows] for whole in wholes)
+        rows, gradient = nonzero_rows(parameter.grad)  # type: ignore[arg-type]
+        tensors = (parameter, state["exp_avg"], state["exp_avg_sq"])
+        weight, mean, square = (tensor[rows] for tensor in tensors)
         adamw(
             [weight],
             [gradient],
@@ -73,12 +73,12 @@ class LazyAdamW(AdamW):
             weight_decay=group["weight_decay"],
             eps=group["eps"],
         )
-        for whole, changed in zip(wholes, (weight, mean, square), strict=True):
-            whole[rows] = changed
+        for tensor, updated in zip(tensors, (weight, mean, square), strict=True):
+            tensor[rows] = updated
 
 
-def rows_of(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """(n,) and (n, …): the rows that a sparse gradient names, or those of a whole one that are not zero."""
+def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Row indices (n,) and values (n, …) of a sparse gradient, or of a dense one without its zero rows."""
     if gradient.is_sparse:
         gradient = gradient.coalesce()
         return gradient.indices()[0], gradient.values()
@@ -88,9 +88,9 @@ def rows_of(gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Tensor], clip_norm: float) -> Tensor:
-    """Scale the gradients to at most this global L2 norm; returns the norm before.
+    """Scale the gradients to at most this global L2 norm; returns the norm before, as a scalar on the device.
 
-    Coalesces sparse gradients: the norm is of what the optimizer applies.
+    Sparse gradients are coalesced first, so the norm is of what the optimizer applies.
     """
     values = []
     for parameter in parameters:
@@ -105,20 +105,20 @@ def clip_gradients(parameters: Iterable[Tensor], clip_norm: float) -> Tensor:
     return norm
 
 
-def norms_of_parts(model: ElmanLanguageModel) -> dict[str, Tensor]:
-    """Gradient L2 norm of the embedding, each layer and the head, as tensors: reading them waits for the device."""
+def gradient_norms_by_part(model: ElmanLanguageModel) -> dict[str, Tensor]:
+    """Gradient L2 norms of embedding, layers, readout and head, as scalars on the device."""
     parts: dict[str, list[nn.Module]] = {"embedding": [model.embedding], "head": [model.head]}
     if any(True for _ in model.readout.parameters()):
         parts["readout"] = [model.readout]
     parts |= {f"layer_{layer}": [cell] for layer, cell in enumerate(model.stack.cells)}
     for layer, norm in enumerate(model.stack.norms, start=1):
         parts[f"layer_{layer}"].append(norm)
-    return {f"gradient_norm_{name}": nn.utils.get_total_norm(list(gradients(part))) for name, part in parts.items()}
+    return {f"gradient_norm_{name}": nn.utils.get_total_norm(gradient_values(part)) for name, part in parts.items()}
 
 
-def gradients(part: Iterable[nn.Module]) -> Iterable[Tensor]:
-    """Of its parameters; of a sparse one its coalesced values."""
-    for module in part:
-        for parameter in module.parameters():
-            if parameter.grad is not None:
-                yield parameter.grad.coalesce().values() if parameter.grad.is_sparse else parameter.grad
+def gradient_values(modules: Iterable[nn.Module]) -> list[Tensor]:
+    """Gradients of all parameters; of a sparse gradient its coalesced values."""
+    found = (parameter.grad for module in modules for parameter in module.parameters())
+    return [
+        gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in found if gradient is not None
+    ]

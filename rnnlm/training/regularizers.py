@@ -1,8 +1,7 @@
-"""What keeps a model from learning its training text by heart; all of it off unless configured."""
+"""Dropout, weight averaging and early stopping of a training run."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +10,7 @@ from torch import nn
 from rnnlm.config import TrainingConfig
 from rnnlm.models.dropout import Dropout
 from rnnlm.training.averaging import WeightAveraging, make_averaging
-from rnnlm.training.early_stopping import EarlyStopping
+from rnnlm.training.patience import Patience
 
 logger = logging.getLogger(__name__)
 
@@ -20,33 +19,27 @@ logger = logging.getLogger(__name__)
 class Regularizers:
     dropout: Dropout = Dropout()
     averaging: WeightAveraging | None = None
-    early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
+    early_stopping: Patience = field(default_factory=Patience)  # counts validation perplexities
 
     def after_step(self, model: nn.Module, step: int) -> None:
-        """step: optimiser steps done."""
+        """step: optimizer steps done."""
         if self.averaging is not None:
             self.averaging.update(model, step)
 
-    @contextmanager
-    def evaluated_weights(self, model: nn.Module) -> Iterator[None]:
-        """Inside, the model has the weights that are evaluated and kept."""
-        if self.averaging is None:
-            yield
-        else:
-            with self.averaging.applied(model):
-                yield
+    def evaluated_weights(self, model: nn.Module) -> AbstractContextManager[None]:
+        """Inside, the model has the weights that are evaluated and saved."""
+        return nullcontext() if self.averaging is None else self.averaging.applied(model)
 
-    def at_end(self) -> None:
-        """Say what was asked for and has not happened: training ended too soon, by its tokens or its patience."""
+    def warn_at_end(self) -> None:
         if self.averaging is not None and not self.averaging.updates:
             logger.warning(
-                "training: nothing was averaged, for it ended before step %d (training.averaging_start); "
-                "the weights that are kept are its own",
+                "training: no weights were averaged, because training ended before step %d "
+                "(training.averaging.start_share); the trained weights are saved",
                 self.averaging.start_step + 1,
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors and JSON."""
+        """Tensors and JSON values."""
         averaging = None if self.averaging is None else self.averaging.state_dict()
         return {"averaging": averaging, "early_stopping": self.early_stopping.state_dict()}
 
@@ -57,13 +50,9 @@ class Regularizers:
 
 
 def make_regularizers(model: nn.Module, config: TrainingConfig, total_steps: int) -> Regularizers:
-    """model: on its device already, where the averaged weights lie beside it."""
-    dropout = Dropout(
-        words=config.dropout_words,
-        inputs=config.dropout_inputs,
-        layers=config.dropout_layers,
-        outputs=config.dropout_outputs,
-        recurrent=config.dropout_recurrent,
+    """model: already on its device, where the averaged weights are allocated."""
+    return Regularizers(
+        Dropout(**config.dropout.model_dump()),
+        make_averaging(model, config.averaging, total_steps),
+        Patience(config.validation.early_stopping_patience),
     )
-    averaging = make_averaging(model, config, total_steps)
-    return Regularizers(dropout, averaging, EarlyStopping(config.early_stopping_patience))

@@ -1,69 +1,66 @@
-"""The learning rate over time."""
+"""The learning rate over time: linear warm-up, then constant, linear, cosine or plateau."""
 
 import math
+from typing import Any
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from rnnlm.config import TrainingConfig
+from rnnlm.config import ScheduleConfig
+from rnnlm.training.patience import Patience
 
 
 class RateFactor:
-    """Step → share of the peak rate: linear warm-up from 1/warmup, then constant, linear or cosine to 0, or plateau.
+    """Step → factor of the peak rate.
 
-    plateau: each time the validation loss has not improved for `patience` evaluations, the rate is multiplied by
-    plateau_factor. torch's ReduceLROnPlateau does this, too, but cannot be joined with a warm-up.
-    An object and not a closure: LambdaLR.state_dict() then holds its attributes, all of them JSON.
+    An object, not a closure: LambdaLR.state_dict() then stores its attributes, all of which are JSON values.
     """
 
-    def __init__(self, config: TrainingConfig, total_steps: int) -> None:
-        self.schedule = config.schedule
+    def __init__(self, config: ScheduleConfig, total_steps: int) -> None:
+        self.kind = config.kind
         self.total_steps = total_steps
-        self.warmup = math.ceil(config.warmup_share * total_steps)
+        self.warmup = math.ceil(config.warmup_share * total_steps)  # steps
         self.plateau_factor = config.plateau_factor
-        self.patience = config.plateau_patience
-        self.best: float | None = None  # validation loss after warm-up, nats per token
-        self.waited = 0  # evaluations since the best, or since the rate was lowered
-        self.lowered = 0  # times
+        self.plateaus = 0  # so far
 
     def __call__(self, step: int) -> float:
         if step < self.warmup:
             return (step + 1) / (self.warmup + 1)
-        if self.schedule == "constant":
+        if self.kind == "constant":
             return 1.0
-        if self.schedule == "plateau":
-            return self.plateau_factor**self.lowered
-        done = min(1.0, (step - self.warmup) / max(1, self.total_steps - self.warmup))
-        return 1.0 - done if self.schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * done))
-
-    def observe(self, step: int, nll_nats_per_token: float) -> None:
-        """The validation loss after `step` steps. One from the warm-up says nothing of the peak rate."""
-        if step < self.warmup:
-            return
-        if self.best is None or nll_nats_per_token < self.best:
-            self.best, self.waited = nll_nats_per_token, 0
-            return
-        self.waited += 1
-        if self.waited >= self.patience:
-            self.lowered, self.waited = self.lowered + 1, 0
+        if self.kind == "plateau":
+            return self.plateau_factor**self.plateaus
+        progress = min(1.0, (step - self.warmup) / max(1, self.total_steps - self.warmup))
+        return 1.0 - progress if self.kind == "linear" else 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
 class Schedule(LambdaLR):
-    """LambdaLR that can be told how validation goes; state_dict() is JSON, that of a plateau included."""
+    """RateFactor applied to an optimizer; validation losses reach it through `observe`.
 
-    def __init__(self, optimizer: Optimizer, factor: RateFactor) -> None:
-        super().__init__(optimizer, factor)  # all parameter groups share the one factor
-        self.factor = factor
+    torch's ReduceLROnPlateau cannot be combined with a warm-up.
+    """
 
-    def state_dict(self) -> dict[str, object]:
-        return {name: value for name, value in super().state_dict().items() if name != "factor"}
+    def __init__(self, optimizer: Optimizer, config: ScheduleConfig, total_steps: int) -> None:
+        self.factor = RateFactor(config, total_steps)
+        self.patience = Patience(config.plateau_patience)
+        super().__init__(optimizer, self.factor)  # one factor for all parameter groups
+
+    def state_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        state = {name: value for name, value in super().state_dict().items() if name != "factor"}
+        return state | {"patience": self.patience.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.patience.load_state_dict(state_dict["patience"])
+        super().load_state_dict({name: value for name, value in state_dict.items() if name != "patience"})
 
     def observe(self, nll_nats_per_token: float) -> None:
-        """A lowered rate holds from the very next step."""
-        self.factor.observe(self.last_epoch, nll_nats_per_token)
+        """Take the validation loss into account. A lowered rate holds from the next step."""
+        if self.last_epoch < self.factor.warmup:
+            return  # a loss at a lower rate says nothing about the peak rate
+        self.patience.observe(nll_nats_per_token)
+        if self.patience.exhausted:
+            self.patience.restart()
+            self.factor.plateaus += 1
         for group, peak in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
             group["lr"] = peak * self.factor(self.last_epoch)
-
-
-def make_schedule(optimizer: Optimizer, config: TrainingConfig, total_steps: int) -> Schedule:
-    return Schedule(optimizer, RateFactor(config, total_steps))

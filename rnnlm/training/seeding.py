@@ -1,4 +1,4 @@
-"""Seeds for everything that could draw at random."""
+"""Seed all random generators, and save and restore their states."""
 
 import hashlib
 import os
@@ -12,31 +12,31 @@ import torch
 
 
 def seed_everything(seed: int, deterministic: bool) -> None:
-    """Python, NumPy, torch on the CPU and on every GPU; cuDNN deterministic, its autotuner off.
+    """Seed Python, NumPy and torch on all devices; make cuDNN deterministic and switch its autotuner off.
 
-    deterministic: torch raises where only an algorithm exists whose results vary from call to call.
+    deterministic: torch raises if only a nondeterministic algorithm exists.
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)  # all devices
+    torch.manual_seed(seed)
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
     if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS
     torch.use_deterministic_algorithms(deterministic)
 
 
-def step_generator(seed: int, step: int, purpose: str = "") -> torch.Generator:
-    """What a step draws from, on the CPU: its number decides, not what was drawn before.
+def step_generator(seed: int, step: int) -> torch.Generator:
+    """A CPU generator that depends only on seed and step, not on what was drawn before.
 
-    So there is no state to save, and nothing that a log line or an evaluation could move.
+    So it has no state to save, and log lines and evaluations cannot change it.
     """
-    digest = hashlib.sha256(f"{seed} {step} {purpose}".encode()).digest()
+    digest = hashlib.sha256(f"{seed} {step} ".encode()).digest()  # without the last space, all results would change
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
 
 
 def random_states() -> dict[str, Any]:
-    """The global generators of Python, NumPy and torch (CPU, each GPU), as tensors and JSON's plain values."""
+    """States of the global generators of Python, NumPy and torch (CPU and GPUs), as tensors and JSON values."""
     kind, key, *rest = np.random.get_state(legacy=True)
     return {
         "python": random.getstate(),
@@ -57,8 +57,8 @@ def set_random_states(states: dict[str, Any]) -> None:
 
 
 @contextmanager
-def random_states_kept() -> Iterator[None]:
-    """Whatever the block draws from the global generators, they are as before when it ends."""
+def preserve_random_states() -> Iterator[None]:
+    """Restore the global generators at the end of the context."""
     states = random_states()
     try:
         yield

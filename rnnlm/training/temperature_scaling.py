@@ -1,8 +1,8 @@
-"""Temperature scaling: one number against overconfidence (Guo, Pleiss, Sun, Weinberger 2017).
+"""Temperature scaling: one number against overconfidence (Guo, Pleiss, Sun and Weinberger 2017).
 
-A model that has read its training text many times is surer of any other text than it should be. Divided by a
-temperature above 1 its logits say the same words in the same order, less surely. The temperature is the one under which
-the validation split is most probable; it goes into the weights, so that whoever loads the model need not know of it.
+A model that has read its training text many times is overconfident on other text. Dividing its logits by a temperature
+above 1 keeps their order and flattens the distribution. The temperature minimizes the loss on the validation split and
+is merged into the weights, so that users of the model need not know about it.
 """
 
 import math
@@ -18,52 +18,52 @@ from rnnlm.losses.loss import in_rows
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import Batch
 
-GRID = 10.0 ** (np.arange(-16, 17) / 16)  # of 1 / temperature: from 0.1 to 10
-NEIGHBOURS = 4  # of the grid on each side of the last best: those that are tried together in one pass
-EVEN = 1e-9  # nats per token: less than that between the grid's best and worst, and no temperature changes anything
+GRID = 10.0 ** (np.arange(-16, 17) / 16)  # candidates for 1 / temperature, from 0.1 to 10
+NEIGHBOURS = 4  # grid points tried on each side of the centre in one pass
+FLAT_NATS = 1e-8  # if best and worst differ by less, the temperature has no effect
 
 
-class Fit(NamedTuple):
+class TemperatureFit(NamedTuple):
     temperature: float
     summed_nll_nats: float  # of all predicted tokens, at that temperature
 
 
-def fit_temperature(model: ElmanLanguageModel, batches: Callable[[], Iterable[Batch]]) -> Fit:
-    """The temperature with the smallest summed loss on the batches, between 0.1 and 10, and that loss.
+def fit_temperature(model: ElmanLanguageModel, batches: Callable[[], Iterable[Batch]]) -> TemperatureFit:
+    """The temperature between 0.1 and 10 with the smallest summed loss on the batches, and that loss.
 
-    One pass over them measures all temperatures between 0.56 and 1.8. The loss is convex in 1 / temperature, so only if
-    the best of these is at an end does another pass look further. A parabola through the best and its neighbours
-    gives what lies between; the polynomial through all of them gives the loss there, to float32's last digits.
+    One pass measures temperatures from 0.56 to 1.8. The loss is convex in 1 / temperature, so another pass is needed
+    only if the best of these is at an end. A parabola through the best and its neighbours interpolates the grid; the
+    polynomial through all grid points gives the loss there, to the last digits of float32.
     """
     centre = len(GRID) // 2
     while True:
         first = min(max(0, centre - NEIGHBOURS), len(GRID) - 2 * NEIGHBOURS - 1)
-        places = np.arange(first, first + 2 * NEIGHBOURS + 1)
-        nats = summed_nll_by_sharpness(model, batches(), GRID[places])
-        if np.ptp(nats) <= EVEN * len(nats):
-            return Fit(1.0, float(nats[0]))
+        indices = np.arange(first, first + 2 * NEIGHBOURS + 1)
+        nats = summed_nll_by_sharpness(model, batches(), GRID[indices])
+        if np.ptp(nats) <= FLAT_NATS:
+            return TemperatureFit(1.0, float(nats[0]))
         best = int(nats.argmin())
-        if 0 < best < len(places) - 1:
+        if 0 < best < len(indices) - 1:
             offset = vertex(nats[best - 1 : best + 2])
             loss = Polynomial.fit(np.arange(len(nats)), nats, len(nats) - 1)
-            return Fit(float(1 / (GRID[places[best]] * 10 ** (offset / 16))), float(loss(best + offset)))
-        if places[best] in (0, len(GRID) - 1):
-            return Fit(float(1 / GRID[places[best]]), float(nats[best]))
-        centre = int(places[best])
+            return TemperatureFit(float(1 / (GRID[indices[best]] * 10 ** (offset / 16))), float(loss(best + offset)))
+        if indices[best] in (0, len(GRID) - 1):
+            return TemperatureFit(float(1 / GRID[indices[best]]), float(nats[best]))
+        centre = int(indices[best])
 
 
 def vertex(values: np.ndarray) -> float:
-    """Where a parabola through (-1, a), (0, b), (1, c) is lowest."""
+    """The x at which the parabola through (-1, a), (0, b), (1, c) is lowest."""
     left, middle, right = values.tolist()
     return 0.5 * (left - right) / (left - 2 * middle + right)
 
 
 @torch.inference_mode()
 def summed_nll_by_sharpness(model: ElmanLanguageModel, batches: Iterable[Batch], sharpness: np.ndarray) -> np.ndarray:
-    """(k,) float64: the loss in nats of all predicted tokens for each of k values of 1 / temperature.
+    """sharpness: (k,) values of 1 / temperature → (k,) float64: summed loss of all predicted tokens, in nats.
 
-    The logits, which cost most, are computed once for all of them. So is the largest of each row, which is subtracted:
-    with that no power overflows, and powers of two are all that is left to do for a temperature.
+    The logits, which cost most, are computed once for all values. Each row's maximum is subtracted once, so that no
+    power overflows.
     """
     total = np.zeros(len(sharpness))
     for _, hidden, all_targets in read_batches(model, batches):
@@ -71,20 +71,20 @@ def summed_nll_by_sharpness(model: ElmanLanguageModel, batches: Iterable[Batch],
             predicted = target_ids != model.pad_id
             logits, target_ids = model.logits(rows[predicted]).float(), target_ids[predicted]
             logits -= logits.amax(dim=1, keepdim=True)
-            of_targets = logits.gather(1, target_ids[:, None])[:, 0].double()
+            target_logits = logits.gather(1, target_ids[:, None])[:, 0].double()
             powers = torch.empty_like(logits)
-            for index, times in enumerate(sharpness.tolist()):
-                # torch has powers of two several times as fast as those of e.
-                torch.exp2(torch.mul(logits, times * math.log2(math.e), out=powers), out=powers)
-                total[index] += float((powers.sum(dim=1).double().log() - times * of_targets).sum())
+            for index, factor in enumerate(sharpness.tolist()):
+                # torch computes powers of two several times as fast as powers of e.
+                torch.exp2(torch.mul(logits, factor * math.log2(math.e), out=powers), out=powers)
+                total[index] += float((powers.sum(dim=1).double().log() - factor * target_logits).sum())
     return total
 
 
 @torch.no_grad()
 def divide_logits(model: ElmanLanguageModel, temperature: float) -> None:
-    """In place: from now on the model's logits are those of before over the temperature; its states are the same.
+    """Divide the model's logits in place; its states stay the same.
 
-    A tied embedding is divided, too; the lowest cell's W makes up for it.
+    A tied embedding is divided, too; the lowest cell's W compensates for it.
     """
     model.head.weight.div_(temperature)
     model.head.bias.div_(temperature)

@@ -1,10 +1,10 @@
-"""One training run, from a dataset to a folder with the best weights and their history.
+"""A training run: from a dataset to a folder with the best weights and their history.
 
-RUN/config.json, started.json   what is trained, on which dataset
-RUN/history.jsonl, samples/     measurements and samples on the way
-RUN/processes/                  what several processes are told, and what they leave; until the run is complete
-RUN/checkpoints/                until the run is complete; see checkpointing/checkpoints.py
-RUN/tracking.json               how far the tracker has sent all this
+RUN/config.json, started.json   configuration and dataset
+RUN/history.jsonl, samples/     measurements, and samples during training
+RUN/processes/                  job and result of distributed training; deleted when the run is complete
+RUN/checkpoints/                deleted when the run is complete; see checkpointing/checkpoints.py
+RUN/tracking.json               how much of it the tracker has sent
 RUN/model/, run.json, COMPLETE  the result
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import PipelineConfig, result_settings
 from rnnlm.home import (
     COMPLETE,
     Home,
@@ -32,23 +32,18 @@ from rnnlm.home import (
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.stages import stage
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
-from rnnlm.training.checkpointing.interruption import Interruption, noticing_signals
+from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.devices import choose_device
 from rnnlm.training.distributed.job import PROCESSES, Job, train_in_processes
 from rnnlm.training.events import TRACKING, Tracker
 from rnnlm.training.history import SAMPLES
-from rnnlm.training.training_setup import train_here
+from rnnlm.training.training_setup import train_in_this_process
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 3
-UNMARKED = (CHECKPOINTS, PROCESSES, TRACKING, SAMPLES)  # scaffolding, what changes later, pages for people
+STAGE_VERSION = 4
+UNMARKED = (CHECKPOINTS, PROCESSES, TRACKING, SAMPLES)  # temporary, or may change after the run is complete
 STARTED = "started.json"
-# Of TrainingConfig. Not `processes`: it changes how sums are rounded.
-CHANGES_NO_RESULT = {
-    *("reader_processes", "resident_tokens", "checkpoint_every_seconds", "checkpoints_kept"),
-    *("nodes", "rendezvous", "restarts"),
-}
-OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # of a run's id
+OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # takes the run id
 
 
 @stage("training")
@@ -60,10 +55,10 @@ def run_training(
     *,
     force: bool = False,
 ) -> RunRecord:
-    """A finished run under home.runs, named by the digest of dataset, model and training settings.
+    """A complete run in home.runs, named by the digest of dataset, model and training settings.
 
-    An unfinished one goes on from its last good checkpoint, with the result it would have had without the break.
-    Two calls for the same run at once: the second waits and finds it finished.
+    An unfinished run resumes from its last good checkpoint, with the same result as without the interruption.
+    Of two concurrent calls for the same run the second one waits and then finds it complete.
     """
     device = choose_device(config.training.device)
     run_id = name_run(config, dataset)
@@ -72,26 +67,26 @@ def run_training(
     with home.lock(f"run-{run_id}"):
         damage = find_run_damage(folder)
         if damage is None and not force:
-            remove_scaffolding(folder)  # a kill at the very end leaves it
+            remove_temporary(folder)  # left by a kill at the very end
             return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
-        make_way(folder, damage, force)
+        clear_folder(folder, damage, force)
         folder.mkdir(exist_ok=True)
         write_json(folder / "config.json", config.model_dump(mode="json"))
         write_json(folder / STARTED, {"run_id": run_id, "dataset_id": dataset.dataset_id})
-        with noticing_signals() as interruption, open_tracker(run_id) as tracker:
+        with defer_signals() as interruption, open_tracker(run_id) as tracker:
             return write_run(folder, run_id, config, dataset, device, tracker, interruption)
 
 
 def find_run_damage(folder: Path) -> str | None:
-    """What is wrong with a finished run, or that it is not finished; None if it is whole."""
+    """What is wrong with a run, or that it is unfinished; None if it is complete and undamaged."""
     return find_damage(folder, UNMARKED)
 
 
-def make_way(folder: Path, damage: str | None, force: bool) -> None:
-    """Set a finished run aside until its replacement is complete; an unfinished one stays, unless forced."""
+def clear_folder(folder: Path, damage: str | None, force: bool) -> None:
+    """Set a complete run aside until its replacement is complete. Delete an unfinished one only if forced."""
     if (folder / COMPLETE).exists():
         if damage is not None:
-            logger.warning("%s: %s; it is trained again, and this one is kept until then", folder, damage)
+            logger.warning("%s: %s; training again, and keeping this one until then", folder, damage)
         remove_partials(folder)
         set_aside(folder)
     elif force:
@@ -99,12 +94,13 @@ def make_way(folder: Path, damage: str | None, force: bool) -> None:
 
 
 def name_run(config: PipelineConfig, dataset: DatasetRecord) -> str:
+    """The run id: a digest of everything that its result depends on."""
     return digest_of(
         {
             "stage": STAGE_VERSION,
             "dataset": dataset.dataset_id,
-            "model": config.model.model_dump(mode="json"),
-            "training": config.training.model_dump(mode="json", exclude=CHANGES_NO_RESULT),
+            "model": result_settings(config.model),
+            "training": result_settings(config.training),
             "versions": {name: version(name) for name in ("torch", "transformers", "numpy")},
         }
     )[:16]
@@ -119,12 +115,12 @@ def write_run(
     tracker: Tracker,
     interruption: Interruption,
 ) -> RunRecord:
-    """Train, from the start or from a checkpoint, and write the folder up to its COMPLETE marker."""
-    if config.training.processes > 1:
+    """Train, from the start or from a checkpoint, and write the result up to its COMPLETE marker."""
+    if config.training.distributed.processes > 1:
         result = train_in_processes(Job(folder=folder, config=config, dataset=dataset), tracker, interruption)
     else:
-        result = train_here(folder, config, dataset, device, tracker, interruption)
-    tracker.flush()  # if MLflow was away until now, its run gets an id here
+        result = train_in_this_process(folder, config, dataset, device, tracker, interruption)
+    tracker.flush()  # if MLflow was unavailable until now, its run gets an id here
     facts = {
         "run_id": run_id,
         "dataset_id": dataset.dataset_id,
@@ -133,11 +129,11 @@ def write_run(
     }
     write_json(folder / "run.json", facts)
     mark_complete(folder, apart_from=UNMARKED)
-    remove_scaffolding(folder)
-    remove_partials(folder)  # the run that this one replaces
+    remove_temporary(folder)
+    remove_partials(folder)  # the replaced run
     return RunRecord(**facts, folder=folder)
 
 
-def remove_scaffolding(folder: Path) -> None:
+def remove_temporary(folder: Path) -> None:
     for name in (CHECKPOINTS, PROCESSES):
         shutil.rmtree(folder / name, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Tensors in dataclasses, lists and tuples, taken together."""
+"""Apply a function to every tensor in nested dataclasses, lists and tuples."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
@@ -9,25 +9,26 @@ from torch import Tensor
 T = TypeVar("T")
 
 
-def changed(tree: T, change: Callable[[Tensor], Tensor]) -> T:
-    """A copy with each tensor replaced by change(tensor), in a fixed order; whatever else there is stays."""
+def map_tensors(tree: T, function: Callable[[Tensor], Tensor]) -> T:
+    """A copy of the tree with function(tensor) in place of each tensor, in a fixed order; other values stay."""
     node: Any = tree
     if isinstance(node, Tensor):
-        return change(node)  # type: ignore[return-value]
+        return function(node)  # type: ignore[return-value]
     if isinstance(node, list | tuple):
-        return type(node)(changed(child, change) for child in node)  # type: ignore[return-value]
+        return type(node)(map_tensors(child, function) for child in node)  # type: ignore[return-value]
     if is_dataclass(node) and not isinstance(node, type):
-        return replace(node, **{field.name: changed(getattr(node, field.name), change) for field in fields(node)})  # type: ignore[return-value]
+        changes = {field.name: map_tensors(getattr(node, field.name), function) for field in fields(node)}
+        return replace(node, **changes)  # type: ignore[return-value]
     return tree
 
 
-def tensors(tree: object) -> list[Tensor]:
-    """Those of `tree`, in the order of `changed`."""
+def list_tensors(tree: object) -> list[Tensor]:
+    """The tensors of a tree, in the order of map_tensors."""
     found: list[Tensor] = []
 
-    def note(tensor: Tensor) -> Tensor:
+    def collect(tensor: Tensor) -> Tensor:
         found.append(tensor)
         return tensor
 
-    changed(tree, note)
+    map_tensors(tree, collect)
     return found

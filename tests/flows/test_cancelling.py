@@ -16,6 +16,7 @@ from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training.training_run import name_run
+from tests.configs import changed
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOW = """
@@ -46,8 +47,7 @@ training(*(kind.model_validate_json(line) for kind, line in zip((PipelineConfig,
 def test_sigterm_to_a_flow_run_writes_a_checkpoint_and_is_prefects_again(
     tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, tmp_path: Path
 ) -> None:
-    training = toy_config.training.model_copy(update={"epochs": 300, "checkpoint_every_seconds": 1000.0})
-    config = toy_config.model_copy(update={"training": training})
+    config = changed(toy_config, {"training.epochs": 300, "training.checkpoints.every_seconds": 1000.0})
     folder = tracked_home.runs / name_run(config, toy_dataset)
     (tmp_path / "requests").write_text(config.model_dump_json() + "\n" + toy_dataset.model_dump_json() + "\n")
     history = folder / "history.jsonl"

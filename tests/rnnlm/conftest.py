@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
+from tests.configs import plain_config
 from tests.rnnlm.stories import NAMES, write_stories
 
 
@@ -39,13 +39,16 @@ def storyteller(tmp_path_factory: pytest.TempPathFactory) -> Storyteller:
 
     root = tmp_path_factory.mktemp("stories")
     home = Home(root / "home")
-    config = PipelineConfig.model_validate(
+    config = plain_config(
         {
-            "corpus": {"source": str(write_stories(root / "stories"))},
-            "tokenizer": {"minimum_count": 1},
-            "model": {"hidden_size": 32, "layers": 2},
-            "training": {"epochs": 6, "batch_size": 32, "learning_rate": 0.01, "evaluations": 1, "device": "cpu"},
-            "probes": {"gradient_flow": False},
+            "corpus.source": str(write_stories(root / "stories")),
+            "model.hidden_size": 32,
+            "model.layers": 2,
+            "training.epochs": 6,
+            "training.device": "cpu",
+            "training.optimizer.learning_rate": 0.01,
+            "training.validation.evaluations": 1,
+            "probes.gradient_flow": False,
         }
     )
     dataset = prepare_dataset(home, config)

@@ -1,22 +1,33 @@
 """A configuration is right, or the error names the field and what to do."""
 
-import pytest
+from collections.abc import Iterator
 
-from rnnlm.config import PipelineConfig
+import pytest
+from pydantic.fields import FieldInfo
+
+from rnnlm.config import PipelineConfig, Section, changes_results, result_settings
+from rnnlm.config_paths import MOVED, flatten
 from rnnlm.errors import ConfigError
 from rnnlm.presets import build_config, read_presets
 
 
+def test_the_default_preset_is_the_default_configuration() -> None:
+    assert build_config() == PipelineConfig()
+
+
 def test_what_a_preset_does_not_name_keeps_its_default() -> None:
-    plain = PipelineConfig().model_dump(mode="json")
-    named = read_presets()["default"]
-    assert named
-    for section, values in build_config().model_dump(mode="json").items():
-        assert values == (plain[section] | named[section] if section in named else plain[section])
+    plain = flatten(PipelineConfig().model_dump(mode="json"))
+    for name, preset in read_presets().items():
+        assert flatten(build_config(name).model_dump(mode="json")) == plain | flatten(preset)
+
+
+def test_a_preset_names_only_what_differs_from_the_defaults() -> None:
+    plain = flatten(PipelineConfig().model_dump(mode="json"))
+    for name, preset in read_presets().items():
+        assert [path for path, value in flatten(preset).items() if plain[path] == value] == [], name
 
 
 def test_every_preset_is_a_valid_configuration() -> None:
-    assert {"default", "smoke", "counting", "overfit"} <= set(read_presets())
     for name in read_presets():
         build_config(name)
 
@@ -29,19 +40,20 @@ def test_overrides_win_over_the_preset_and_the_last_over_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "section", "field", "value"),
+    ("override", "value"),
     [
-        ("training.learning_rate=2e-3", "training", "learning_rate", 0.002),
-        ("training.deterministic=true", "training", "deterministic", True),
-        ("training.maximum_tokens=null", "training", "maximum_tokens", None),
-        ("generation.prompts=[the cat, a dog]", "generation", "prompts", ("the cat", "a dog")),
-        ("corpus.name=2024", "corpus", "name", "2024"),
-        ("tokenizer.unknown_literal=null", "tokenizer", "unknown_literal", None),
-        ("tracking.experiment=yes", "tracking", "experiment", "yes"),
+        ("training.optimizer.learning_rate=2e-3", 0.002),
+        ("training.deterministic=true", True),
+        ("training.maximum_tokens=null", None),
+        ("generation.prompts=[the cat, a dog]", ("the cat", "a dog")),
+        ("corpus.name=2024", "2024"),
+        ("tokenizer.unknown_literal=null", None),
+        ("tracking.experiment=yes", "yes"),
     ],
 )
-def test_values_take_the_type_of_their_field(override: str, section: str, field: str, value: object) -> None:
-    assert getattr(getattr(build_config(overrides=[override]), section), field) == value
+def test_values_take_the_type_of_their_field(override: str, value: object) -> None:
+    path = override.partition("=")[0]
+    assert flatten(build_config(overrides=[override]).model_dump())[path] == value
 
 
 @pytest.mark.parametrize(
@@ -51,10 +63,14 @@ def test_values_take_the_type_of_their_field(override: str, section: str, field:
         ("default", "modl.hidden_size=3", ["modl", "model"]),
         ("default", "model.hidden=3", ["model.hidden", "hidden_size"]),
         ("default", "model.hidden_size", ["section.field=value"]),
+        ("default", "model=3", ["section.field=value"]),
+        ("default", "model.layers.first=3", ["model.layers", "not a section"]),
+        ("default", "training.optimizer=3", ["training.optimizer", "section", "learning_rate"]),
+        ("default", "training.optimizer.momentum=1", ["training.optimizer", "momentum", "clip_norm"]),
         ("default", "model.hidden_size=many", ["model.hidden_size", "many"]),
         ("default", "model.hidden_size=0", ["model.hidden_size", "0"]),
         ("smoke", "model.recurrence=diagonal", ["recurrent_initialization=identity or spread"]),
-        ("default", "training.learning_rate=.nan", ["training.learning_rate"]),
+        ("default", "training.optimizer.learning_rate=.nan", ["training.optimizer.learning_rate"]),
         ("default", "tokenizer.kind=chars", ["tokenizer.kind", "word", "bpe"]),
         ("default", "corpus.valid_share=0.9", ["corpus.valid_share", "0.5"]),
         ("default", "evaluation.splits=[test]", ["evaluation", "valid"]),
@@ -80,3 +96,98 @@ def test_many_wrong_settings_still_fit_three_lines() -> None:
 def test_small_byte_level_vocabulary_is_refused() -> None:
     with pytest.raises(ConfigError, match="260"):
         build_config(overrides=["tokenizer.kind=bpe", "tokenizer.vocabulary_size=100"])
+
+
+# What `rnnlm run --preset smoke` wrote as config.json before `training` had sections.
+FLAT_TRAINING = {
+    "loss": "exact",
+    "sampled_classes": 1024,
+    "precision": "float32",
+    "epochs": 1,
+    "maximum_tokens": 300000,
+    "batch_size": 16,
+    "accumulation": 1,
+    "processes": 1,
+    "nodes": 1,
+    "rendezvous": None,
+    "restarts": 2,
+    "reader_processes": 0,
+    "window_length": 35,
+    "learning_rate": 0.01,
+    "weight_decay": 0.01,
+    "clip_norm": 1.0,
+    "warmup_share": 0.05,
+    "schedule": "linear",
+    "plateau_factor": 0.5,
+    "plateau_patience": 2,
+    "dropout_words": 0.0,
+    "dropout_inputs": 0.0,
+    "dropout_layers": 0.0,
+    "dropout_outputs": 0.0,
+    "dropout_recurrent": 0.0,
+    "averaging": "none",
+    "averaging_start": 0.5,
+    "averaging_every": 10,
+    "averaging_decay": 0.99,
+    "temperature_scaling": False,
+    "early_stopping_patience": None,
+    "evaluations": 1,
+    "evaluation_tokens": 20000,
+    "checkpoint_every_seconds": 120.0,
+    "checkpoints_kept": 3,
+    "explosion_factor": 10.0,
+    "divergence_retries": 0,
+    "seed": 0,
+    "deterministic": False,
+    "device": "auto",
+    "resident_tokens": 2000000000,
+    "cuda_graphs": False,
+}
+
+
+def test_a_configuration_stored_before_training_had_sections_is_read() -> None:
+    stored = {"training": FLAT_TRAINING}
+    assert PipelineConfig.model_validate(stored).training == build_config("smoke").training
+    assert stored == {"training": FLAT_TRAINING}  # the caller's dictionary stays as it is
+
+
+def test_a_moved_field_that_is_also_set_at_its_new_path_keeps_the_new_value() -> None:
+    """A run of an older deployment gives its own values over the deployment's."""
+    training = {"learning_rate": 0.5, "schedule": "linear", "optimizer": {"learning_rate": 0.25}}
+    config = PipelineConfig.model_validate({"training": training}).training
+    assert (config.optimizer.learning_rate, config.schedule.kind) == (0.25, "linear")
+
+
+@pytest.mark.parametrize("path", sorted(MOVED))
+def test_a_moved_field_is_refused_with_its_new_path(path: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_config(overrides=[f"{path}=1"])
+    assert str(caught.value) == f"--set {path}: this field is now {MOVED[path]}"
+
+
+def test_moved_fields_are_all_of_the_former_flat_ones_that_are_gone() -> None:
+    now = flatten(PipelineConfig().model_dump())
+    gone = {f"training.{field}" for field in FLAT_TRAINING} - set(now)
+    assert gone == set(MOVED)
+    assert set(MOVED.values()) <= set(now)
+
+
+def fields_of(section: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in section.model_fields.items():
+        yield f"{prefix}{name}", field
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from fields_of(field.annotation, f"{prefix}{name}.")
+
+
+def test_every_field_has_a_description() -> None:
+    assert [path for path, field in fields_of(PipelineConfig) if not field.description] == []
+
+
+def test_a_field_that_changes_no_result_is_left_out_of_the_result_settings() -> None:
+    settings = flatten(result_settings(PipelineConfig()))
+    everything = flatten(PipelineConfig().model_dump(mode="json"))
+    assert everything.keys() - settings.keys() == {
+        path for path, field in fields_of(PipelineConfig) if not changes_results(field)
+    }
+    assert "training.distributed.restarts" not in settings
+    assert settings["training.distributed.processes"] == 1

@@ -4,7 +4,7 @@ import pytest
 
 from rnnlm.config import TrainingConfig
 from rnnlm.home import Home
-from rnnlm.probes.gradient_comparison import compare_gradients as measured
+from rnnlm.probes.gradients import measure_gradients as measured
 from rnnlm.records import DatasetRecord
 from rnnlm.reports.probe_page import gradient_comparison_report
 from tasks.compare_gradients import compare_gradients

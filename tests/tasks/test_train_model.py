@@ -3,12 +3,13 @@ from rnnlm.home import Home, is_complete
 from rnnlm.records import DatasetRecord
 from rnnlm.registry.model_lookup import model_folder
 from tasks.train_model import train_model
+from tests.configs import changed
 
 
 def test_a_run_is_trained_and_tracked(
     tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    config = toy_config.model_copy(update={"training": toy_config.training.model_copy(update={"seed": 9})})
+    config = changed(toy_config, {"training.seed": 9})
     run = train_model.fn(config, toy_dataset)
     assert is_complete(run.folder)
     assert run.mlflow_run_id

@@ -32,7 +32,7 @@ def write_known_digests(dataset: DatasetRecord, evaluation_tokens: int | None, p
     """Parquet with the fingerprint of every document that training has seen, sorted, each once. Returns their number.
 
     Those of the training split, and of the validation split those that the checkpoint and the temperature were chosen
-    on (training.evaluation_tokens). They are kept with a registered version: its dataset may be gone when it is
+    on (training.validation.tokens). They are kept with a registered version: its dataset may be gone when it is
     compared. Fingerprints do not change with cleaning.
     """
     sample = tuning_sample(StoredSplit(dataset, "valid"), evaluation_tokens)

@@ -13,7 +13,7 @@ from rnnlm.evaluation.document_losses import KnownNll, document_losses, in_order
 from rnnlm.evaluation.paired.holdout_documents import GroundDocument, read_texts
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
-from rnnlm.models.training_provenance import origin_of
+from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 SCHEMA = pa.schema(
@@ -62,7 +62,7 @@ def load_contestant(folder: Path, known: KnownDocuments | None = None) -> Contes
         known=known,
         model=load_model(folder).language_model,
         tokenizer=load_tokenizer(folder),
-        cut=origin_of(folder).cut,
+        cut=read_training_provenance(folder).cut,
     )
 
 

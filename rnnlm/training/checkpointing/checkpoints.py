@@ -1,11 +1,11 @@
-"""Checkpoints of a run: folders of safetensors and JSON, written whole or not at all, read only if undamaged.
+"""Checkpoints of a run: folders of safetensors and JSON, written atomically and verified when read.
 
     RUN/checkpoints/step-00001234/
-        tensors.safetensors   weights, moments, carried state, generators' states
+        tensors.safetensors   weights, moments, carried state, generator states
         state.json            everything else, with the place of each tensor in it
         COMPLETE              sha256 of both
 
-Nothing that unpickles is ever read.
+Nothing is ever unpickled.
 """
 
 import json
@@ -24,108 +24,107 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rnnlm.home import find_damage, mark_complete, sync
-from rnnlm.training.distributed.process_group import ALONE, World
+from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)
-FORMAT = 1  # of what lies in the folder; another one is not read
+CHECKPOINT_FORMAT = 2  # checkpoints of other formats are not read
 CHECKPOINTS = "checkpoints"  # in a run's folder
 TENSORS, STATE = "tensors.safetensors", "state.json"
 
 
 class Checkpoints:
-    """The newest `kept` checkpoints of a run, one due every so many seconds.
+    """The newest `kept` checkpoints of a run. Only rank 0 writes; `write` and `load_newest` are collectives."""
 
-    Of several processes one writes, and each must ask for what is to be written or read when the others do.
-    """
-
-    def __init__(self, folder: Path, kept: int, every_seconds: float, world: World = ALONE) -> None:
+    def __init__(
+        self, folder: Path, kept: int, every_seconds: float, process_group: ProcessGroup = SINGLE_PROCESS
+    ) -> None:
         self.folder = folder
         self.kept = kept
         self.every_seconds = every_seconds
-        self.world = world
+        self.process_group = process_group
         self.next = time.monotonic() + every_seconds
         self.last_step: int | None = None  # of the checkpoint last written or read
 
     @property
     def due(self) -> bool:
-        """By the clock of the process that writes."""
-        return self.world.leads and time.monotonic() >= self.next
+        """True if rank 0 should write one now; False on other ranks."""
+        return self.process_group.is_main and time.monotonic() >= self.next
 
     def write(self, step: int, state: dict[str, Any]) -> bool:
-        """True where it lies on the disk; a disk that is full or may not be written is a warning, no more."""
+        """True if the checkpoint was written. A full or read-only disk only causes a warning."""
         self.next = time.monotonic() + self.every_seconds
-        written = self.world.leads and self.written(step, state)
-        if not self.world.largest(written):
+        written = self.process_group.is_main and self.try_write(step, state)
+        if not self.process_group.max(written):
             return False
         self.last_step = step
         return True
 
-    def written(self, step: int, state: dict[str, Any]) -> bool:
+    def try_write(self, step: int, state: dict[str, Any]) -> bool:
         try:
-            write_folder(self.path(step), step, state)
+            write_checkpoint(self.path(step), step, state)
         except (OSError, SafetensorError) as error:
-            logger.warning("%s: not written (%s); training goes on, older checkpoints stay", self.path(step), error)
+            logger.warning("%s: cannot be written (%s); training continues, older ones stay", self.path(step), error)
             return False
         for old in self.steps()[: -self.kept]:
             shutil.rmtree(self.path(old), ignore_errors=True)
         return True
 
     def steps(self) -> list[int]:
-        """Of the finished checkpoints, ascending."""
+        """Steps of the written checkpoints, ascending."""
         found = (re.fullmatch(r"step-([0-9]{8,})", path.name) for path in self.folder.glob("step-*"))
         return sorted(int(match[1]) for match in found if match)
 
     def path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
 
-    def newest_good(self) -> dict[str, Any] | None:
-        """The state of the newest undamaged checkpoint. Damaged ones are named in a warning and set aside.
+    def load_newest(self) -> dict[str, Any] | None:
+        """State of the newest undamaged checkpoint; damaged ones are renamed with a warning.
 
-        HomeError if one cannot be read: that is not damage, and training must not start anew because of it.
+        HomeError if one cannot be read: that is not damage, and training must not start over because of it.
         """
-        if not self.world.leads:
-            self.world.wait_for_all()  # until rank 0 has set aside what is damaged
-        state = self.newest_undamaged()
-        if self.world.leads:
-            self.world.wait_for_all()
+        if not self.process_group.is_main:
+            self.process_group.barrier()  # wait until rank 0 has renamed damaged ones
+        state = self.find_newest()
+        if self.process_group.is_main:
+            self.process_group.barrier()
         return state
 
-    def newest_undamaged(self) -> dict[str, Any] | None:
+    def find_newest(self) -> dict[str, Any] | None:
         steps = self.steps()
         for step in reversed(steps):
             try:
-                state = read_folder(self.path(step))
+                state = read_checkpoint(self.path(step))
                 self.last_step = step
                 return state
             except (ValueError, SafetensorError) as error:
-                logger.warning("%s: not used (%s); the one before it is tried", self.path(step), error)
-                if self.world.leads:
-                    set_aside(self.path(step))
+                logger.warning("%s: not used (%s); trying the one before it", self.path(step), error)
+                if self.process_group.is_main:
+                    rename_damaged(self.path(step))
         if steps:
-            logger.warning("%s: no checkpoint is left that can be used; training starts anew", self.folder)
+            logger.warning("%s: no usable checkpoint left; training starts over", self.folder)
         return None
 
 
-def write_folder(final: Path, step: int, state: dict[str, Any]) -> None:
-    """Write under another name, sync, rename. OSError or SafetensorError: nothing is left of it."""
+def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:
+    """Write under a temporary name, sync, rename. After an OSError or SafetensorError nothing is left."""
     final.parent.mkdir(exist_ok=True)
-    for leftover in final.parent.glob(".*.partial"):  # of a killed process: a run has one writer
+    for leftover in final.parent.glob(".*.partial"):  # of a killed process: a run has only one writer
         shutil.rmtree(leftover)
     partial = final.parent / f".{final.name}.partial"
     partial.mkdir()
     try:
         tensors: dict[str, Tensor] = {}
         facts = {
-            "format": FORMAT,
+            "format": CHECKPOINT_FORMAT,
             "step": step,
             "versions": {"torch": torch.__version__, "numpy": np.__version__, "safetensors": safetensors.__version__},
-            "state": packed(state, "state", tensors),
+            "state": pack(state, "state", tensors),
         }
         text = json.dumps(facts)
         save_file(tensors, partial / TENSORS)
         (partial / STATE).write_text(text, encoding="utf-8")
         mark_complete(partial)
-        if final.exists():  # of this step, but not good: else nobody would write it again
+        if final.exists():  # a damaged one of this step, or it would not be written again
             shutil.rmtree(final)
         partial.replace(final)
         sync(final.parent)
@@ -133,29 +132,29 @@ def write_folder(final: Path, step: int, state: dict[str, Any]) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def read_folder(folder: Path) -> dict[str, Any]:
-    """What write_folder was given. ValueError if it is damaged or of another format, HomeError if it is unreadable."""
+def read_checkpoint(folder: Path) -> dict[str, Any]:
+    """The written state. ValueError if it is damaged or of another format, HomeError if it cannot be read."""
     damage = find_damage(folder)
     if damage is not None:
         raise ValueError(f"damaged: {damage}")
     facts = json.loads((folder / STATE).read_text(encoding="utf-8"))
-    if facts["format"] != FORMAT:
-        raise ValueError(f"format {facts['format']}, expected {FORMAT}")
-    # Cloned: what is read lies at any address, and kernels may add up differently at an unaligned one.
+    if facts["format"] != CHECKPOINT_FORMAT:
+        raise ValueError(f"format {facts['format']}, expected {CHECKPOINT_FORMAT}")
+    # Clone: safetensors loads at any address, and kernels may sum in another order at unaligned ones.
     tensors = {name: tensor.clone() for name, tensor in load_file(folder / TENSORS).items()}
-    state: dict[str, Any] = unpacked(facts["state"], tensors)
+    state: dict[str, Any] = unpack(facts["state"], tensors)
     return state
 
 
-def set_aside(folder: Path) -> None:
-    """Rename a damaged checkpoint to NAME.damaged: it no longer counts, and goes when the run is complete."""
-    aside = folder.with_name(f"{folder.name}.damaged")
-    shutil.rmtree(aside, ignore_errors=True)
-    folder.replace(aside)
+def rename_damaged(folder: Path) -> None:
+    """Rename a checkpoint to NAME.damaged, which is deleted when the run is complete."""
+    damaged = folder.with_name(f"{folder.name}.damaged")
+    shutil.rmtree(damaged, ignore_errors=True)
+    folder.replace(damaged)
 
 
-def packed(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    """JSON for a tree of dicts, lists and plain values; its tensors go to `tensors`, copied to the CPU.
+def pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    """A tree of dicts, lists and plain values as JSON; its tensors are copied into `tensors`, on the CPU.
 
     A dict becomes {"items": [[key, value], …]}, so that keys may be numbers; tuples come back as lists.
     """
@@ -163,17 +162,17 @@ def packed(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
         tensors[name] = value.detach().to("cpu", copy=True).contiguous()
         return {"tensor": name}
     if isinstance(value, dict):
-        return {"items": [[key, packed(item, f"{name}.{key}", tensors)] for key, item in value.items()]}
+        return {"items": [[key, pack(item, f"{name}.{key}", tensors)] for key, item in value.items()]}
     if isinstance(value, list | tuple):
-        return [packed(item, f"{name}.{index}", tensors) for index, item in enumerate(value)]
+        return [pack(item, f"{name}.{index}", tensors) for index, item in enumerate(value)]
     return value
 
 
-def unpacked(value: Any, tensors: dict[str, Tensor]) -> Any:
+def unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, dict):
         if "tensor" in value:
             return tensors[value["tensor"]]
-        return {key: unpacked(item, tensors) for key, item in value["items"]}
+        return {key: unpack(item, tensors) for key, item in value["items"]}
     if isinstance(value, list):
-        return [unpacked(item, tensors) for item in value]
+        return [unpack(item, tensors) for item in value]
     return value

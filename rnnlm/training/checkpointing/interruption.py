@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C while training: noted at once, obeyed between two steps, after a checkpoint."""
+"""Handle SIGTERM and Ctrl-C during training: finish the step, write a checkpoint, then deliver the signal."""
 
 import logging
 import signal
@@ -12,8 +12,8 @@ logger = logging.getLogger(__name__)
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class InterruptedTraining(BaseException):  # noqa: N818  no error: like KeyboardInterrupt
-    """Leaves the loop for noticing_signals, which delivers the signal again."""
+class InterruptedTraining(BaseException):  # noqa: N818  not an error, like KeyboardInterrupt
+    """Leaves the loop; defer_signals catches it and delivers the signal again."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(number).name}")
@@ -21,58 +21,59 @@ class InterruptedTraining(BaseException):  # noqa: N818  no error: like Keyboard
 
 
 class Interruption:
-    """What the loop asks. While it holds signals back the first one is noted; a second one passes through."""
+    """The first signal received while signals are deferred; a second one is delivered at once."""
 
     def __init__(self) -> None:
-        self.noted: int | None = None
-        self.holding = False
+        self.received: int | None = None
+        self.deferring = False
 
     @contextmanager
-    def held_back(self, held: bool = True) -> Iterator[None]:
-        before, self.holding = self.holding, held
+    def deferred(self, enabled: bool = True) -> Iterator[None]:
+        """Defer signals inside the context, or deliver them at once if not enabled."""
+        before, self.deferring = self.deferring, enabled
         try:
             yield
         finally:
-            self.holding = before
+            self.deferring = before
 
-    def leave_if_noted(self) -> None:
-        if self.noted is not None:
-            logger.warning("training stops at %s", signal.Signals(self.noted).name)
-            raise InterruptedTraining(self.noted)
+    def raise_if_received(self) -> None:
+        if self.received is not None:
+            logger.warning("training stops at %s", signal.Signals(self.received).name)
+            raise InterruptedTraining(self.received)
 
 
 @contextmanager
-def noticing_signals() -> Iterator[Interruption]:
-    """Handlers for the block. At its end the old ones are back, and a noted signal is delivered to them.
+def defer_signals() -> Iterator[Interruption]:
+    """Install handlers; at the end restore the old ones and deliver a deferred signal to them.
 
-    So Prefect raises its TerminationSignal and Python its KeyboardInterrupt, as ever. Only the main thread may set
-    handlers: in another nothing is ever noted, and the last periodic checkpoint counts.
+    So Prefect raises its TerminationSignal and Python its KeyboardInterrupt. Only the main thread may install handlers:
+    in other threads no signal is deferred, and training resumes from the last periodic checkpoint.
     """
     interruption = Interruption()
     before: dict[int, Any] = {}
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if interruption.holding and interruption.noted is None:
-            interruption.noted = number
+        if interruption.deferring and interruption.received is None:
+            interruption.received = number
             return
         signal.signal(number, before[number])
         signal.raise_signal(number)
 
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            # Who ignores a signal (nohup, a shell's background job) goes on ignoring it.
+            # A process that ignores a signal (nohup, a shell's background job) continues to ignore it.
             if signal.getsignal(number) not in (signal.SIG_IGN, None):
                 before[number] = signal.signal(number, handle)
     try:
         yield interruption
     except InterruptedTraining as interrupted:
-        restore(before)
+        restore_handlers(before)
         signal.raise_signal(interrupted.number)
-        raise  # the old handler let it go on: training has ended all the same
+        raise  # the old handler returned: training has ended all the same
     finally:
-        restore(before)
+        restore_handlers(before)
 
 
-def restore(handlers: dict[int, Any]) -> None:
+def restore_handlers(handlers: dict[int, Any]) -> None:
     for number, handler in handlers.items():
         signal.signal(number, handler)

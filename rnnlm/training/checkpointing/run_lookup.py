@@ -1,4 +1,4 @@
-"""An unfinished run by its id, the beginning of it, or its folder: what it needs to go on."""
+"""Find an unfinished run by id, id prefix or folder, and what is needed to resume it."""
 
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from rnnlm.training.training_run import STARTED, find_run_damage, name_run
 
 
 def find_unfinished(home: Home, name: str) -> tuple[PipelineConfig, DatasetRecord]:
-    """The run's own configuration, with nothing to force, and its dataset.
+    """The configuration of the run, with nothing to force, and its dataset.
 
-    ModelError where there is no such run, several, a complete one, or one that cannot go on as it began.
+    ModelError if no run or several match, or if the run is complete or cannot be resumed exactly.
     """
     folder = find_run(home, name)
     if find_run_damage(folder) is None:
@@ -29,7 +29,7 @@ def find_unfinished(home: Home, name: str) -> tuple[PipelineConfig, DatasetRecor
         config = PipelineConfig.model_validate(read_json(folder / "config.json")).model_copy(update={"force": ()})
     except ValidationError as error:
         raise ModelError(
-            f"{folder / 'config.json'}: is no configuration of this version of rnnlm ({error.error_count()} errors);\n"
+            f"{folder / 'config.json'}: not a configuration of this version of rnnlm ({error.error_count()} errors);\n"
             "train anew: rnnlm train --corpus …"
         ) from error
     dataset = find_dataset(home, started["dataset_id"])
@@ -40,21 +40,21 @@ def find_unfinished(home: Home, name: str) -> tuple[PipelineConfig, DatasetRecor
         )
     if name_run(config, dataset) != started["run_id"]:
         raise ModelError(
-            f"{folder.name}: began with other versions of rnnlm, torch, transformers or numpy, so it cannot go on\n"
-            f"exactly as it began; install those, or train anew: rnnlm train --corpus {config.corpus.public_source}"
+            f"{folder.name}: started with other versions of rnnlm, torch, transformers or numpy and cannot be resumed\n"
+            f"exactly; install those, or train anew: rnnlm train --corpus {config.corpus.public_source}"
         )
     return config, dataset
 
 
 def find_run(home: Home, name: str) -> Path:
-    """The folder of a run that has begun."""
+    """The folder of a run that was started."""
     places = [Path(name).expanduser(), *(home.runs.glob(f"{name}*") if name.isalnum() else ())]
     found = list(dict.fromkeys(place.resolve() for place in places if (place / STARTED).is_file()))
     if len(found) > 1:
-        raise ModelError(f"{name}: {len(found)} runs begin so: {', '.join(sorted(place.name for place in found))}")
+        raise ModelError(f"{name}: matches {len(found)} runs: {', '.join(sorted(place.name for place in found))}")
     if not found:
-        begun = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
-        unfinished = sorted(run.name for run in begun if find_run_damage(run) is not None)
+        started = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
+        unfinished = sorted(run.name for run in started if find_run_damage(run) is not None)
         known = f"unfinished: {', '.join(unfinished[:8])}" if unfinished else "no run is unfinished"
-        raise ModelError(f"{name}: no such run under {home.runs};\n{known}; rnnlm train begins one")
+        raise ModelError(f"{name}: no such run in {home.runs};\n{known}; start one with rnnlm train")
     return found[0]

@@ -1,4 +1,4 @@
-"""A training run as a job for several processes: what they are told, and what comes back."""
+"""A training run as a job for several processes: its description, and its result."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from rnnlm.training.distributed.launcher import Launch, run_processes
 from rnnlm.training.events import Tracker
 
 PROCESSES = "processes"  # in a run's folder
-JOB, RESULT = "job.json", "result.json"  # in there
+JOB_FILE, RESULT_FILE = "job.json", "result.json"  # in PROCESSES
 
 
 class Job(Record):
-    """All that a process needs to know. Paths must be the same on all nodes."""
+    """Everything that a worker needs to know. Paths must be the same on all nodes."""
 
     folder: Path  # of the run
     config: PipelineConfig
@@ -23,46 +23,46 @@ class Job(Record):
 
     def launch(self, first: bool = True) -> Launch:
         """The processes of one node."""
-        training = self.config.training
+        distributed = self.config.training.distributed
         return Launch(
-            program=("-m", "rnnlm.training.distributed.worker", str(self.folder / PROCESSES / JOB)),
+            program=("-m", "rnnlm.training.distributed.worker", str(self.folder / PROCESSES / JOB_FILE)),
             folder=self.folder / PROCESSES,
-            processes=training.processes // training.nodes,
-            restarts=training.restarts,
-            nodes=training.nodes,
-            rendezvous=training.rendezvous,
+            processes=distributed.processes // distributed.nodes,
+            restarts=distributed.restarts,
+            nodes=distributed.nodes,
+            rendezvous=distributed.rendezvous,
             first=first,
             name=self.folder.name,
         )
 
 
-class Result(Record):
+class TrainingResult(Record):
     trained_tokens: int
-    best_validation_perplexity: float  # with its temperature
-    temperature: float = 1.0  # that the logits were divided by
+    best_validation_perplexity: float  # after temperature scaling
+    temperature: float = 1.0  # by which the logits were divided
 
 
-def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> Result:
-    """Start training.processes / nodes of them here; meanwhile what they write goes to the tracker.
+def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
+    """Train in this node's processes while the tracker sends what they write. Raises the errors of run_processes.
 
-    A signal stops them after a checkpoint. Errors are those of run_processes.
+    A signal stops the processes after a checkpoint.
     """
     folder = job.folder / PROCESSES
     folder.mkdir(exist_ok=True)
-    (folder / RESULT).unlink(missing_ok=True)
-    with atomic_file(folder / JOB) as partial:
+    (folder / RESULT_FILE).unlink(missing_ok=True)
+    with atomic_file(folder / JOB_FILE) as partial:
         partial.write_text(job.model_dump_json(indent=1), encoding="utf-8")
 
-    def watch() -> None:
+    def poll() -> None:
         tracker()
-        interruption.leave_if_noted()
+        interruption.raise_if_received()
 
-    with interruption.held_back():
-        run_processes(job.launch(), watch)
-    result = read_json(folder / RESULT)
+    with interruption.deferred():
+        run_processes(job.launch(), poll)
+    result = read_json(folder / RESULT_FILE)
     if result is None:
         raise ConfigError(
-            f"{folder / RESULT}: no result, though all processes ended well;\n"
-            "with training.nodes above 1 all nodes must see the same RNNLM_HOME"
+            f"{folder / RESULT_FILE}: missing, although all processes succeeded;\n"
+            "with training.distributed.nodes above 1 all nodes must see the same RNNLM_HOME"
         )
-    return Result(**result)
+    return TrainingResult(**result)

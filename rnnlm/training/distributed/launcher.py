@@ -1,10 +1,10 @@
-"""Several processes for one training run: torchrun as a subprocess, watched until its end.
+"""Run several processes for one training run: start torchrun as a subprocess and watch it.
 
     this process ── torchrun ──┬── worker 0    reads the job, trains, writes the run's folder
                                └── worker 1 …  reads the job, trains
 
-Lines that a worker logs come out of this process's own log, errors of ours as they were raised in the worker. When
-this process ends, however it does, the workers see the end of their standard input and end, too.
+Log lines of workers appear in this process's log, and their RnnlmErrors are raised here. However this process ends, the
+workers see the end of their standard input and end, too.
 """
 
 import json
@@ -29,29 +29,29 @@ from rnnlm.subprocess_environment import python_path
 from rnnlm.training.distributed.process_group import STORE
 
 logger = logging.getLogger(__name__)
-WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment: the end of standard input is the end of who started us
-LOG_MARK = "@rnnlm "  # before a log record of a worker, as JSON
+WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment variable: exit when standard input ends, because the launcher is gone
+LOG_MARK = "@rnnlm "  # precedes a worker's log record in JSON
 ERROR_FILES = "error-of-*.json"
-EVERY_SECONDS = 0.5
-PATIENCE_SECONDS = 25.0  # for a checkpoint and the end; Prefect kills 30 s after it has asked
-FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")  # as torchrun says it
+WATCH_INTERVAL_SECONDS = 0.5
+STOP_TIMEOUT_SECONDS = 25.0  # for a checkpoint; Prefect kills 30 s after its first signal
+FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")  # printed by torchrun
 
 
 @dataclass(frozen=True)
 class Launch:
-    """program: what each worker runs, as Python is called (`-m MODULE ARGUMENT` or a file)."""
+    """The processes to run on this node."""
 
-    program: tuple[str, ...]
-    folder: Path  # where workers leave their errors
+    program: tuple[str, ...]  # Python's arguments in each worker: `-m MODULE ARGUMENT`, or a file
+    folder: Path  # where workers write their errors
     processes: int  # on this node
     restarts: int = 0
     nodes: int = 1
-    rendezvous: str | None = None  # host:port of the first node, where there are several
-    first: bool = True  # this is that node
-    name: str = "rnnlm"  # by which nodes tell one launch from another
+    rendezvous: str | None = None  # host:port of the first node, if there are several
+    first: bool = True  # this node is the first one
+    name: str = "rnnlm"  # the same on all nodes, and only there
 
     def command(self, stores: Path) -> list[str]:
-        """stores: an empty folder in which the processes of one machine meet, instead of at an open port."""
+        """stores: an empty folder for the processes of one machine to find each other, instead of an open port."""
         if self.nodes == 1:
             endpoint, settings = str(stores / "rendezvous"), "store_type=file"
         else:
@@ -66,7 +66,7 @@ class Launch:
     def environment(self, stores: Path) -> dict[str, str]:
         defaults = {
             "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.processes)),
-            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else a restarted worker meets the store of the dead one
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else a restarted worker finds the store of the dead one
         }
         if self.nodes == 1 and sys.platform == "linux":
             defaults["GLOO_SOCKET_IFNAME"] = "lo"
@@ -78,47 +78,46 @@ class Launch:
 
 @dataclass
 class Output:
-    """What comes out of torchrun and its workers, read by a thread: log records go on, the rest is remembered."""
+    """Output of torchrun and its workers, read in a thread: log records are logged, other lines are kept."""
 
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=50))
-    exit_codes: list[tuple[int, int]] = field(default_factory=list)  # (code, process) as torchrun tells them
+    exit_codes: list[tuple[int, int]] = field(default_factory=list)  # (code, local rank), as torchrun prints them
 
     def read(self, stream: "subprocess.Popen[str]") -> None:
         assert stream.stdout is not None
         for line in stream.stdout:
             before, mark, record = line.rstrip().partition(LOG_MARK)  # not all libraries end their last line
             if mark:
-                hand_on(record)
+                log_worker_record(record)
             if before:
                 logger.debug("%s", before)
                 self.lines.append(before)
                 self.exit_codes += [(int(code), int(process)) for code, process in FAILED.findall(before)]
 
 
-def hand_on(record: str) -> None:
-    """Log what a worker has logged."""
+def log_worker_record(text: str) -> None:
     try:
-        said = json.loads(record)
-    except ValueError:  # two processes wrote into one line; if this thread ended here, they would wait for ever
-        return logger.info("%s", record)
-    return logging.getLogger(said["name"]).log(said["level"], "%s", said["message"])
+        record = json.loads(text)
+    except ValueError:  # two processes wrote into one line; an exception would end this thread and block them
+        return logger.info("%s", text)
+    return logging.getLogger(record["name"]).log(record["level"], "%s", record["message"])
 
 
-def run_processes(launch: Launch, watch: Callable[[], None]) -> None:
-    """Return when all have ended well; call watch about twice a second until then, and stop them where it raises.
+def run_processes(launch: Launch, poll: Callable[[], None]) -> None:
+    """Return when all processes have succeeded. Call poll about twice a second; if it raises, stop them.
 
-    A process that dies is restarted with all others, up to launch.restarts times. An error of ours is not tried
-    again: it is raised here. TrainingError where they die too often.
+    If a process dies all are restarted, up to launch.restarts times; then TrainingError. A worker's RnnlmError is
+    raised here at once, without a restart.
     """
     launch.folder.mkdir(parents=True, exist_ok=True)
     for old in launch.folder.glob(ERROR_FILES):
         old.unlink()
     with tempfile.TemporaryDirectory(prefix="rnnlm-processes-") as stores:
-        run_torchrun(launch, Path(stores), watch)
+        run_torchrun(launch, Path(stores), poll)
 
 
-def run_torchrun(launch: Launch, stores: Path, watch: Callable[[], None]) -> None:
-    # A session of its own: Ctrl-C in the terminal reaches this process alone, which then stops them in good order.
+def run_torchrun(launch: Launch, stores: Path, poll: Callable[[], None]) -> None:
+    # In its own session, so that Ctrl-C reaches only this process, which then stops the others in order.
     process = subprocess.Popen(
         launch.command(stores),
         env=launch.environment(stores),
@@ -130,72 +129,73 @@ def run_torchrun(launch: Launch, stores: Path, watch: Callable[[], None]) -> Non
         start_new_session=True,
     )
     output = Output()
-    # In our context, so that Prefect knows to which run's log the lines belong.
+    # In this context, so that Prefect knows which run's log the lines belong to.
     reader = threading.Thread(target=copy_context().run, args=(output.read, process), daemon=True)
     reader.start()
     try:
         while process.poll() is None:
-            watch()
-            raise_error_of_ours(launch.folder)
-            wait(process, EVERY_SECONDS)
-        watch()
-        raise_error_of_ours(launch.folder)
+            poll()
+            raise_worker_error(launch.folder)
+            wait_up_to(process, WATCH_INTERVAL_SECONDS)
+        poll()
+        raise_worker_error(launch.folder)
     finally:
-        stop(process)
-        reader.join(EVERY_SECONDS)
+        stop_processes(process)
+        reader.join(WATCH_INTERVAL_SECONDS)
     if process.returncode:
-        raise TrainingError(what_went_wrong(launch, output, process.returncode))
+        raise TrainingError(describe_failure(launch, output, process.returncode))
 
 
-def stop(process: "subprocess.Popen[str]") -> None:
-    """SIGTERM reaches the workers by torchrun, and they write a checkpoint; who is too slow ends without."""
+def stop_processes(process: "subprocess.Popen[str]") -> None:
+    """Send SIGTERM: torchrun passes it on and workers write a checkpoint. Kill them if that takes too long."""
     if process.poll() is None:
         process.terminate()
-        wait(process, PATIENCE_SECONDS)
+        wait_up_to(process, STOP_TIMEOUT_SECONDS)
     if process.poll() is None:
         process.kill()
         process.wait()
     assert process.stdin is not None
-    process.stdin.close()  # should a worker have outlived torchrun, this ends it
+    process.stdin.close()  # ends a worker that has outlived torchrun
 
 
-def wait(process: "subprocess.Popen[str]", seconds: float) -> None:
+def wait_up_to(process: "subprocess.Popen[str]", seconds: float) -> None:
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         return
 
 
-def raise_error_of_ours(folder: Path) -> None:
-    """The first error that the user can mend, as it was raised in a worker."""
-    for error in worker_errors(folder):
-        if error["ours"]:
+def raise_worker_error(folder: Path) -> None:
+    """Raise the first RnnlmError of a worker: the user can fix it, so restarts would not help."""
+    for error in read_worker_errors(folder):
+        if error["is_rnnlm_error"]:
             kind: type[RnnlmError] = getattr(errors, error["kind"], TrainingError)
             raise kind(error["message"])
 
 
-def worker_errors(folder: Path) -> list[dict[str, Any]]:
-    """Each process's last, the oldest first."""
+def read_worker_errors(folder: Path) -> list[dict[str, Any]]:
+    """The last error of each process, the oldest first."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob(ERROR_FILES)]
     return sorted(found, key=lambda error: float(error["time"]))
 
 
-def what_went_wrong(launch: Launch, output: Output, code: int) -> str:
-    """Which process died of what, in three lines."""
-    tried = f"restarts did not help (training.restarts={launch.restarts}); " if launch.restarts else ""
-    ends = f"{tried}run again: training goes on from the last checkpoint"
+def describe_failure(launch: Launch, output: Output, code: int) -> str:
+    """Which process died and why, in at most three lines."""
+    restarts = launch.restarts
+    tried = f"restarts did not help (training.distributed.restarts={restarts}); " if restarts else ""
+    advice = f"{tried}run again: training resumes from the last checkpoint"
     killed = [(code, process) for code, process in output.exit_codes if code < 0 and code != -signal.SIGTERM]
-    if killed:  # the others then fail, too, for want of it
+    if killed:  # then the others fail as a consequence
         number, process = killed[-1]
         name = signal.Signals(-number).name
         return (
-            f"training process {process} of {launch.processes} was killed ({name}), perhaps for want of memory;\n{ends}"
+            f"training process {process} of {launch.processes} was killed ({name}), possibly out of memory;\n{advice}"
         )
-    found = worker_errors(launch.folder)
+    found = read_worker_errors(launch.folder)
     if found:
         error = found[0]
-        first = str(error["message"]).strip().splitlines()[:1]
-        cause = f"training process {error['rank']} failed: {error['kind']}: {' '.join(first)[:200]}"
-        return f"{cause};\n{ends}\n(more in {launch.folder})"
+        first_line = str(error["message"]).strip().splitlines()[:1]
+        cause = f"training process {error['rank']} failed: {error['kind']}: {' '.join(first_line)[:200]}"
+        return f"{cause};\n{advice}\n(more in {launch.folder})"
     last = output.lines[-1] if output.lines else "no output"
-    return f"the training processes ended with code {code}: {last[:200]};\n{ends}"
+    return f"the training processes ended with code {code}: {last[:200]};\n{advice}"

@@ -1,4 +1,4 @@
-"""The processes that train together: who they are, and all that they say to each other."""
+"""The process group of distributed training: this process's rank and the collectives it takes part in."""
 
 import os
 from collections.abc import Iterator
@@ -12,96 +12,96 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-# Longer than rank 0 may need alone, for the validation split of a stream and its samples. That a process has died
-# is seen at once: its connections close, and torchrun stops the others.
-PATIENCE = timedelta(hours=6)
+# Longer than rank 0 may need on its own for validation and samples. A dead process is noticed at once: its connections
+# close, and torchrun stops the others.
+TIMEOUT = timedelta(hours=6)
+STORE = "RNNLM_PROCESS_STORE"  # environment variable: the file through which processes on one machine find each other
 
 
 @dataclass(frozen=True)
-class World:
-    """One process of `size`. Whatever is asked of a World but rank and size, every process must ask."""
+class ProcessGroup:
+    """One of `size` processes. All methods are collectives: call them on every rank."""
 
     rank: int = 0
     size: int = 1
 
     @property
-    def leads(self) -> bool:
-        """True in the one process that writes files, samples and reports."""
+    def is_main(self) -> bool:
+        """True on rank 0, which writes files, samples and logs. Not a collective."""
         return self.rank == 0
 
-    def parallel(self, module: nn.Module) -> nn.Module:
-        """A module with the same outputs whose backward pass averages the gradients over all processes.
+    def data_parallel(self, module: nn.Module) -> nn.Module:
+        """Wrap a module so that its backward pass averages gradients over all ranks.
 
-        The parameters become those of rank 0.
+        Every rank starts with the parameters of rank 0.
         """
         if self.size == 1:
             return module
-        # broadcast_buffers is going to be called forward_sync_buffers; torch 2.11 does not know that name yet.
+        # torch will rename broadcast_buffers to forward_sync_buffers; 2.11 does not know the new name yet.
         return DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
 
-    def gradients_kept_apart(self, module: nn.Module, apart: bool) -> AbstractContextManager[Any]:
-        """For the block, if so wished, a module made by `parallel` leaves each process its own gradients."""
-        return module.no_sync() if apart and isinstance(module, DistributedDataParallel) else nullcontext()
+    def no_sync(self, module: nn.Module, enabled: bool) -> AbstractContextManager[Any]:
+        """If enabled, gradients of a module wrapped by `data_parallel` are not averaged inside the context."""
+        return module.no_sync() if enabled and isinstance(module, DistributedDataParallel) else nullcontext()
 
     def sum(self, value: Tensor) -> Tensor:
-        """Over all processes, where the value lies."""
+        """Sum over all ranks, on the device of `value`."""
         if self.size == 1:
             return value
         value = value.clone()
         dist.all_reduce(value)
         return value
 
-    def largest(self, number: int) -> int:
-        """The largest that any process gives."""
+    def max(self, number: int) -> int:
+        """Largest number of all ranks."""
         if self.size == 1:
             return number
         value = torch.tensor(number)
         dist.all_reduce(value, dist.ReduceOp.MAX)
         return int(value)
 
-    def rows(self, mine: Tensor) -> Tensor:
-        """Rows of all processes, on the CPU, in the order in which Batch.share dealt them out."""
+    def gather_rows(self, rows: Tensor) -> Tensor:
+        """Rows of all ranks on the CPU, in the order in which Batch.share distributed them."""
         if self.size == 1:
-            return mine
-        mine = mine.to("cpu")
+            return rows
+        rows = rows.to("cpu")
         counts = [torch.zeros((), dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(counts, torch.tensor(len(mine)))
-        tallest = int(max(counts))
-        padded = torch.cat([mine, mine.new_zeros(tallest - len(mine), *mine.shape[1:])])
+        dist.all_gather(counts, torch.tensor(len(rows)))
+        padded = torch.cat([rows, rows.new_zeros(int(max(counts)) - len(rows), *rows.shape[1:])])
         gathered = [torch.empty_like(padded) for _ in range(self.size)]
         dist.all_gather(gathered, padded)
-        dealt = torch.stack(gathered, dim=1).flatten(0, 1)  # row i of rank r at i * size + r
-        return dealt[: int(sum(counts))]
+        interleaved = torch.stack(gathered, dim=1).flatten(0, 1)  # row i of rank r at i * size + r
+        return interleaved[: int(sum(counts))]
 
-    def wait_for_all(self) -> None:
-        self.largest(0)
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+        self.max(0)
 
 
-ALONE = World()
-STORE = "RNNLM_PROCESS_STORE"  # environment: the file at which the processes of one machine meet
+SINGLE_PROCESS = ProcessGroup()
 
 
 @contextmanager
-def joined_world(device: torch.device) -> Iterator[World]:
-    """The World of a process that torchrun started: gloo between CPUs, NCCL between GPUs.
+def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
+    """Join the process group that torchrun started this process for: gloo between CPUs, NCCL between GPUs.
 
-    On one machine the processes meet at a file. torch's own store would listen on all interfaces and unpickle what it
-    is sent. On several machines they meet at that store, at the rendezvous.
+    On one machine the processes find each other through a file, because torch's TCP store listens on all interfaces
+    and unpickles what it receives. Several machines use that store, at the rendezvous.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     path = os.environ.get(STORE)
     if path is None:
-        dist.init_process_group(backend, timeout=PATIENCE)
-    else:  # another file for each restart: the last one names processes that are gone
+        dist.init_process_group(backend, timeout=TIMEOUT)
+    else:  # a new file for each restart: the old one names dead processes
         store = dist.FileStore(f"{path}-{os.environ['TORCHELASTIC_RESTART_COUNT']}", size)
-        dist.init_process_group(backend, store=store, rank=int(os.environ["RANK"]), world_size=size, timeout=PATIENCE)
+        dist.init_process_group(backend, store=store, rank=int(os.environ["RANK"]), world_size=size, timeout=TIMEOUT)
     try:
-        yield World(dist.get_rank(), dist.get_world_size())
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()

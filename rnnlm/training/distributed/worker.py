@@ -1,4 +1,4 @@
-"""One of several training processes. torchrun starts it:
+"""One rank of a distributed training run, started by torchrun:
 
 torchrun --nproc-per-node=2 -m rnnlm.training.distributed.worker RUN/processes/job.json
 """
@@ -11,30 +11,32 @@ from filelock import FileLock
 
 from rnnlm.errors import ConfigError
 from rnnlm.home import write_json
-from rnnlm.training.checkpointing.interruption import noticing_signals
-from rnnlm.training.devices import device_of_process
-from rnnlm.training.distributed.job import RESULT, Job
-from rnnlm.training.distributed.process_group import joined_world
+from rnnlm.training.checkpointing.interruption import defer_signals
+from rnnlm.training.devices import choose_rank_device
+from rnnlm.training.distributed.job import RESULT_FILE, Job
+from rnnlm.training.distributed.process_group import join_process_group
 from rnnlm.training.distributed.worker_runtime import worker_process
-from rnnlm.training.training_setup import train_here
+from rnnlm.training.training_setup import train_in_this_process
 
 
 def main(path: Path) -> None:
     with worker_process(path.parent):
         job = Job.model_validate_json(path.read_text(encoding="utf-8"))
-        device = device_of_process(job.config.training.device)
-        with noticing_signals() as interruption, joined_world(device) as world:
-            expected = job.config.training.processes
-            if world.size != expected:
+        device = choose_rank_device(job.config.training.device)
+        with defer_signals() as interruption, join_process_group(device) as process_group:
+            expected = job.config.training.distributed.processes
+            if process_group.size != expected:
                 raise ConfigError(
-                    f"{world.size} processes were started, expected {expected} (training.processes);\n"
-                    "start as many on each node: docs/how-to/several-processes.md"
+                    f"{process_group.size} processes were started, expected {expected}\n"
+                    "(training.distributed.processes); start as many on each node: docs/how-to/several-processes.md"
                 )
-            # Processes whose launcher was killed may still be writing their checkpoint when the next ones come.
-            with FileLock(path.parent / "lock") if world.leads else nullcontext():
-                result = train_here(job.folder, job.config, job.dataset, device, lambda: None, interruption, world)
-                if world.leads:
-                    write_json(path.parent / RESULT, result.model_dump())
+            # Processes whose launcher was killed may still be writing a checkpoint when new ones start.
+            with FileLock(path.parent / "lock") if process_group.is_main else nullcontext():
+                result = train_in_this_process(
+                    job.folder, job.config, job.dataset, device, lambda: None, interruption, process_group
+                )
+                if process_group.is_main:
+                    write_json(path.parent / RESULT_FILE, result.model_dump())
 
 
 if __name__ == "__main__":

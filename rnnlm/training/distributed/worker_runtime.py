@@ -1,4 +1,4 @@
-"""What every program under torchrun does: log to the process that launched it, tell its errors, end with it."""
+"""Run a program under torchrun: log to the launcher, report errors to it, and exit when it is gone."""
 
 import contextlib
 import json
@@ -14,62 +14,68 @@ from pathlib import Path
 
 from rnnlm.errors import RnnlmError
 from rnnlm.home import write_json
-from rnnlm.training.distributed.launcher import EVERY_SECONDS, LOG_MARK, PATIENCE_SECONDS, WATCH_STDIN, worker_errors
+from rnnlm.training.distributed.launcher import (
+    LOG_MARK,
+    STOP_TIMEOUT_SECONDS,
+    WATCH_INTERVAL_SECONDS,
+    WATCH_STDIN,
+    read_worker_errors,
+)
 
 
 @contextlib.contextmanager
 def worker_process(folder: Path) -> Iterator[None]:
-    """Of the processes' log lines those of rank 0, and the warnings of all. Errors are left in `folder`."""
+    """Log at level INFO on rank 0 and WARNING on other ranks. An exception is written to `folder`."""
     rank = int(os.environ.get("RANK", "0"))
     if os.environ.get(WATCH_STDIN):
         log_as_json(logging.INFO if rank == 0 else logging.WARNING)
-        threading.Thread(target=end_with_standard_input, args=(os.getppid(),), daemon=True).start()
+        threading.Thread(target=exit_with_standard_input, args=(os.getppid(),), daemon=True).start()
     try:
         yield
     except Exception as error:
         facts = {
             "rank": rank,
             "kind": type(error).__name__,
-            "ours": isinstance(error, RnnlmError),
+            "is_rnnlm_error": isinstance(error, RnnlmError),
             "message": str(error),
             "time": time.time(),
             "traceback": traceback.format_exc(),
         }
-        with contextlib.suppress(OSError):  # a full disk, say: torchrun still sees how we end
+        with contextlib.suppress(OSError):  # a full disk, for example: torchrun still sees the exit code
             write_json(folder / f"error-of-{rank}.json", facts)
         if os.environ.get(WATCH_STDIN):
-            leave_it_to_the_launcher(folder)
-        # At once: what is left of a process group whose other half is gone may wait for ever.
+            wait_for_launcher(folder)
+        # At once: a process group may wait forever for a dead rank.
         sys.stderr.flush()
         os._exit(1)
 
 
-def leave_it_to_the_launcher(folder: Path) -> None:
-    """An error of ours, be it another process's, ends the launch: as soon as we ended torchrun would start anew."""
-    time.sleep(2 * EVERY_SECONDS)  # who fails for want of another process is often quicker than that one
-    if any(error["ours"] for error in worker_errors(folder)):
-        time.sleep(PATIENCE_SECONDS)  # SIGTERM comes before
+def wait_for_launcher(folder: Path) -> None:
+    """If any rank has raised an RnnlmError, leave it to the launcher to stop all: on an exit torchrun would restart."""
+    time.sleep(2 * WATCH_INTERVAL_SECONDS)  # ranks that fail as a consequence are often faster than the cause
+    if any(error["is_rnnlm_error"] for error in read_worker_errors(folder)):
+        time.sleep(STOP_TIMEOUT_SECONDS)  # SIGTERM comes earlier
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        said = {"name": record.name, "level": record.levelno, "message": record.getMessage()}
-        return LOG_MARK + json.dumps(said)
+        fields = {"name": record.name, "level": record.levelno, "message": record.getMessage()}
+        return LOG_MARK + json.dumps(fields)
 
 
 def log_as_json(level: int) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("rnnlm").setLevel(level)
 
 
-def end_with_standard_input(torchrun: int) -> None:
-    """Who launched us holds the other end of our standard input: when it is gone torchrun shall stop us, else we go."""
+def exit_with_standard_input(torchrun: int) -> None:
+    """The launcher holds the other end of standard input. When it is gone, make torchrun stop all ranks, then exit."""
     while os.read(0, 1024):
         pass
     if os.getppid() == torchrun:
         with contextlib.suppress(ProcessLookupError):
             os.kill(torchrun, signal.SIGTERM)
-        time.sleep(PATIENCE_SECONDS)
+        time.sleep(STOP_TIMEOUT_SECONDS)
     os._exit(1)

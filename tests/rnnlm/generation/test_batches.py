@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rnnlm.config import Nonlinearity
 from rnnlm.generation.inference_weights import ElmanStepper, InferenceWeights
 from rnnlm.generation.sampling import (
     Continuation,
@@ -16,7 +17,7 @@ from rnnlm.generation.sampling import (
     continue_ids,
     stream_ids,
 )
-from rnnlm.models.elman import ElmanLanguageModel, Nonlinearity
+from rnnlm.models.elman import ElmanLanguageModel
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.references import greedy
 

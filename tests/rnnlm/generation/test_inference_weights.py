@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rnnlm.config import ModelConfig
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.models.model_factory import build_model
+from tests.configs import plain_model
 
 NEVER = -1  # an <eos> that no model chooses
 
@@ -39,7 +39,7 @@ def operators(weights: InferenceWeights, tokens: int) -> Counter[tuple[str, tupl
 
 @pytest.mark.parametrize("layers", [1, 3])
 def test_a_token_costs_its_matrix_products_and_a_little_whatever_the_length(layers: int) -> None:
-    model = build_model(ModelConfig(hidden_size=8, layers=layers), 40, seed=0)
+    model = build_model(plain_model({"hidden_size": 8, "layers": layers}), 40, seed=0)
     weights = InferenceWeights(model.language_model)
     of_10, of_20, of_210 = (operators(weights, tokens) for tokens in (10, 20, 210))
     of_ten_tokens = of_20 - of_10

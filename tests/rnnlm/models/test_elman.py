@@ -252,7 +252,7 @@ def test_recurrent_matrices_begin_as_asked_for() -> None:
 def test_what_an_upper_layer_reads_begins_small() -> None:
     """A fifth of a standard deviation, whatever the layers below add up to: tanh begins in its linear part."""
     model = language_model(layers=3, residual=True)
-    read = model.stack.read_by(2, 100 * drawn(4, 7, 6).float())
+    read = model.stack.layer_input(2, 100 * drawn(4, 7, 6).float())
     torch.testing.assert_close(read.std(dim=-1, unbiased=False), torch.full((4, 7), 0.2))
 
 

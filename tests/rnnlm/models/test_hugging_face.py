@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.config import OptimizerConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
@@ -14,10 +14,11 @@ from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.training.optimizers import make_optimizer
+from tests.configs import plain_model
 
 
 def model(**settings: object) -> ElmanForCausalLM:
-    config = ModelConfig.model_validate({"hidden_size": 12, "head_bias": "zero"} | settings)
+    config = plain_model({"hidden_size": 12, "head_bias": "zero"} | settings)
     built = build_model(config, 30, seed=3).eval()
     with torch.no_grad():  # away from zero, so that greedy choices differ from step to step
         for parameter in built.parameters():
@@ -146,7 +147,7 @@ def test_one_hot_input_is_the_identity_and_stays_it() -> None:
     one_hot = torch.eye(30)
     one_hot[0] = 0.0
     built.embedding.weight.data.copy_(one_hot)  # model() has scaled all weights
-    optimizer = make_optimizer(built, TrainingConfig(weight_decay=0.1))
+    optimizer = make_optimizer(built, OptimizerConfig(weight_decay=0.1))
     hidden, _ = built.hidden(torch.tensor([[2, 5, 7]]))
     exact_cross_entropy(built, hidden, torch.tensor([[5, 7, 3]])).backward()
     before = built.stack.cells[0].W.clone()
@@ -168,4 +169,4 @@ def test_one_hot_input_is_still_fixed_once_loaded(tmp_path: Path) -> None:
 
 def test_one_hot_input_of_a_large_vocabulary_is_refused() -> None:
     with pytest.raises(ConfigError, match="one-hot: the vocabulary has 5,000 ids"):
-        build_model(ModelConfig(input="one-hot"), 5_000, seed=0)
+        build_model(plain_model({"input": "one-hot"}), 5_000, seed=0)

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.config import ModelConfig
 from rnnlm.errors import ConfigError, ExtraError, ModelError
 from rnnlm.extras import EXTRAS
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models import onnx_graph
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model, load_model, save_model
-from rnnlm.models.onnx_graph import OneStep, export_onnx, make_place, refuse_what_does_not_fit
+from rnnlm.models.onnx_graph import OneStep, check_size, export_onnx, prepare_folder
 from rnnlm.records import DatasetRecord, RunRecord, Split
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.tokenizers.text_tokenizer import BOS, PAD
+from tests.configs import plain_model
 
 
 def trained(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> ElmanLanguageModel:
@@ -26,7 +26,7 @@ def trained(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -
 
     On windows of 100 tokens: a relu network that has seen sentences alone explodes over a longer text.
     """
-    config = ModelConfig.model_validate({"hidden_size": 12} | settings)
+    config = plain_model({"hidden_size": 12} | settings)
     model = build_model(config, dataset.vocabulary_size, seed=1)
     network = model.language_model
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
@@ -127,21 +127,21 @@ def test_what_lies_beside_the_file_says_how_to_use_it(toy_run: RunRecord, tmp_pa
 def test_a_tokenizer_of_another_model_is_not_written_over(toy_run: RunRecord, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"tokenizer\.json belongs to another model"):
-        make_place(tmp_path / "model.onnx", toy_run.model_folder / "tokenizer.json")
+        prepare_folder(tmp_path / "model.onnx", toy_run.model_folder / "tokenizer.json")
     with pytest.raises(ConfigError, match="is a folder"):
-        make_place(tmp_path, toy_run.model_folder / "tokenizer.json")
+        prepare_folder(tmp_path, toy_run.model_folder / "tokenizer.json")
 
 
 def test_a_place_that_cannot_be_made_is_told(toy_run: RunRecord, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("", encoding="utf-8")
-    with pytest.raises(ConfigError, match="--output .*cannot be made"):
-        make_place(tmp_path / "taken" / "model.onnx", toy_run.model_folder / "tokenizer.json")
+    with pytest.raises(ConfigError, match="--output .*cannot be created"):
+        prepare_folder(tmp_path / "taken" / "model.onnx", toy_run.model_folder / "tokenizer.json")
 
 
 def test_a_model_too_large_for_one_file_is_told(toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_graph, "LARGEST_BYTES", 1_000)
-    with pytest.raises(ModelError, match="takes 1,000 at most"):
-        refuse_what_does_not_fit(load_model(toy_run.model_folder).language_model, toy_run.model_folder)
+    with pytest.raises(ModelError, match="expected at most 1,000"):
+        check_size(load_model(toy_run.model_folder).language_model, toy_run.model_folder)
 
 
 def test_a_missing_extra_is_told_with_its_command(

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from rnnlm.config import ModelConfig
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.dataset_reader import connect
+from tests.configs import plain_model
 from tests.rnnlm.conftest import Storyteller
 
 pytest.importorskip("accelerate", reason="Trainer needs accelerate: pip install '.[trainer]'")
@@ -58,7 +58,9 @@ def trainer(
 
 
 def fresh(storyteller: Storyteller) -> ElmanForCausalLM:
-    return build_model(ModelConfig(hidden_size=16, head_bias="zero"), storyteller.tokenizer.vocabulary_size, seed=1)
+    return build_model(
+        plain_model({"hidden_size": 16, "head_bias": "zero"}), storyteller.tokenizer.vocabulary_size, seed=1
+    )
 
 
 def test_the_loss_falls(storyteller: Storyteller, tmp_path: Path) -> None:

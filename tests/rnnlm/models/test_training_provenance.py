@@ -7,14 +7,14 @@ import pytest
 
 from rnnlm.errors import ModelError
 from rnnlm.home import read_json, write_json
-from rnnlm.models.training_provenance import origin_of
+from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.records import DatasetRecord, RunRecord
 
 
 def test_a_trained_model_names_its_dataset_and_how_its_text_was_cut(
     toy_run: RunRecord, toy_dataset: DatasetRecord
 ) -> None:
-    origin = origin_of(toy_run.model_folder)
+    origin = read_training_provenance(toy_run.model_folder)
     assert (origin.dataset_id, origin.corpus_digest) == (toy_dataset.dataset_id, toy_dataset.corpus_digest)
     assert origin.cut.mode == toy_dataset.mode
 
@@ -27,4 +27,4 @@ def test_what_is_missing_is_told(toy_run: RunRecord, tmp_path: Path, missing: st
         assert isinstance(facts, dict)
         write_json(tmp_path / "rnnlm.json", {name: value for name, value in facts.items() if name != missing})
     with pytest.raises(ModelError, match=r"rnnlm\.json is missing or damaged"):
-        origin_of(tmp_path)
+        read_training_provenance(tmp_path)

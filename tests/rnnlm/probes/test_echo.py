@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from rnnlm.probes.echo import echo_accuracy, echo_model, echo_rows, echo_score, measure_echo
+from rnnlm.probes.echo import echo_accuracy, echo_batch, echo_model, echo_score, measure_echo
 from rnnlm.probes.probe_config import EchoConfig
 
 
 def test_the_target_stands_at_the_cue_and_is_the_first_symbol() -> None:
-    inputs, targets = echo_rows(50, distance=3, symbols=4, generator=torch.Generator().manual_seed(0))
+    inputs, targets = echo_batch(50, distance=3, symbols=4, generator=torch.Generator().manual_seed(0))
     assert inputs.shape == targets.shape == (50, 4)
     assert inputs[:, -1].unique().tolist() == [8]  # the cue: after the symbols 4 … 7
     assert sorted(inputs[:, :-1].unique().tolist()) == [4, 5, 6, 7]
@@ -17,7 +17,7 @@ def test_the_target_stands_at_the_cue_and_is_the_first_symbol() -> None:
 
 
 def test_at_distance_one_the_symbol_stands_right_before_the_cue() -> None:
-    inputs, targets = echo_rows(5, distance=1, symbols=4, generator=torch.Generator().manual_seed(0))
+    inputs, targets = echo_batch(5, distance=1, symbols=4, generator=torch.Generator().manual_seed(0))
     assert inputs.shape == (5, 2)
     assert torch.equal(targets[:, 1], inputs[:, 0])
 
@@ -25,7 +25,7 @@ def test_at_distance_one_the_symbol_stands_right_before_the_cue() -> None:
 def test_a_network_that_was_not_trained_guesses() -> None:
     config = EchoConfig(symbols=4, hidden_size=16)
     model = echo_model(config, "tanh", "orthogonal")
-    rows = echo_rows(2_000, distance=6, symbols=4, generator=torch.Generator().manual_seed(0))
+    rows = echo_batch(2_000, distance=6, symbols=4, generator=torch.Generator().manual_seed(0))
     assert echo_accuracy(model, *rows) == pytest.approx(0.25, abs=0.1)
 
 

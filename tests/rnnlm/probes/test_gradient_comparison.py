@@ -6,7 +6,7 @@ import pytest
 
 from rnnlm.home import Home
 from rnnlm.presets import build_config
-from rnnlm.probes.gradient_comparison import compare_gradients
+from rnnlm.probes.gradients import measure_gradients
 from rnnlm.probes.probe_config import GradientProbeConfig
 from rnnlm.probes.probe_records import GradientCurve
 from rnnlm.sequences.preparation import prepare_dataset
@@ -19,8 +19,8 @@ def curves(home: Home, toy_folder: Path) -> list[GradientCurve]:
     pipeline = build_config(overrides=["sequences.mode=stream"], corpus=str(toy_folder))
     dataset = prepare_dataset(home, pipeline)
     config = GradientProbeConfig(hidden_size=16, steps=20, rows=8, factor=1.5, trained_steps=3)
-    found = compare_gradients(dataset, config, window_length=35)
-    assert found == compare_gradients(dataset, config, window_length=35)
+    found = measure_gradients(dataset, config, window_length=35)
+    assert found == measure_gradients(dataset, config, window_length=35)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rnnlm.probes.probe_plots import draw_echo, draw_gradient_comparison, draw_gradient_flow, draw_positions, shown
+from rnnlm.probes.probe_plots import draw_accuracy, draw_echo, draw_gradient_comparison, draw_gradient_flow, nonzero
 from rnnlm.probes.probe_records import EchoScore, GradientCurve
 from rnnlm.records import GradientFlowRecord, PositionsRecord
 
@@ -12,7 +12,7 @@ def is_png(path: Path) -> bool:
 
 
 def test_a_gradient_that_is_gone_altogether_is_left_out_of_a_logarithmic_scale() -> None:
-    assert shown([0.5, 0.0, 0.25]) == ([0, 2], [0.5, 0.25])
+    assert nonzero([0.5, 0.0, 0.25]) == ([0, 2], [0.5, 0.25])
 
 
 def test_a_flow_is_drawn_even_where_nothing_is_left(tmp_path: Path) -> None:
@@ -42,5 +42,5 @@ def test_echo_and_positions_are_drawn(tmp_path: Path) -> None:
     record = PositionsRecord(
         rows=(2, 1), right=(0.5, 1.0), exact=(None, 1.0), given_tokens=1, longest_trained=1, picture=tmp_path / "p.png"
     )
-    draw_positions(record, record.picture)
+    draw_accuracy(record, record.picture)
     assert is_png(record.picture)

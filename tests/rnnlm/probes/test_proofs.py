@@ -60,7 +60,7 @@ def test_the_least_loss_of_two_sentences_is_their_choice() -> None:
 
 
 def test_one_batch_is_learnt_by_heart_to_a_loss_below_a_hundredth(home: Home) -> None:
-    config = build_config("overfit", ["training.evaluations=1", "training.device=cpu"])
+    config = build_config("overfit", ["training.validation.evaluations=1", "training.device=cpu"])
     dataset, run = trained(home, config)
     batch = one_batch(dataset, config)
     assert batch.predicted_tokens == 145  # 144 words and <eos>
@@ -80,7 +80,12 @@ def exact_at(record: PositionsRecord, position: int) -> float:
 def test_counting_to_thirty_is_learnt_and_exact_beyond_the_lengths_of_training(home: Home, tmp_path: Path) -> None:
     lines = {"train": (800, 2, 5), "valid": (40, 2, 5), "test": (10, 20, 20)}
     counting_corpus.write_corpus(tmp_path / "thirty", largest=29, splits=lines)
-    settings = ["training.epochs=20", "training.batch_size=32", "training.learning_rate=1.0e-2", "model.hidden_size=48"]
+    settings = [
+        "training.epochs=20",
+        "training.batch_size=32",
+        "training.optimizer.learning_rate=1.0e-2",
+        "model.hidden_size=48",
+    ]
     config = build_config("counting", [*settings, "training.device=cpu"], corpus=str(tmp_path / "thirty"))
     record = measure_positions(home, *trained(home, config), config.probes)
     assert record.longest_trained == 14  # five numbers of two digits, four spaces

@@ -10,6 +10,7 @@ from safetensors.numpy import load_file, save_file
 from rnnlm.config import PipelineConfig
 from rnnlm.records import RegisteredVersion, RunRecord
 from rnnlm.registry.registration import register_model
+from tests.configs import plain_config
 from tests.registrar import Registrar
 
 NAME = "rnnlm-contest"
@@ -40,12 +41,15 @@ def write_contest_corpus(folder: Path, seed: int = 0, validation: int = 400) -> 
 
 
 def contest_config(folder: Path) -> PipelineConfig:
-    return PipelineConfig.model_validate(
+    return plain_config(
         {
-            "corpus": {"source": str(folder), "name": "contest"},
-            "model": {"hidden_size": 16},
-            "training": {"epochs": 2, "device": "cpu", "evaluations": 1},
-            "registry": {"resamples": 1000},
+            "corpus.source": str(folder),
+            "corpus.name": "contest",
+            "model.hidden_size": 16,
+            "training.epochs": 2,
+            "training.device": "cpu",
+            "training.validation.evaluations": 1,
+            "registry.resamples": 1000,
         }
     )
 

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rnnlm.config import GenerationConfig, ModelConfig
+from rnnlm.config import GenerationConfig
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home
@@ -22,6 +22,7 @@ from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
+from tests.configs import plain_model
 from tests.registrar import Registrar
 
 NAME = "rnnlm-toy"
@@ -218,7 +219,7 @@ def test_every_shape_of_model_can_be_served(register: Registrar, shape: dict[str
     import mlflow
 
     folder = register.run.model_folder
-    config = ModelConfig.model_validate({"hidden_size": 8} | shape)
+    config = plain_model({"hidden_size": 8} | shape)
     build_model(config, register.dataset.vocabulary_size, seed=0).save_pretrained(folder)
     register()
     request = {"prompt": "the cat", "temperature": 0.0, "maximum_tokens": 5}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rnnlm.config import CorpusConfig, ModelConfig, SequencesConfig, TokenizerConfig
+from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.home import Home, write_json
 from rnnlm.models.model_factory import build_model, load_model, save_model
@@ -17,6 +17,7 @@ from rnnlm.registry.bundle import SERVED_CODE
 from rnnlm.registry.served_model import ServedModel
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from tests.configs import plain_model
 
 TEXTS = [
     "the cat sees the dog near the river .\nthe bird likes the fox near the tree .\n",
@@ -85,7 +86,7 @@ def test_every_kind_of_tokenizer_is_served_alike(
 ) -> None:
     record = train_tokenizer(home, toy_corpus, CorpusConfig(), TokenizerConfig.model_validate(tokenizer))
     folder = shutil.copytree(record.folder, tmp_path / "bundle")
-    model = build_model(ModelConfig(hidden_size=8), record.vocabulary_size, seed=1)
+    model = build_model(plain_model({"hidden_size": 8}), record.vocabulary_size, seed=1)
     save_model(model, folder)
     recut(folder, SequencesConfig())
     agree(served(folder, tmp_path), folder, SequencesConfig())

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from rnnlm.config import ModelConfig
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model, save_model
@@ -22,6 +21,7 @@ from rnnlm.serving.model_loader import Followed, followed
 from rnnlm.serving.model_reloader import Keeper
 from rnnlm.serving.serving_config import ServingConfig
 from rnnlm.tracking.mlflow_store import reaching_mlflow
+from tests.configs import plain_model
 from tests.registrar import Registrar
 from tests.rnnlm.serving.live import LiveServer
 
@@ -35,7 +35,7 @@ def crown(register: Registrar) -> Crown:
     seeds = itertools.count()
 
     def make() -> int:
-        config = ModelConfig(hidden_size=8)
+        config = plain_model({"hidden_size": 8})
         save_model(build_model(config, register.dataset.vocabulary_size, next(seeds)), register.run.model_folder)
         registered = register()
         with reaching_mlflow(register.home) as client:

@@ -14,6 +14,7 @@ from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.training_run import run_training
+from tests.configs import changed
 from tests.tracking_server import TrackingServer
 
 
@@ -47,12 +48,7 @@ def test_a_server_stopped_while_training_gets_every_step_once_when_it_is_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    config = toy_config.model_copy(
-        update={
-            "training": toy_config.training.model_copy(update={"epochs": 5}),
-            "tracking": toy_config.tracking.model_copy(update={"log_every_seconds": 0.001}),
-        }
-    )
+    config = changed(toy_config, {"training.epochs": 5, "tracking.log_every_seconds": 0.001})
     server = TrackingServer(tmp_path / "server", mlflow_template)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.address)
     server.start()
@@ -81,6 +77,6 @@ def test_a_server_stopped_while_training_gets_every_step_once_when_it_is_back(
                 )
             pages = [artifact.path for artifact in client.list_artifacts(run.mlflow_run_id, "samples")]
         assert tracked.info.status == "FINISHED"
-        assert len(pages) == config.training.evaluations
+        assert len(pages) == config.training.validation.evaluations
     finally:
         server.stop()

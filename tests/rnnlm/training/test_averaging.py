@@ -5,9 +5,9 @@ import torch
 from safetensors.torch import load, save
 from torch import nn
 
-from rnnlm.config import TrainingConfig
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.training.averaging import WeightAveraging, make_averaging
+from tests.configs import plain_training
 
 
 def line(weight: float = 0.0) -> nn.Linear:
@@ -92,10 +92,10 @@ def test_a_saved_average_of_another_model_is_refused() -> None:
 
 @pytest.mark.parametrize("start", [0.0, 0.5, 0.99])
 def test_however_short_a_run_is_its_end_is_averaged(start: float) -> None:
-    config = TrainingConfig.model_validate({"averaging": "mean", "averaging_start": start})  # every tenth step
+    config = plain_training({"averaging.kind": "mean", "averaging.start_share": start})  # every tenth step
     for total_steps in (1, 2, 9, 15, 100, 1001):
         model = line()
-        averaging = make_averaging(model, config, total_steps)
+        averaging = make_averaging(model, config.averaging, total_steps)
         assert averaging is not None
         for step in range(1, total_steps + 1):
             averaging.update(model, step)
@@ -103,7 +103,7 @@ def test_however_short_a_run_is_its_end_is_averaged(start: float) -> None:
 
 
 def test_a_configuration_becomes_an_average() -> None:
-    config = {"averaging": "exponential", "averaging_start": 0.25, "averaging_every": 5}
-    averaging = make_averaging(line(), TrainingConfig.model_validate(config), 1001)
+    config = {"averaging.kind": "exponential", "averaging.start_share": 0.25, "averaging.every_steps": 5}
+    averaging = make_averaging(line(), plain_training(config).averaging, 1001)
     assert averaging is not None and (averaging.start_step, averaging.every) == (250, 5)
-    assert make_averaging(line(), TrainingConfig(), 1001) is None
+    assert make_averaging(line(), plain_training().averaging, 1001) is None

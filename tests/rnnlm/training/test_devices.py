@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rnnlm.errors import DeviceError
-from rnnlm.training.devices import choose_device, float32_products, sent
+from rnnlm.training.devices import choose_device, float32_products, to_device
 
 
 @pytest.mark.parametrize(("precision", "expected"), [("float32", "ieee"), ("bfloat16", "tf32")])
@@ -46,10 +46,10 @@ def test_freed_memory_stays_for_the_next_step() -> None:
 
 def test_what_is_on_the_device_already_is_sent_as_it_is() -> None:
     tensor = torch.arange(3)
-    assert sent(tensor, torch.device("cpu")) is tensor
+    assert to_device(tensor, torch.device("cpu")) is tensor
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
 def test_a_device_that_is_absent_is_named() -> None:
-    with pytest.raises(DeviceError, match="cuda is not on this machine"):
+    with pytest.raises(DeviceError, match="device=cuda: this machine has no such device"):
         choose_device("cuda")

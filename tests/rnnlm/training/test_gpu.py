@@ -1,12 +1,13 @@
 """What a GPU does, beside the CPU. Skipped where there is none."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.config import OptimizerConfig
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
@@ -18,9 +19,10 @@ from rnnlm.sequences.segmentation import rows_of
 from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
 from rnnlm.training.cuda_graphs import Recorder
 from rnnlm.training.devices import float32_products
-from rnnlm.training.optimizer_step import Step, Update, take_step, update
+from rnnlm.training.optimizer_step import Step, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
+from tests.configs import plain_model
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 VOCABULARY, STEPS = 300, 12
@@ -31,6 +33,16 @@ LOSSES: dict[str, Loss] = {
 ALL_KINDS = Dropout(words=0.1, inputs=0.2, layers=0.2, outputs=0.2, recurrent=0.3)
 
 
+class Noted(Recorder):
+    """A Recorder that can be looked at after training."""
+
+    last: "Noted"
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        Noted.last = self
+
+
 def batches(device: torch.device | None) -> list[Batch]:
     generator = np.random.default_rng(0)
     rows = rows_of([generator.integers(3, VOCABULARY, 3 + index % 5).tolist() for index in range(16 * STEPS)])
@@ -38,21 +50,26 @@ def batches(device: torch.device | None) -> list[Batch]:
 
 
 def train(
-    device: str, loss: Loss, dropout: Dropout = NO_DROPOUT, updated: Update = update, forbid_waiting: bool = False
+    device: str,
+    loss: Loss,
+    dropout: Dropout = NO_DROPOUT,
+    updater_type: type[Updater] = Updater,
+    forbid_waiting: bool = False,
 ) -> tuple[list[Step], list[torch.Tensor]]:
     resident = torch.device(device) if device == "cuda" else None
-    config = ModelConfig(hidden_size=32, layers=2, residual=True, head_bias="zero")
+    config = plain_model({"hidden_size": 32, "layers": 2, "residual": True, "head_bias": "zero"})
     model = build_model(config, VOCABULARY, 0).language_model
     model.to(device)
-    optimizer = make_optimizer(model, TrainingConfig())
-    batch_loss = BatchLoss(model, loss, dropout)
+    optimizer = make_optimizer(model, OptimizerConfig())
+    updater = updater_type(BatchLoss(model, loss, dropout), optimizer, 1.0)
     taken = []
     with float32_products("float32"):
         for number, batch in enumerate(batches(resident)):
             optimizer.param_groups[0]["lr"] = 0.001 * (1 + number)
             torch.cuda.set_sync_debug_mode("error" if forbid_waiting and number > 2 else "default")
             try:
-                step = take_step(batch_loss, optimizer, batch, None, 1.0, step_generator(0, number), updated=updated)
+                generator = step_generator(0, number)
+                step = take_step(updater, batch, None, generator)
             finally:
                 torch.cuda.set_sync_debug_mode("default")
             taken.append(step)
@@ -78,10 +95,9 @@ def test_no_step_waits_for_the_gpu(name: str) -> None:
 @pytest.mark.parametrize("name", list(LOSSES))
 @pytest.mark.parametrize("dropout", [NO_DROPOUT, ALL_KINDS], ids=["plain", "dropout"])
 def test_recorded_steps_are_the_steps(name: str, dropout: Dropout) -> None:
-    recorder = Recorder()
     expected, weights = train("cuda", LOSSES[name], dropout)
-    got, recorded_weights = train("cuda", LOSSES[name], dropout, recorder)
-    assert any(recorder.recordings.values())
+    got, recorded_weights = train("cuda", LOSSES[name], dropout, Noted)
+    assert any(Noted.last.recordings.values())
     for one, other in zip(expected, got, strict=True):
         for field in dataclasses.fields(Step):
             torch.testing.assert_close(getattr(other, field.name), getattr(one, field.name), rtol=1e-4, atol=1e-5)

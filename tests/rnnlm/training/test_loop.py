@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.config import OptimizerConfig
 from rnnlm.errors import TrainingError
 from rnnlm.losses.loss import Loss, exact_cross_entropy, summed_nll
 from rnnlm.models.elman import ElmanLanguageModel
@@ -16,13 +16,14 @@ from rnnlm.sequences.batches import Batch, shuffled_batches
 from rnnlm.sequences.segmentation import TokenRows
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.loop import Outcome, Plan, Training
-from rnnlm.training.optimizers import make_optimizer, norms_of_parts
-from rnnlm.training.schedules import RateFactor, make_schedule
+from rnnlm.training.loop import Outcome, Training, TrainingPlan
+from rnnlm.training.optimizers import gradient_norms_by_part, make_optimizer
+from rnnlm.training.schedules import RateFactor, Schedule
+from tests.configs import plain_model, plain_training
 
 
 def network(vocabulary_size: int = 12, **settings: object) -> ElmanLanguageModel:
-    config = ModelConfig.model_validate({"hidden_size": 24, "head_bias": "zero"} | settings)
+    config = plain_model({"hidden_size": 24, "head_bias": "zero"} | settings)
     return build_model(config, vocabulary_size, seed=0).language_model
 
 
@@ -42,12 +43,12 @@ def run(
     report: list[Event] | None = None,
     **settings: object,
 ) -> Outcome:
-    config = TrainingConfig.model_validate({"learning_rate": 0.01, "schedule": "constant", "device": "cpu"} | settings)
-    optimizer = make_optimizer(model, config)
+    config = plain_training({"optimizer.learning_rate": 0.01, "schedule.kind": "constant", "device": "cpu"} | settings)
+    optimizer = make_optimizer(model, config.optimizer)
     script = iter(perplexities or [])
-    plan = Plan(len(batches), config.clip_norm, frozenset({len(batches) // 2}) - {0}, 10.0)
+    plan = TrainingPlan(len(batches), config.optimizer.clip_norm, frozenset({len(batches) // 2}) - {0}, 10.0)
     events: list[Event] = [] if report is None else report
-    state = TrainingState(model, optimizer, make_schedule(optimizer, config, len(batches)))
+    state = TrainingState(model, optimizer, Schedule(optimizer, config.schedule, len(batches)))
     return Training(
         state, lambda first: batches[first:], loss, plan, lambda step: next(script, 5.0), events.append
     ).run()
@@ -137,7 +138,7 @@ def test_norms_of_parts_by_hand() -> None:
     model = network()
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    norms = norms_of_parts(model)
+    norms = gradient_norms_by_part(model)
     assert float(norms["gradient_norm_layer_0"]) == pytest.approx(math.sqrt(24 * 24 * 2 + 24))
     assert float(norms["gradient_norm_head"]) == pytest.approx(math.sqrt(24 * 12 + 12))
 
@@ -151,8 +152,8 @@ def test_norms_of_parts_by_hand() -> None:
     ],
 )
 def test_the_learning_rate_warms_up_and_falls(schedule: str, expected: list[float]) -> None:
-    config = TrainingConfig.model_validate({"schedule": schedule, "warmup_share": 0.2})
-    assert [RateFactor(config, 10)(step) for step in range(10)] == pytest.approx(expected)
+    config = plain_training({"schedule.kind": schedule, "schedule.warmup_share": 0.2})
+    assert [RateFactor(config.schedule, 10)(step) for step in range(10)] == pytest.approx(expected)
 
 
 def test_clipping_bounds_the_step() -> None:
@@ -160,8 +161,10 @@ def test_clipping_bounds_the_step() -> None:
     model = network()
     before = torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()])
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    plan = Plan(1, 0.01, frozenset(), 10.0)
-    schedule = make_schedule(optimizer, TrainingConfig(schedule="constant", warmup_share=0.0), 1)
+    plan = TrainingPlan(1, 0.01, frozenset(), 10.0)
+    schedule = Schedule(
+        optimizer, plain_training({"schedule.kind": "constant", "schedule.warmup_share": 0.0}).schedule, 1
+    )
     one = [batch([[2, 4, 5, 3]])]
     state = TrainingState(model, optimizer, schedule)
     Training(state, lambda first: one, exact_cross_entropy, plan, lambda step: 5.0, lambda event: None).run()
@@ -170,7 +173,7 @@ def test_clipping_bounds_the_step() -> None:
 
 
 def test_biases_do_not_decay() -> None:
-    groups = make_optimizer(network(), TrainingConfig(weight_decay=0.3)).param_groups
+    groups = make_optimizer(network(), OptimizerConfig(weight_decay=0.3)).param_groups
     assert [(group["weight_decay"], {parameter.ndim for parameter in group["params"]}) for group in groups] == [
         (0.3, {2}),
         (0.0, {1}),

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.config import OptimizerConfig
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
@@ -14,9 +14,10 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
-from rnnlm.training.optimizer_step import Step, take_step
+from rnnlm.training.optimizer_step import Step, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
+from tests.configs import plain_model
 
 VOCABULARY = 40
 LOSSES: dict[str, Loss] = {
@@ -27,7 +28,7 @@ LOSSES: dict[str, Loss] = {
 
 
 def network(sparse: bool = False) -> ElmanLanguageModel:
-    config = ModelConfig(hidden_size=8, layers=2, residual=True, head_bias="zero")
+    config = plain_model({"hidden_size": 8, "layers": 2, "residual": True, "head_bias": "zero"})
     model = build_model(config, VOCABULARY, seed=0).language_model.double()
     model.embedding.sparse = sparse
     return model
@@ -46,12 +47,12 @@ def steps(
     loss: Loss, accumulation: int, sparse: bool = False, dropout: Dropout = NO_DROPOUT
 ) -> tuple[list[Step], list[Tensor]]:
     model = network(sparse)
-    optimizer = make_optimizer(model, TrainingConfig())
-    batch_loss = BatchLoss(model, loss, dropout)
+    optimizer = make_optimizer(model, OptimizerConfig())
+    updater = Updater(BatchLoss(model, loss, dropout), optimizer, 0.5)
     taken: list[Step] = []
     for number, batch in enumerate(windows()):
         state = taken[-1].state if taken else None
-        taken.append(take_step(batch_loss, optimizer, batch, state, 0.5, step_generator(0, number), accumulation))
+        taken.append(take_step(updater, batch, state, step_generator(0, number), accumulation))
     return taken, [parameter.detach() for parameter in model.parameters()]
 
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model
@@ -14,30 +13,33 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.loop import Outcome, Plan, Training
+from rnnlm.training.loop import Outcome, Training, TrainingPlan
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
-from rnnlm.training.schedules import make_schedule
+from rnnlm.training.schedules import Schedule
+from tests.configs import plain_model, plain_training
 
 EVERYTHING = {
-    "dropout_words": 0.2,
-    "dropout_inputs": 0.2,
-    "dropout_layers": 0.2,
-    "dropout_outputs": 0.2,
-    "dropout_recurrent": 0.2,
-    "averaging": "mean",
-    "averaging_start": 0.2,
-    "averaging_every": 2,
-    "schedule": "plateau",
-    "plateau_patience": 1,
-    "warmup_share": 0.1,
-    "early_stopping_patience": 3,
-    "evaluations": 9,
+    "dropout.words": 0.2,
+    "dropout.inputs": 0.2,
+    "dropout.layers": 0.2,
+    "dropout.outputs": 0.2,
+    "dropout.recurrent": 0.2,
+    "averaging.kind": "mean",
+    "averaging.start_share": 0.2,
+    "averaging.every_steps": 2,
+    "schedule.kind": "plateau",
+    "schedule.plateau_patience": 1,
+    "schedule.warmup_share": 0.1,
+    "validation.early_stopping_patience": 3,
+    "validation.evaluations": 9,
 }
 
 
 def network(layers: int = 2) -> ElmanLanguageModel:
-    return build_model(ModelConfig(hidden_size=24, layers=layers, head_bias="zero"), 12, seed=0).language_model
+    return build_model(
+        plain_model({"hidden_size": 24, "layers": layers, "head_bias": "zero"}), 12, seed=0
+    ).language_model
 
 
 def rows(*tokens: int, carries_state: bool = False) -> Batch:
@@ -55,11 +57,11 @@ def training(
     checkpoints: Checkpoints | None = None,
 ) -> Training:
     """perplexities: after which steps validation is asked, and what it says; at the end, when not named, 5."""
-    config = TrainingConfig.model_validate({"learning_rate": 0.01, "schedule": "constant"} | settings)
-    optimizer = make_optimizer(model, config)
+    config = plain_training({"optimizer.learning_rate": 0.01, "schedule.kind": "constant"} | settings)
+    optimizer = make_optimizer(model, config.optimizer)
     regularizers = make_regularizers(model, config, len(batches))
-    state = TrainingState(model, optimizer, make_schedule(optimizer, config, len(batches)), regularizers)
-    plan = Plan(len(batches), config.clip_norm, frozenset(perplexities), 10.0)
+    state = TrainingState(model, optimizer, Schedule(optimizer, config.schedule, len(batches)), regularizers)
+    plan = TrainingPlan(len(batches), config.optimizer.clip_norm, frozenset(perplexities), 10.0)
     heard: list[Event] = [] if events is None else events
     return Training(
         state,
@@ -78,15 +80,15 @@ def measured(events: list[Event], name: str) -> list[tuple[int, float]]:
 
 def test_averaged_weights_are_evaluated_and_kept_and_training_does_not_notice() -> None:
     """The mean of the weights after steps 3 and 4 of 4, and the very same last weights."""
-    settings: dict[str, object] = {"averaging": "mean", "averaging_start": 0.5, "averaging_every": 1}
+    settings: dict[str, object] = {"averaging.kind": "mean", "averaging.start_share": 0.5, "averaging.every_steps": 1}
     batches = [rows(2, 4, 5, 3), rows(2, 6, 7, 3)] * 2
     own = []
     for steps in (3, 4):
         plain = network()
-        training(plain, batches[:steps], {"warmup_share": 0.0}, {}).run()
+        training(plain, batches[:steps], {"schedule.warmup_share": 0.0}, {}).run()
         own.append(plain.head.weight.detach().clone())
     averaged = network()
-    outcome = training(averaged, batches, settings | {"warmup_share": 0.0}, {2: 9.0}).run()
+    outcome = training(averaged, batches, settings | {"schedule.warmup_share": 0.0}, {2: 9.0}).run()
     assert torch.equal(averaged.head.weight, own[1])
     torch.testing.assert_close(outcome.best_weights["head.weight"], (own[0] + own[1]) / 2)
 
@@ -96,15 +98,19 @@ def test_a_run_that_ends_before_averaging_begins_says_so(
     steps: int, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Of 10 steps the sixth is the first that is averaged; patience ends training before it, or after."""
-    settings: dict[str, object] = {"averaging": "mean", "early_stopping_patience": 1, "evaluations": 4}
+    settings: dict[str, object] = {
+        "averaging.kind": "mean",
+        "validation.early_stopping_patience": 1,
+        "validation.evaluations": 4,
+    }
     training(network(), [rows(2, 4, 5, 3)] * 10, settings, {2: 5.0, steps: 6.0}).run()
-    assert ("nothing was averaged, for it ended before step 6" in caplog.text) == warned
+    assert ("no weights were averaged, because training ended before step 6" in caplog.text) == warned
 
 
 def test_training_stops_early_at_the_evaluation_that_says_so() -> None:
     """Evaluated after steps 4, 8 and 12 of 16; the second and third are no better, and 12 is not asked twice."""
     events: list[Event] = []
-    settings: dict[str, object] = {"early_stopping_patience": 2, "evaluations": 4}
+    settings: dict[str, object] = {"validation.early_stopping_patience": 2, "validation.evaluations": 4}
     said = {4: 5.0, 8: 6.0, 12: 5.5}
     outcome = training(network(), [rows(2, 4, 5, 3)] * 16, settings, said, events).run()
     assert measured(events, "validation_perplexity") == list(said.items())
@@ -113,8 +119,14 @@ def test_training_stops_early_at_the_evaluation_that_says_so() -> None:
 
 def test_a_plateau_lowers_the_rate_from_the_next_step() -> None:
     events: list[Event] = []
-    settings: dict[str, object] = {"schedule": "plateau", "plateau_patience": 1, "plateau_factor": 0.1}
-    training(network(), [rows(2, 4, 5, 3)] * 6, settings | {"warmup_share": 0.0}, {2: 5.0, 4: 6.0}, events).run()
+    settings: dict[str, object] = {
+        "schedule.kind": "plateau",
+        "schedule.plateau_patience": 1,
+        "schedule.plateau_factor": 0.1,
+    }
+    training(
+        network(), [rows(2, 4, 5, 3)] * 6, settings | {"schedule.warmup_share": 0.0}, {2: 5.0, 4: 6.0}, events
+    ).run()
     rates = [rate for _step, rate in measured(events, "learning_rate")]
     assert rates == pytest.approx([0.01] * 4 + [0.001] * 2)
 
@@ -128,8 +140,8 @@ def test_dropout_draws_anew_each_step_and_the_same_again_for_the_same_seed() -> 
         return exact_cross_entropy(model, hidden, targets)
 
     three = [rows(2, 4, 5, 3)] * 3
-    training(first, three, {"dropout_outputs": 0.5}, {}, loss=loss).run()
-    training(again, three, {"dropout_outputs": 0.5}, {}, loss=loss).run()
+    training(first, three, {"dropout.outputs": 0.5}, {}, loss=loss).run()
+    training(again, three, {"dropout.outputs": 0.5}, {}, loss=loss).run()
     training(plain, three, {}, {}).run()
     assert len({tuple(zero.flatten().tolist()) for zero in dropped}) == 3
     assert torch.equal(first.head.weight, again.head.weight)
@@ -152,7 +164,7 @@ def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break
         model = network()
         checkpoints = Checkpoints(folder, 3, 0.0)
         run = training(model, batches, EVERYTHING, said, checkpoints=checkpoints)
-        saved = checkpoints.newest_good()
+        saved = checkpoints.load_newest()
         if saved is not None:
             run.state.load_state_dict(saved)
             assert run.state.step > 0

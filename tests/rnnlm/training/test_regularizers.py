@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.config import OptimizerConfig
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.dropout import Dropout
@@ -13,15 +13,16 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import BatchLoss
-from rnnlm.training.optimizer_step import take_step
+from rnnlm.training.optimizer_step import Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
+from tests.configs import plain_model, plain_training
 
 FIRST, SECOND = torch.tensor([[4, 5, 6, 7], [7, 8, 9, 4]]), torch.tensor([[7, 4, 5, 6], [4, 10, 11, 3]])
 
 
 def network(**settings: object) -> ElmanLanguageModel:
-    config = ModelConfig.model_validate({"hidden_size": 24, "head_bias": "zero"} | settings)
+    config = plain_model({"hidden_size": 24, "head_bias": "zero"} | settings)
     return build_model(config, 12, seed=0).language_model.train()
 
 
@@ -38,9 +39,9 @@ def test_the_gradient_of_a_window_is_that_of_its_own_tokens_from_a_constant_stat
     model = network(layers=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)  # weights stay, so that both ways can be compared
     generator = torch.Generator()
-    batch_loss = BatchLoss(model, exact_cross_entropy)
-    state = take_step(batch_loss, optimizer, window(FIRST), None, 1e9, generator).state
-    take_step(batch_loss, optimizer, window(SECOND, True), state, 1e9, generator)
+    updater = Updater(BatchLoss(model, exact_cross_entropy), optimizer, 1e9)
+    state = take_step(updater, window(FIRST), None, generator).state
+    take_step(updater, window(SECOND, True), state, generator)
     ours = gradients(model)
     model.zero_grad()
     hidden, _ = model.hidden(SECOND[:, :-1], torch.from_numpy(state.detach().numpy().copy()))
@@ -55,7 +56,7 @@ def test_weight_decay_touches_matrices_alone() -> None:
     model = network(layers=2)
     model.head.bias.data.fill_(0.7)
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
-    optimizer = make_optimizer(model, TrainingConfig(learning_rate=0.1, weight_decay=0.3))
+    optimizer = make_optimizer(model, OptimizerConfig(learning_rate=0.1, weight_decay=0.3))
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
@@ -65,7 +66,7 @@ def test_weight_decay_touches_matrices_alone() -> None:
 
 def test_tied_embeddings_share_their_gradient_and_stay_tied_after_saving(tmp_path: Path) -> None:
     """The one matrix gets what the two of an untied model get."""
-    config = ModelConfig(hidden_size=24, head_bias="zero", tie_embeddings=True)
+    config = plain_model({"hidden_size": 24, "head_bias": "zero", "tie_embeddings": True})
     built = build_model(config, 12, seed=0)
     tied, untied = built.language_model, network()
     untied.load_state_dict(tied.state_dict())
@@ -86,9 +87,9 @@ def test_a_step_under_dropout_is_decided_by_its_generator(kinds: Dropout) -> Non
     results = []
     for seed in (1, 1, 2):
         model = network(layers=2)
-        optimizer = make_optimizer(model, TrainingConfig())
+        optimizer = make_optimizer(model, OptimizerConfig())
         generator = torch.Generator().manual_seed(seed)
-        take_step(BatchLoss(model, exact_cross_entropy, kinds), optimizer, window(FIRST), None, 1.0, generator)
+        take_step(Updater(BatchLoss(model, exact_cross_entropy, kinds), optimizer, 1.0), window(FIRST), None, generator)
         results.append(model.stack.cells[0].W.detach().clone())
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
@@ -99,11 +100,11 @@ def test_the_sampled_loss_and_rows_of_the_optimizer_go_on_under_dropout() -> Non
     model = network(layers=2)
     model.embedding.sparse = True
     before = model.embedding.weight.detach().clone()
-    optimizer = make_optimizer(model, TrainingConfig())
+    optimizer = make_optimizer(model, OptimizerConfig())
     loss = SampledCrossEntropy(torch.ones(12).numpy(), 3)
     kinds = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurrent=0.5)
     generator = torch.Generator().manual_seed(0)
-    taken = take_step(BatchLoss(model, loss, kinds), optimizer, window(FIRST), None, 1.0, generator)
+    taken = take_step(Updater(BatchLoss(model, loss, kinds), optimizer, 1.0), window(FIRST), None, generator)
     assert model.embedding.weight.grad is not None and model.embedding.weight.grad.is_sparse
     assert torch.isfinite(taken.loss)
     unnamed = [2, 3, 10, 11]  # FIRST reads 4 … 9
@@ -113,11 +114,11 @@ def test_the_sampled_loss_and_rows_of_the_optimizer_go_on_under_dropout() -> Non
 
 def test_a_configuration_becomes_regularizers_and_the_default_is_none() -> None:
     model = network()
-    default = make_regularizers(model, TrainingConfig(), 100)
-    assert default.dropout.is_off and default.averaging is None and default.early_stopping.patience is None
-    settings = {"dropout_words": 0.1, "dropout_inputs": 0.2, "dropout_layers": 0.3, "dropout_outputs": 0.4}
-    settings |= {"dropout_recurrent": 0.5, "averaging": "mean", "early_stopping_patience": 2}
-    made = make_regularizers(model, TrainingConfig.model_validate(settings), 100)
+    default = make_regularizers(model, plain_training(), 100)
+    assert default.dropout.is_off and default.averaging is None and default.early_stopping.limit is None
+    settings = {"dropout.words": 0.1, "dropout.inputs": 0.2, "dropout.layers": 0.3, "dropout.outputs": 0.4}
+    settings |= {"dropout.recurrent": 0.5, "averaging.kind": "mean", "validation.early_stopping_patience": 2}
+    made = make_regularizers(model, plain_training(settings), 100)
     assert made.dropout == Dropout(0.1, 0.2, 0.3, 0.4, 0.5)
     assert made.averaging is not None and made.averaging.start_step == 50
-    assert made.early_stopping.patience == 2
+    assert made.early_stopping.limit == 2

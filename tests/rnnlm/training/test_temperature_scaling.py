@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rnnlm.config import ModelConfig, PipelineConfig
+from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.perplexity import nll_per_token
 from rnnlm.home import Home, read_json
 from rnnlm.models.elman import ElmanLanguageModel
@@ -19,6 +19,7 @@ from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.training.temperature_scaling import divide_logits, fit_temperature, summed_nll_by_sharpness
 from rnnlm.training.training_run import run_training
+from tests.configs import changed, plain_model
 from tests.conftest import untracked
 
 MODELS: dict[str, dict[str, object]] = {
@@ -33,7 +34,7 @@ MODELS: dict[str, dict[str, object]] = {
 
 
 def network(**settings: object) -> ElmanLanguageModel:
-    config = ModelConfig.model_validate({"hidden_size": 16, "head_bias": "zero"} | settings)
+    config = plain_model({"hidden_size": 16, "head_bias": "zero"} | settings)
     model = build_model(config, 12, seed=0).language_model
     with torch.no_grad():
         model.head.bias.copy_(torch.linspace(-1, 1, 12))
@@ -136,16 +137,19 @@ def test_dividing_the_logits_leaves_the_states(kind: str) -> None:
 
 def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
     """Of a short training that went too far; its steps are those without scaling."""
-    settings = {"epochs": 30, "learning_rate": 0.03, "evaluations": 1, "averaging": "none"}
-    training = toy_config.training.model_copy(update=settings)
-    plain_config = toy_config.model_copy(update={"training": training})
-    scaling = training.model_copy(update={"temperature_scaling": True})
+    settings = {
+        "training.epochs": 30,
+        "training.optimizer.learning_rate": 0.03,
+        "training.validation.evaluations": 1,
+    }
+    plain_config = changed(toy_config, settings)
+    scaling = changed(plain_config, {"training.temperature_scaling": True})
     plain = run_training(home, plain_config, toy_dataset, untracked)
-    scaled = run_training(home, toy_config.model_copy(update={"training": scaling}), toy_dataset, untracked)
+    scaled = run_training(home, scaling, toy_dataset, untracked)
     assert (plain.temperature, scaled.temperature) == (1.0, read_json(scaled.folder / "run.json")["temperature"])
     assert scaled.temperature != pytest.approx(1.0, abs=1e-3)
     assert scaled.best_validation_perplexity < plain.best_validation_perplexity
-    source = tuning_sample(StoredSplit(toy_dataset, "valid"), scaling.evaluation_tokens)
+    source = tuning_sample(StoredSplit(toy_dataset, "valid"), scaling.training.validation.tokens)
     model = load_model(scaled.model_folder).language_model
     nats = nll_per_token(model, source, toy_dataset.mode, 64)
     assert math.exp(nats) == pytest.approx(scaled.best_validation_perplexity, rel=1e-6)

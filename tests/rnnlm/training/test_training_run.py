@@ -20,7 +20,8 @@ from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.training.devices import choose_device
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.training_run import run_training
-from rnnlm.training.training_setup import evaluation_steps
+from rnnlm.training.training_setup import validation_steps
+from tests.configs import changed
 
 
 class Listener:
@@ -41,18 +42,18 @@ class Listener:
 def test_a_run_leaves_model_history_and_marker(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    config = toy_config.model_copy(update={"training": toy_config.training.model_copy(update={"seed": 5})})
+    config = changed(toy_config, {"training.seed": 5})
     listener = Listener()
     run = run_training(home, config, toy_dataset, listener.open)
     assert is_complete(run.folder)
     assert (run.mlflow_run_id, run.trained_tokens, run.skipped) == ("of-mlflow", 3000, False)
     history = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
     assert [line["step"] for line in history if line["kind"] == "training"] == list(range(1, 11))
-    assert (listener.called, listener.flushed) == (len(history) + config.training.evaluations, 1)
+    assert (listener.called, listener.flushed) == (len(history) + config.training.validation.evaluations, 1)
     scored = [
         line["metrics"]["validation_perplexity"] for line in history if "validation_perplexity" in line["metrics"]
     ]
-    assert len(scored) == config.training.evaluations
+    assert len(scored) == config.training.validation.evaluations
     assert run.best_validation_perplexity == min(scored)
     pages = sorted((run.folder / "samples").iterdir())
     assert [page.name for page in pages] == ["step-00000003.md", "step-00000006.md", "step-00000010.md"]
@@ -62,13 +63,14 @@ def test_a_run_leaves_model_history_and_marker(
 
 
 @pytest.mark.parametrize(
-    "settings", [{"loss": "sampled", "sampled_classes": 8}, {"precision": "bfloat16"}, {"device": "cpu"}]
+    "settings",
+    [{"training.loss.kind": "sampled", "training.loss.sampled_classes": 8}, {"training.precision": "bfloat16"}, {}],
 )
 def test_every_loss_trains_a_model_that_the_exact_softmax_finds_good(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, settings: dict[str, object]
 ) -> None:
-    training = toy_config.training.model_copy(update={"epochs": 3, **settings})
-    run = run_training(home, toy_config.model_copy(update={"training": training}), toy_dataset, Listener().open)
+    config = changed(toy_config, {"training.epochs": 3, **settings})
+    run = run_training(home, config, toy_dataset, Listener().open)
     assert run.best_validation_perplexity < 0.7 * unigram_perplexity(toy_dataset)
 
 
@@ -133,7 +135,7 @@ def test_a_finished_run_stays_until_its_replacement_is_complete(
         run_training(home, toy_config, toy_dataset, fail, force=force)
     kept = toy_run.folder.with_name(f".{toy_run.run_id}.replaced")
     assert (kept / "model" / "model.safetensors").read_bytes() == weights
-    assert ("history.jsonl differs from its sha256; it is trained again" in caplog.text) is not force
+    assert ("history.jsonl differs from its sha256; training again" in caplog.text) is not force
     assert not run_training(home, toy_config, toy_dataset, Listener().open).skipped
     assert not kept.exists()
     assert (toy_run.model_folder / "model.safetensors").read_bytes() == weights
@@ -150,8 +152,12 @@ def test_an_unfinished_run_is_trained_anew(
 def test_other_settings_are_another_run(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
-    stream = {"recurrent_initialization": "identity", "nonlinearity": "relu", "tie_embeddings": True}
-    config = toy_config.model_copy(update={"model": toy_config.model.model_copy(update=stream)})
+    settings = {
+        "model.recurrent_initialization": "identity",
+        "model.nonlinearity": "relu",
+        "model.tie_embeddings": True,
+    }
+    config = changed(toy_config, settings)
     run = run_training(home, config, toy_dataset, Listener().open)
     assert run.run_id != toy_run.run_id
     network = load_model(run.model_folder).language_model
@@ -161,7 +167,7 @@ def test_other_settings_are_another_run(
 
 def test_a_named_device_that_is_absent_is_one_clear_line() -> None:
     absent = "mps" if torch.cuda.is_available() else "cuda"
-    with pytest.raises(DeviceError, match=f"{absent} is not on this machine; there is: .*cpu") as caught:
+    with pytest.raises(DeviceError, match=f"{absent}: this machine has no such device; available: .*cpu") as caught:
         choose_device(absent)
     assert len(str(caught.value).splitlines()) == 1
     assert choose_device("cpu").type == "cpu"
@@ -170,14 +176,19 @@ def test_a_named_device_that_is_absent_is_one_clear_line() -> None:
 
 def test_a_budget_of_tokens_makes_the_plan(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
     """1,000 of the 9,000 tokens of three epochs: warm-up, decay and evaluations all come within them."""
-    settings = {"epochs": 3, "maximum_tokens": 1_000, "warmup_share": 0.2, "batch_size": 10}
-    training = toy_config.training.model_copy(update=settings)
-    run = run_training(home, toy_config.model_copy(update={"training": training}), toy_dataset, Listener().open)
+    settings = {
+        "training.epochs": 3,
+        "training.maximum_tokens": 1_000,
+        "training.schedule.warmup_share": 0.2,
+        "training.batch_size": 10,
+    }
+    config = changed(toy_config, settings)
+    run = run_training(home, config, toy_dataset, Listener().open)
     lines = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
     rates = [line["metrics"]["learning_rate"] for line in lines if line["kind"] == "training"]
     assert run.trained_tokens == 1_000
-    assert max(rates) == pytest.approx(training.learning_rate)
-    assert rates[-1] < 0.2 * training.learning_rate
+    assert max(rates) == pytest.approx(config.training.optimizer.learning_rate)
+    assert rates[-1] < 0.2 * config.training.optimizer.learning_rate
     assert [line["step"] for line in lines if line["kind"] == "validation"] == [3, 6, 10]
 
 
@@ -186,8 +197,7 @@ def test_validation_on_the_way_is_of_a_bounded_sample(
 ) -> None:
     found = {}
     for tokens in (None, 100):
-        training = toy_config.training.model_copy(update={"evaluation_tokens": tokens})
-        config = toy_config.model_copy(update={"training": training})
+        config = changed(toy_config, {"training.validation.tokens": tokens})
         run = run_training(home, config, toy_dataset, Listener().open)
         source = tuning_sample(StoredSplit(toy_dataset, "valid"), tokens)
         network = load_model(run.model_folder).language_model
@@ -198,9 +208,9 @@ def test_validation_on_the_way_is_of_a_bounded_sample(
 
 
 def test_evaluations_are_evenly_spaced_before_the_end() -> None:
-    assert evaluation_steps(100, 4) == {25, 50, 75}
-    assert evaluation_steps(100, 1) == set()
-    assert evaluation_steps(2, 10) == {1}
+    assert validation_steps(100, 4) == {25, 50, 75}
+    assert validation_steps(100, 1) == set()
+    assert validation_steps(2, 10) == {1}
 
 
 def test_seeds_cover_python_numpy_and_torch() -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rnnlm.config import ModelConfig, RegistryConfig, SequencesConfig
+from rnnlm.config import RegistryConfig, SequencesConfig
 from rnnlm.corpora.fingerprints import fingerprint
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.document_losses import document_losses
@@ -17,6 +17,7 @@ from rnnlm.home import read_json, write_json
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.training.export import write_model
+from tests.configs import plain_model
 from tests.rnnlm.evaluation.paired.texts import TRAIN, VALID, Ground
 
 FEW = RegistryConfig(resamples=100)
@@ -29,7 +30,7 @@ def folder(ground: Ground, tmp_path: Path) -> Path:
 
 def new_model(ground: Ground, folder: Path, seed: int) -> Path:
     counts = training_counts(ground.dataset)
-    write_model(build_model(ModelConfig(hidden_size=4), len(counts), seed), folder, ground.dataset)
+    write_model(build_model(plain_model({"hidden_size": 4}), len(counts), seed), folder, ground.dataset)
     return folder
 
 

@@ -3,50 +3,39 @@
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
-from rnnlm.training.checkpointing.checkpoints import Checkpoints, packed, unpacked
+from rnnlm.training.checkpointing.checkpoints import Checkpoints, pack, unpack
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event
-from rnnlm.training.loop import Plan, Training
+from rnnlm.training.loop import Training, TrainingPlan
 from rnnlm.training.optimizers import make_optimizer
-from rnnlm.training.schedules import make_schedule
-from rnnlm.training.seeding import random_states, random_states_kept, seed_everything, set_random_states
+from rnnlm.training.regularizers import make_regularizers
+from rnnlm.training.schedules import Schedule
+from rnnlm.training.seeding import preserve_random_states, random_states, seed_everything, set_random_states
+from tests.configs import plain_model, plain_training
 
 STEPS = 30
 
 
-class Counter:
-    """A part of its own, as an average of weights would be."""
-
-    def __init__(self) -> None:
-        self.seen: list[float] = []
-        self.sum = torch.zeros(())
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"seen": self.seen, "sum": self.sum}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.seen, self.sum = state_dict["seen"], state_dict["sum"]
-
-
 def fresh_state() -> TrainingState:
     seed_everything(0, deterministic=False)
-    model = build_model(ModelConfig(hidden_size=8, tie_embeddings=True), 12, seed=0).language_model
+    model = build_model(plain_model({"hidden_size": 8, "tie_embeddings": True}), 12, seed=0).language_model
     model.embedding.sparse = True
-    config = TrainingConfig(learning_rate=0.02, schedule="cosine")
-    optimizer = make_optimizer(model, config)
-    return TrainingState(model, optimizer, make_schedule(optimizer, config, STEPS), others={"counter": Counter()})
+    config = plain_training(
+        {"optimizer.learning_rate": 0.02, "schedule.kind": "cosine", "averaging.kind": "exponential"}
+    )
+    optimizer = make_optimizer(model, config.optimizer)
+    regularizers = make_regularizers(model, config, STEPS)
+    return TrainingState(model, optimizer, Schedule(optimizer, config.schedule, STEPS), regularizers)
 
 
 def batches() -> list[Batch]:
@@ -56,18 +45,10 @@ def batches() -> list[Batch]:
     return [Batch(window[:, :-1], window[:, 1:], index > 0, 10) for index, window in enumerate(windows)]
 
 
-def noisy_loss(state: TrainingState) -> Callable[..., Tensor]:
-    """It draws from every global generator, and counts in a part of its own."""
-
-    def loss(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
-        noise = float(torch.rand(())) + random.random() + float(np.random.rand())
-        counter = state.others["counter"]
-        assert isinstance(counter, Counter)
-        counter.seen.append(noise)
-        counter.sum = counter.sum + noise
-        return exact_cross_entropy(model, hidden + 0.01 * noise, targets)
-
-    return loss
+def noisy_loss(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
+    """It draws from every global generator."""
+    noise = float(torch.rand(())) + random.random() + float(np.random.rand())
+    return exact_cross_entropy(model, hidden + 0.01 * noise, targets)
 
 
 def draw_from_all() -> list[float]:
@@ -83,9 +64,9 @@ def run(
 ) -> list[Tensor]:
     """The final weights."""
     steps = frozenset(STEPS * index // evaluations for index in range(1, evaluations))
-    plan = Plan(STEPS, 1.0, steps, 10.0)
+    plan = TrainingPlan(STEPS, 1.0, steps, 10.0)
     feed = batches()
-    Training(state, lambda first: feed[first:], noisy_loss(state), plan, evaluate, report, checkpoints).run()
+    Training(state, lambda first: feed[first:], noisy_loss, plan, evaluate, report, checkpoints).run()
     return [value.clone() for value in state.model.state_dict().values()]
 
 
@@ -93,15 +74,15 @@ def test_global_generators_come_back_through_json(tmp_path: Path) -> None:
     seed_everything(3, deterministic=False)
     draw_from_all()
     tensors: dict[str, Tensor] = {}
-    saved = packed(random_states(), "random", tensors)
+    saved = pack(random_states(), "random", tensors)
     expected = draw_from_all()
-    set_random_states(unpacked(saved, tensors))
+    set_random_states(unpack(saved, tensors))
     assert draw_from_all() == expected
 
 
 def test_what_a_block_draws_is_forgotten() -> None:
     before = random_states()
-    with pytest.raises(ValueError), random_states_kept():  # noqa: PT011
+    with pytest.raises(ValueError), preserve_random_states():  # noqa: PT011
         draw_from_all()
         raise ValueError
     set_before = draw_from_all()
@@ -133,7 +114,7 @@ class StopError(Exception):
 
 @pytest.mark.parametrize("stop_at", [1, 10, 11, 29])
 def test_a_state_read_from_the_disk_goes_on_as_if_nothing_had_been(tmp_path: Path, stop_at: int) -> None:
-    """Weights, sparse moments, schedule, carried state, generators, and parts of others' making."""
+    """Weights, sparse moments, schedule, carried state, generators, and the averaged weights."""
     whole = fresh_state()
     expected = run(whole)
     state = fresh_state()
@@ -145,7 +126,7 @@ def test_a_state_read_from_the_disk_goes_on_as_if_nothing_had_been(tmp_path: Pat
     with pytest.raises(StopError):
         run(state, report=stop, checkpoints=Checkpoints(tmp_path / "c", 50, 0.0))
     checkpoints = Checkpoints(tmp_path / "c", 50, 0.0)
-    saved = checkpoints.newest_good()
+    saved = checkpoints.load_newest()
     assert saved is not None
     assert saved["step"] == stop_at
     again = fresh_state()
@@ -153,8 +134,9 @@ def test_a_state_read_from_the_disk_goes_on_as_if_nothing_had_been(tmp_path: Pat
     again.load_state_dict(saved)
     assert again.model.head.weight is again.model.embedding.weight  # tied as before
     assert all(map(torch.equal, run(again, checkpoints=checkpoints), expected))
-    counter, other = whole.others["counter"], again.others["counter"]
-    assert isinstance(counter, Counter)
-    assert isinstance(other, Counter)
-    assert (counter.seen, counter.sum) == (other.seen, other.sum)
+    assert whole.regularizers.averaging is not None
+    assert again.regularizers.averaging is not None
+    averaged, averaged_again = whole.regularizers.averaging.state_dict(), again.regularizers.averaging.state_dict()
+    assert averaged["updates"] == 2
+    assert all(torch.equal(value, averaged_again[name]) for name, value in averaged.items())
     assert again.tokens == whole.tokens == 10 * STEPS

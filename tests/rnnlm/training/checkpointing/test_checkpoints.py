@@ -14,8 +14,8 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import HomeError
 from rnnlm.home import Home, is_complete
 from rnnlm.records import DatasetRecord
-from rnnlm.training.checkpointing.checkpoints import STATE, TENSORS, Checkpoints, packed, unpacked
-from rnnlm.training.distributed.process_group import World
+from rnnlm.training.checkpointing.checkpoints import STATE, TENSORS, Checkpoints, pack, unpack
+from rnnlm.training.distributed.process_group import ProcessGroup
 from rnnlm.training.training_run import name_run
 from tests.rnnlm.training.checkpointing.test_resuming import configured, result
 from tests.rnnlm.training.trainer import Trainer
@@ -43,8 +43,8 @@ def test_a_state_comes_back_bit_by_bit() -> None:
     tensors: dict[str, torch.Tensor] = {}
     shared = torch.rand(4, 3)
     tree = {"a": [shared, {"b": shared.t(), 7: 0.1}], "empty": torch.zeros(0), "none": None}
-    facts = json.loads(json.dumps(packed(tree, "state", tensors)))
-    back = unpacked(facts, tensors)
+    facts = json.loads(json.dumps(pack(tree, "state", tensors)))
+    back = unpack(facts, tensors)
     assert torch.equal(back["a"][0], shared)
     assert torch.equal(back["a"][1]["b"], shared.t())
     assert (back["a"][1][7], back["none"], back["empty"].shape) == (0.1, None, (0,))
@@ -55,7 +55,7 @@ def test_the_newest_checkpoints_are_kept_and_the_last_is_read(checkpoints: Check
     assert not checkpoints.due
     checkpoints.write(30, state(30))
     assert checkpoints.steps() == [20, 30]
-    read = checkpoints.newest_good()
+    read = checkpoints.load_newest()
     assert read is not None
     assert (read["step"], read["rates"]) == (30, [0.1, 1e-300, None, True, "linear"])
     assert torch.equal(read["weights"]["W"], state(30)["weights"]["W"])
@@ -81,7 +81,7 @@ def test_a_flipped_bit_anywhere_leaves_the_one_before(
     spot = {"first byte": 0, "header": 12, "middle": size // 2, "last quarter": size * 3 // 4, "last byte": size - 1}
     data[spot[place]] ^= 0x40
     path.write_bytes(data)
-    read = checkpoints.newest_good()
+    read = checkpoints.load_newest()
     assert read is not None
     assert read["step"] == 10
     assert "step-00000020: not used" in caplog.text
@@ -100,14 +100,14 @@ def test_a_file_that_lacks_its_end_or_itself_leaves_the_one_before(
         path.mkdir()
     elif harm != "missing":
         path.write_bytes(whole[: len(whole) // 2] if harm == "cut off" else b"")
-    read = checkpoints.newest_good()
+    read = checkpoints.load_newest()
     assert read is not None
     assert read["step"] == 10
 
 
 def test_a_damaged_checkpoint_is_set_aside_and_not_deleted(checkpoints: Checkpoints) -> None:
     (checkpoints.path(20) / STATE).write_text("{}")
-    checkpoints.newest_good()
+    checkpoints.load_newest()
     assert (checkpoints.folder / "step-00000020.damaged" / TENSORS).exists()
 
 
@@ -118,18 +118,18 @@ def test_a_read_error_leaves_every_checkpoint_where_it_is(
     (checkpoints.path(20) / TENSORS).unlink()
     (checkpoints.path(20) / TENSORS).symlink_to("/proc/self/mem")  # reading it fails with EIO
     with pytest.raises(HomeError, match="cannot be read"):
-        checkpoints.newest_good()
+        checkpoints.load_newest()
     assert checkpoints.steps() == [10, 20]
 
 
 def test_only_rank_0_sets_damaged_checkpoints_aside(checkpoints: Checkpoints) -> None:
-    class Waiting(World):
+    class Waiting(ProcessGroup):
         def wait_for_all(self) -> None:
             pass
 
     (checkpoints.path(20) / STATE).write_text("{}")
     others = Checkpoints(checkpoints.folder, 3, 1000.0, Waiting(rank=1, size=2))
-    read = others.newest_good()
+    read = others.load_newest()
     assert read is not None
     assert (read["step"], checkpoints.steps()) == (10, [10, 20])
 
@@ -139,15 +139,15 @@ def test_with_no_good_checkpoint_training_starts_anew_with_a_warning(
 ) -> None:
     for step in (10, 20):
         (checkpoints.path(step) / STATE).write_text("{}")
-    assert checkpoints.newest_good() is None
-    assert "training starts anew" in caplog.text
-    assert checkpoints.newest_good() is None  # nothing there: nothing to warn of
-    assert caplog.text.count("training starts anew") == 1
+    assert checkpoints.load_newest() is None
+    assert "training starts over" in caplog.text
+    assert checkpoints.load_newest() is None  # nothing there: nothing to warn of
+    assert caplog.text.count("training starts over") == 1
 
 
 def test_another_format_is_not_read(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rnnlm.training.checkpointing.checkpoints.FORMAT", 2)
-    assert checkpoints.newest_good() is None
+    monkeypatch.setattr("rnnlm.training.checkpointing.checkpoints.CHECKPOINT_FORMAT", 3)
+    assert checkpoints.load_newest() is None
 
 
 def test_a_partial_folder_of_a_killed_process_is_swept_away(checkpoints: Checkpoints) -> None:
@@ -168,7 +168,7 @@ def test_a_disk_without_room_costs_the_new_checkpoint_only(
         assert not checkpoints.write(30, state(30))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert "step-00000030: not written" in caplog.text
+    assert "step-00000030: cannot be written" in caplog.text
     assert [path.name for path in sorted(checkpoints.folder.iterdir())] == ["step-00000010", "step-00000020"]
     assert checkpoints.write(31, state(31))  # there is room again
 
@@ -176,7 +176,7 @@ def test_a_disk_without_room_costs_the_new_checkpoint_only(
 def test_training_on_a_full_disk_ends_as_ever(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    config = configured(toy_config, epochs=2)
+    config = configured(toy_config, {"training.epochs": 2})
     trainer.run(home, config, toy_dataset)
     folder = home.runs / name_run(config, toy_dataset)
     weights, history = result(folder)
@@ -190,7 +190,7 @@ def test_training_on_a_full_disk_ends_as_ever(
 def test_training_where_no_folder_can_be_made_ends_as_ever(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    config = configured(toy_config, epochs=1)
+    config = configured(toy_config, {"training.epochs": 1})
     folder = home.runs / name_run(config, toy_dataset)
     folder.mkdir(parents=True)
     (folder / "checkpoints").write_text("in the way")  # root may write to a read-only folder, but not into a file

@@ -8,19 +8,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.errors import TrainingError
 from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
-from rnnlm.training.checkpointing.divergence import DivergedError, Watch
+from rnnlm.training.checkpointing.divergence import DivergedError, DivergenceMonitor
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.events import Event, Measurement
-from rnnlm.training.loop import Outcome, Plan, Training
+from rnnlm.training.loop import Outcome, Training, TrainingPlan
 from rnnlm.training.optimizers import make_optimizer
-from rnnlm.training.schedules import make_schedule
+from rnnlm.training.schedules import Schedule
+from tests.configs import plain_model, plain_training
 
 STEPS = 20
 RATE = 0.01
@@ -39,10 +39,12 @@ class Broken:
 
 
 def fresh_state() -> TrainingState:
-    model = build_model(ModelConfig(hidden_size=8, head_bias="zero"), 12, seed=0).language_model
-    config = TrainingConfig(learning_rate=RATE, schedule="constant", warmup_share=0.0)
-    optimizer = make_optimizer(model, config)
-    return TrainingState(model, optimizer, make_schedule(optimizer, config, STEPS))
+    model = build_model(plain_model({"hidden_size": 8, "head_bias": "zero"}), 12, seed=0).language_model
+    config = plain_training(
+        {"optimizer.learning_rate": RATE, "schedule.kind": "constant", "schedule.warmup_share": 0.0}
+    )
+    optimizer = make_optimizer(model, config.optimizer)
+    return TrainingState(model, optimizer, Schedule(optimizer, config.schedule, STEPS))
 
 
 def run(
@@ -56,7 +58,7 @@ def run(
 ) -> Outcome:
     ids = torch.tensor([[2, 4, 5, 6]])
     batches = [Batch(ids[:, :-1], ids[:, 1:], False, 3)] * STEPS
-    plan = Plan(STEPS, 1.0, frozenset(), 10.0, loss_limit=10 * math.log(10), divergence_retries=retries)
+    plan = TrainingPlan(STEPS, 1.0, frozenset(), 10.0, loss_limit=10 * math.log(10), divergence_retries=retries)
     checkpoints = Checkpoints(folder, 2, every_seconds)
     return Training(
         state, lambda first: batches[first:], loss, plan, lambda step: perplexity, events.append, checkpoints
@@ -75,7 +77,7 @@ def test_without_retries_it_stops_with_step_loss_norm_and_advice(tmp_path: Path,
     with pytest.raises(TrainingError, match=r"step 7: loss .*, gradient norm .*\n.*learning_rate") as caught:
         run(state, Broken(state, 7, 0.0, worth), 0, tmp_path / "c", [])
     assert len(str(caught.value).splitlines()) <= 3
-    good = Checkpoints(tmp_path / "c", 2, 1.0).newest_good()
+    good = Checkpoints(tmp_path / "c", 2, 1.0).load_newest()
     assert good is not None
     assert good["step"] == 7  # before the step that failed, and every number in it finite
     assert all(bool(value.isfinite().all()) for value in good["parts"]["model"].values())
@@ -89,7 +91,7 @@ def test_it_goes_back_and_on_with_half_the_rate(tmp_path: Path, caplog: pytest.L
         *((0, step, RATE) for step in range(1, 8)),
         *((1, step, RATE / 2) for step in range(8, STEPS + 1)),
     ]
-    assert "goes back to step 7 with half the learning rate (1 of 1 times)" in caplog.text
+    assert "rolls back to step 7 with half the learning rate (retry 1 of 1)" in caplog.text
 
 
 def test_each_retry_halves_the_rate_again_also_from_the_same_checkpoint(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_when_no_retry_is_left_it_stops(tmp_path: Path, caplog: pytest.LogCaptur
     state = fresh_state()
     with pytest.raises(DivergedError, match="step 7"):
         run(state, Broken(state, 7, 0.0), 2, tmp_path / "c", [])
-    assert caplog.text.count("training goes back") == 2
+    assert caplog.text.count("training rolls back") == 2
 
 
 def test_a_validation_that_is_no_number_is_divergence(tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ def test_a_checkpoint_never_holds_a_weight_that_is_no_number(tmp_path: Path) -> 
 
     with pytest.raises(DivergedError):
         run(state, poison, 0, tmp_path / "c", [])
-    good = Checkpoints(tmp_path / "c", 2, 1.0).newest_good()
+    good = Checkpoints(tmp_path / "c", 2, 1.0).load_newest()
     assert good is not None
     assert good["step"] == 7
 
@@ -131,9 +133,9 @@ def test_a_checkpoint_never_holds_a_weight_that_is_no_number(tmp_path: Path) -> 
 def test_no_step_waits_for_the_device(caplog: pytest.LogCaptureFixture) -> None:
     """The watch only keeps references, and names the first bad step when it is asked."""
     caplog.set_level(logging.INFO)
-    watch = Watch(loss_limit=10.0)
+    monitor = DivergenceMonitor(loss_limit=10.0)
     for step, loss in enumerate([1.0, 2.0, 11.0, math.nan, 1.0]):
-        watch.note(step, torch.tensor(loss), torch.tensor(0.5))
+        monitor.note(step, torch.tensor(loss), torch.tensor(0.5))
     with pytest.raises(DivergedError, match="step 2: loss 11.0, gradient norm 0.5"):
-        watch.check()
-    watch.check()  # seen once
+        monitor.check()
+    monitor.check()  # seen once

@@ -13,7 +13,7 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
-from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption, noticing_signals
+from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption, defer_signals
 from rnnlm.training.training_run import name_run
 from tests.rnnlm.training.checkpointing.test_resuming import alive, configured, result
 from tests.rnnlm.training.trainer import Trainer
@@ -29,13 +29,13 @@ def python_handles_interrupts() -> Iterator[None]:
 
 def test_a_noted_signal_is_delivered_when_the_loop_has_left() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), noticing_signals() as interruption:
-        with interruption.held_back():
+    with pytest.raises(KeyboardInterrupt), defer_signals() as interruption:
+        with interruption.deferred():
             os.kill(os.getpid(), signal.SIGINT)
             done.append("step")
-            assert interruption.noted == signal.SIGINT
+            assert interruption.received == signal.SIGINT
             done.append("checkpoint")
-            interruption.leave_if_noted()
+            interruption.raise_if_received()
         done.append("never")
     assert done == ["step", "checkpoint"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -52,23 +52,23 @@ def test_a_handler_of_another_program_gets_its_signal() -> None:
 
     before = signal.signal(signal.SIGTERM, handler)
     try:
-        with pytest.raises(TerminationSignal), noticing_signals() as interruption, interruption.held_back():
+        with pytest.raises(TerminationSignal), defer_signals() as interruption, interruption.deferred():
             os.kill(os.getpid(), signal.SIGTERM)
-            interruption.leave_if_noted()
+            interruption.raise_if_received()
         assert signal.getsignal(signal.SIGTERM) is handler
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 def test_a_second_signal_and_one_between_holdings_pass_through_at_once() -> None:
-    with pytest.raises(KeyboardInterrupt), noticing_signals() as interruption, interruption.held_back():
+    with pytest.raises(KeyboardInterrupt), defer_signals() as interruption, interruption.deferred():
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
     with (
         pytest.raises(KeyboardInterrupt),
-        noticing_signals() as interruption,
-        interruption.held_back(),
-        interruption.held_back(False),
+        defer_signals() as interruption,
+        interruption.deferred(),
+        interruption.deferred(False),
     ):
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -76,9 +76,9 @@ def test_a_second_signal_and_one_between_holdings_pass_through_at_once() -> None
 def test_who_ignores_a_signal_goes_on_ignoring_it() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with noticing_signals() as interruption, interruption.held_back():
+        with defer_signals() as interruption, interruption.deferred():
             os.kill(os.getpid(), signal.SIGINT)
-            interruption.leave_if_noted()
+            interruption.raise_if_received()
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -86,9 +86,9 @@ def test_who_ignores_a_signal_goes_on_ignoring_it() -> None:
 def test_an_ended_training_stays_ended_where_the_old_handler_returns() -> None:
     before = signal.signal(signal.SIGTERM, lambda number, frame: None)
     try:
-        with pytest.raises(InterruptedTraining), noticing_signals() as interruption, interruption.held_back():
+        with pytest.raises(InterruptedTraining), defer_signals() as interruption, interruption.deferred():
             os.kill(os.getpid(), signal.SIGTERM)
-            interruption.leave_if_noted()
+            interruption.raise_if_received()
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -97,20 +97,20 @@ def test_in_another_thread_nothing_is_noted() -> None:
     seen: list[Interruption] = []
 
     def work() -> None:
-        with noticing_signals() as interruption:
+        with defer_signals() as interruption:
             seen.append(interruption)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert seen[0].noted is None
+    assert seen[0].received is None
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
 def test_a_signal_to_a_real_process_loses_no_step(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord, number: int, code: int
 ) -> None:
-    config = configured(toy_config, epochs=12, checkpoint_every_seconds=1000.0, loss="sampled")
+    config = configured(toy_config, {"training.checkpoints.every_seconds": 1000.0, "training.loss.kind": "sampled"})
     trainer.run(home, config, toy_dataset)
     folder = home.runs / name_run(config, toy_dataset)
     expected = result(folder)
@@ -124,7 +124,7 @@ def test_a_signal_to_a_real_process_loses_no_step(
     steps = trained_steps(folder)
     assert 20 <= steps < 120
     assert sorted((folder / "checkpoints").iterdir())[-1].name == f"step-{steps:08d}"
-    assert f"goes on from step {steps} of 120" in trainer.run(home, config, toy_dataset)
+    assert f"resumes from step {steps} of 120" in trainer.run(home, config, toy_dataset)
     assert result(folder) == expected
 
 

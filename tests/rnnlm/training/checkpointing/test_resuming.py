@@ -16,19 +16,20 @@ from rnnlm.home import Home, is_complete
 from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.training.training_run import name_run
+from tests.configs import changed
 from tests.rnnlm.training.trainer import Trainer
 
 
-def configured(config: PipelineConfig, **settings: Any) -> PipelineConfig:
+def configured(config: PipelineConfig, settings: dict[str, Any] | None = None) -> PipelineConfig:
     """Checkpoints all the time: every other moment of a run lies within the writing of one."""
-    training = {
-        "epochs": 12,  # of 10 steps
-        "evaluations": 4,
-        "sampled_classes": 8,
-        "window_length": 5,
-        "checkpoint_every_seconds": 0.02,
+    frequent = {
+        "training.epochs": 12,  # of 10 steps
+        "training.validation.evaluations": 4,
+        "training.loss.sampled_classes": 8,
+        "training.window_length": 5,
+        "training.checkpoints.every_seconds": 0.02,
     }
-    return config.model_copy(update={"training": config.training.model_copy(update=training | settings)})
+    return changed(config, frequent | (settings or {}))
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def train_with_kills(
         assert code == -signal.SIGKILL, f"ended ({code}) before kill {turn + 1}: {trainer.log.read_text()}"
         torn += bool(list(folder.glob("checkpoints/.*.partial")))
     assert torn, "no checkpoint was being written at any kill"
-    assert "goes on from step" in trainer.run(home, config, dataset)
+    assert "resumes from step" in trainer.run(home, config, dataset)
 
 
 def check_bit_identity(
@@ -111,7 +112,9 @@ def check_bit_identity(
 def test_three_kills_change_no_bit_of_sentences(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    check_bit_identity(trainer, home, configured(toy_config, loss="sampled"), toy_dataset, kills=3, seed=1)
+    check_bit_identity(
+        trainer, home, configured(toy_config, {"training.loss.kind": "sampled"}), toy_dataset, kills=3, seed=1
+    )
 
 
 def test_three_kills_change_no_bit_of_a_stream(
@@ -125,7 +128,8 @@ def test_three_kills_change_no_bit_of_a_stream(
 def test_twenty_kills_change_no_bit_of_sentences(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord, loss: str
 ) -> None:
-    config = configured(toy_config, loss=loss, epochs=80, evaluations=40)
+    settings = {"training.loss.kind": loss, "training.epochs": 80, "training.validation.evaluations": 40}
+    config = configured(toy_config, settings)
     check_bit_identity(trainer, home, config, toy_dataset, kills=20, seed=3)
 
 
@@ -134,5 +138,6 @@ def test_twenty_kills_change_no_bit_of_sentences(
 def test_twenty_kills_change_no_bit_of_a_stream(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, stream_dataset: DatasetRecord, loss: str
 ) -> None:
-    config = configured(toy_config, loss=loss, epochs=80, evaluations=40, reader_processes=0)
+    settings = {"training.loss.kind": loss, "training.epochs": 80, "training.validation.evaluations": 40}
+    config = configured(toy_config, settings)
     check_bit_identity(trainer, home, config, stream_dataset, kills=20, seed=4)

@@ -41,6 +41,16 @@ def test_what_was_forced_is_not_forced_again(home: Home, unfinished: RunRecord) 
     assert find_unfinished(home, unfinished.run_id)[0].force == ()
 
 
+def test_a_run_whose_configuration_has_former_paths_is_found(home: Home, unfinished: RunRecord) -> None:
+    path = unfinished.folder / "config.json"
+    stored = json.loads(path.read_text())
+    expected = find_unfinished(home, unfinished.run_id)[0]
+    stored["training"]["learning_rate"] = stored["training"].pop("optimizer")["learning_rate"]
+    stored["training"]["schedule"] = stored["training"]["schedule"]["kind"]
+    path.write_text(json.dumps(stored))
+    assert find_unfinished(home, unfinished.run_id)[0] == expected
+
+
 def test_a_complete_run_says_what_to_do_with_it(home: Home, toy_run: RunRecord) -> None:
     fails(home, toy_run.run_id, "complete", "rnnlm generate", "--force training")
 

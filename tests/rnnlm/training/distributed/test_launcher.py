@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.config import PipelineConfig, TrainingConfig
+from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError, TrainingError
 from rnnlm.home import Home, is_complete
 from rnnlm.records import DatasetRecord
 from rnnlm.training.distributed.launcher import Launch, run_processes
 from rnnlm.training.training_run import run_training
+from tests.configs import changed, plain_training
 
 RANKS = Path(__file__).parent / "ranks.py"
 
@@ -47,12 +48,6 @@ def all_end(processes: list[int], seconds: float = 20) -> bool:
     return False
 
 
-def changed(config: PipelineConfig, **training: object) -> PipelineConfig:
-    values = config.model_dump()
-    values["training"] |= training
-    return PipelineConfig.model_validate(values)
-
-
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     """What each of two processes found: one launch, many assertions. See ranks.py."""
@@ -73,7 +68,7 @@ def test_two_processes_step_as_one(ranks: list[dict[str, object]], name: str) ->
 def test_processes_talk(ranks: list[dict[str, object]]) -> None:
     assert [found["largest"] for found in ranks] == [7, 7]
     assert [found["rows"] for found in ranks] == [[0, 1, 2, 3, 4]] * 2
-    assert [found["leads"] for found in ranks] == [True, False]
+    assert [found["is_main"] for found in ranks] == [True, False]
 
 
 def test_processes_of_one_machine_listen_on_loopback_alone(ranks: list[dict[str, object]]) -> None:
@@ -134,10 +129,16 @@ def test_a_killed_worker_is_restarted_and_two_processes_reach_the_perplexity_of_
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
     """At the same global batch: the same to rounding, though one of the two was killed on the way."""
-    config = changed(toy_config, epochs=4, batch_size=8, evaluations=4, checkpoint_every_seconds=0.2)
+    settings = {
+        "training.epochs": 4,
+        "training.batch_size": 8,
+        "training.validation.evaluations": 4,
+        "training.checkpoints.every_seconds": 0.2,
+    }
+    config = changed(toy_config, settings)
     one = run_training(home, config, toy_dataset, Listening(home).open)
     striking = Striking(home)
-    two = run_training(home, changed(config, processes=2), toy_dataset, striking.open)
+    two = run_training(home, changed(config, {"training.distributed.processes": 2}), toy_dataset, striking.open)
     assert striking.struck
     assert is_complete(two.folder) and not (two.folder / "checkpoints").exists()
     assert two.run_id != one.run_id
@@ -171,7 +172,7 @@ def test_another_error_is_told_in_three_lines_after_the_restarts(tmp_path: Path)
         run_processes(launched(tmp_path, "stumble", restarts=1), lambda: None)
     lines = str(caught.value).splitlines()
     assert lines[0] == "training process 1 failed: ZeroDivisionError: division by zero;"
-    assert lines[1].startswith("restarts did not help (training.restarts=1); run again")
+    assert lines[1].startswith("restarts did not help (training.distributed.restarts=1); run again")
     assert len(lines) <= 3
     assert (tmp_path / "starts-1").read_text() == "xx"
     assert all_end(pids(tmp_path))
@@ -181,23 +182,29 @@ def test_a_process_that_is_killed_too_often_is_told_in_two_lines(tmp_path: Path)
     with pytest.raises(TrainingError) as caught:
         run_processes(launched(tmp_path, "die"), lambda: None)
     lines = str(caught.value).splitlines()
-    assert lines[0] == "training process 1 of 2 was killed (SIGKILL), perhaps for want of memory;"
-    assert lines[1] == "run again: training goes on from the last checkpoint"
+    assert lines[0] == "training process 1 of 2 was killed (SIGKILL), possibly out of memory;"
+    assert lines[1] == "run again: training resumes from the last checkpoint"
     assert len(lines) == 2
 
 
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"batch_size": 32, "processes": 3}, "batch_size 32 must be a multiple of processes, which is 3"),
-        ({"batch_size": 32, "processes": 4, "accumulation": 3}, "accumulation 3 must divide the 8 rows"),
-        ({"processes": 4, "nodes": 3, "rendezvous": "here:1"}, "processes 4 must be a multiple of nodes"),
-        ({"processes": 4, "nodes": 2}, "nodes above 1 and rendezvous=host:port are given together"),
+        ({"batch_size": 32, "distributed.processes": 3}, "batch_size 32 must be a multiple of distributed.processes 3"),
+        ({"batch_size": 32, "distributed.processes": 4, "accumulation": 3}, "accumulation 3 must divide the 8 rows"),
+        (
+            {"distributed.processes": 4, "distributed.nodes": 3, "distributed.rendezvous": "here:1"},
+            "processes 4 must be a multiple of nodes",
+        ),
+        (
+            {"distributed.processes": 4, "distributed.nodes": 2},
+            "nodes above 1 and rendezvous=host:port must be set together",
+        ),
     ],
 )
 def test_rows_that_cannot_be_shared_evenly_are_refused(settings: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        TrainingConfig.model_validate(settings)
+        plain_training(settings)
 
 
 LAUNCHER = """

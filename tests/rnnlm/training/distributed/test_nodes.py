@@ -17,15 +17,10 @@ from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.training.distributed.join import join
 from rnnlm.training.training_run import run_training
+from tests.configs import changed
 from tests.conftest import untracked
 
 ROOT = Path(__file__).resolve().parents[4]
-
-
-def changed(config: PipelineConfig, **training: object) -> PipelineConfig:
-    values = config.model_dump()
-    values["training"] |= training
-    return PipelineConfig.model_validate(values)
 
 
 @pytest.fixture
@@ -64,8 +59,15 @@ def test_an_interrupted_run_goes_on_to_the_same_weights_bit_by_bit(
     home: Home, toy_config: PipelineConfig, stream: DatasetRecord, tmp_path: Path
 ) -> None:
     """In stream mode: each process finds the state of its own lanes in the checkpoint."""
-    settings = {"epochs": 12, "batch_size": 6, "accumulation": 3, "window_length": 5, "processes": 2}
-    config = changed(toy_config, **settings, checkpoint_every_seconds=0.2)
+    settings = {
+        "training.epochs": 12,
+        "training.batch_size": 6,
+        "training.accumulation": 3,
+        "training.window_length": 5,
+        "training.distributed.processes": 2,
+        "training.checkpoints.every_seconds": 0.2,
+    }
+    config = changed(toy_config, settings)
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         raise InterruptingError
@@ -98,9 +100,9 @@ def test_two_nodes_train_as_two_processes_do(
         address = f"127.0.0.1:{free.getsockname()[1]}"
     command = [sys.executable, "-m", "flows.command_line", "join", address]
     there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    config = changed(toy_config, processes=2)
+    config = changed(toy_config, {"training.distributed.processes": 2})
     one = run_training(home, config, toy_dataset, untracked)
-    apart = changed(config, nodes=2, rendezvous=address)
+    apart = changed(config, {"training.distributed.nodes": 2, "training.distributed.rendezvous": address})
     two = run_training(home, apart, toy_dataset, untracked, force=True)
     assert one.run_id == two.run_id  # where processes run changes no result
     assert two.best_validation_perplexity == one.best_validation_perplexity

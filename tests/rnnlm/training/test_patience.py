@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from rnnlm.training.early_stopping import EarlyStopping
+from rnnlm.training.patience import Patience
 
 
 @pytest.mark.parametrize(
@@ -20,19 +20,19 @@ from rnnlm.training.early_stopping import EarlyStopping
 def test_it_says_stop_after_so_many_evaluations_without_a_better_one(
     patience: int | None, perplexities: list[float], expected: list[bool]
 ) -> None:
-    stopping = EarlyStopping(patience)
+    stopping = Patience(patience)
     said = []
     for perplexity in perplexities:
         stopping.observe(perplexity)
-        said.append(stopping.says_stop)
+        said.append(stopping.exhausted)
     assert said == expected
 
 
 def test_it_goes_on_counting_from_its_saved_state_which_is_json() -> None:
-    first, again = EarlyStopping(2), EarlyStopping(2)
+    first, again = Patience(2), Patience(2)
     first.observe(5.0)
     first.observe(6.0)
     again.load_state_dict(json.loads(json.dumps(first.state_dict())))
-    assert not again.says_stop
+    assert not again.exhausted
     again.observe(5.0)
-    assert again.says_stop
+    assert again.exhausted

@@ -1,0 +1,75 @@
+"""Dotted paths of the configuration: flatten a nested one, and upgrade fields that have moved."""
+
+from collections.abc import Mapping
+from typing import Any
+
+MOVED = {  # former path → path today
+    "training.loss": "training.loss.kind",
+    "training.sampled_classes": "training.loss.sampled_classes",
+    "training.learning_rate": "training.optimizer.learning_rate",
+    "training.weight_decay": "training.optimizer.weight_decay",
+    "training.clip_norm": "training.optimizer.clip_norm",
+    "training.schedule": "training.schedule.kind",
+    "training.warmup_share": "training.schedule.warmup_share",
+    "training.plateau_factor": "training.schedule.plateau_factor",
+    "training.plateau_patience": "training.schedule.plateau_patience",
+    "training.dropout_words": "training.dropout.words",
+    "training.dropout_inputs": "training.dropout.inputs",
+    "training.dropout_layers": "training.dropout.layers",
+    "training.dropout_outputs": "training.dropout.outputs",
+    "training.dropout_recurrent": "training.dropout.recurrent",
+    "training.averaging": "training.averaging.kind",
+    "training.averaging_start": "training.averaging.start_share",
+    "training.averaging_every": "training.averaging.every_steps",
+    "training.averaging_decay": "training.averaging.decay",
+    "training.evaluations": "training.validation.evaluations",
+    "training.evaluation_tokens": "training.validation.tokens",
+    "training.early_stopping_patience": "training.validation.early_stopping_patience",
+    "training.checkpoint_every_seconds": "training.checkpoints.every_seconds",
+    "training.checkpoints_kept": "training.checkpoints.kept",
+    "training.explosion_factor": "training.divergence.explosion_factor",
+    "training.divergence_retries": "training.divergence.retries",
+    "training.processes": "training.distributed.processes",
+    "training.nodes": "training.distributed.nodes",
+    "training.rendezvous": "training.distributed.rendezvous",
+    "training.restarts": "training.distributed.restarts",
+    "training.reader_processes": "training.feed.reader_processes",
+    "training.resident_tokens": "training.feed.resident_tokens",
+}
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"training": {"optimizer": {"clip_norm": 1.0}}} → {"training.optimizer.clip_norm": 1.0}."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= flatten(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
+
+
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of flatten."""
+    values: dict[str, Any] = {}
+    for path, value in flat.items():
+        *sections, field = path.split(".")
+        section = values
+        for name in sections:
+            section = section.setdefault(name, {})
+        section[field] = value
+    return values
+
+
+def upgrade(values: Any) -> Any:
+    """A nested configuration with moved fields in their place; anything but a dictionary is returned as it is.
+
+    Run folders and deployments made by older versions need it. If a field is set at both paths, the new one wins.
+    """
+    if not isinstance(values, dict):
+        return values
+    flat = flatten(values)
+    moved = {MOVED[path]: flat.pop(path) for path in list(flat) if path in MOVED and is_plain(flat[path])}
+    return nest(moved | flat) if moved else values
+
+
+def is_plain(value: Any) -> bool:
+    """False for sections: training.loss, .schedule and .averaging were fields and are sections now."""
+    return isinstance(value, str | int | float | None)

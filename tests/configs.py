@@ -1,0 +1,38 @@
+"""Configurations for tests: a plain model, trained plainly. Settings are given by their dotted paths."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
+from rnnlm.config_paths import flatten, nest
+
+PLAIN = {
+    "model.hidden_size": 128,
+    "model.recurrent_initialization": "orthogonal",
+    "model.tie_embeddings": False,
+    "training.epochs": 1,
+    "training.batch_size": 32,
+    "training.loss.kind": "exact",
+    "training.schedule.kind": "linear",
+    "training.dropout.inputs": 0.0,
+    "training.dropout.outputs": 0.0,
+}
+
+
+def plain_config(settings: Mapping[str, Any]) -> PipelineConfig:
+    return PipelineConfig.model_validate(nest(PLAIN | dict(settings)))
+
+
+def plain_training(settings: Mapping[str, Any] | None = None) -> TrainingConfig:
+    """settings: paths below `training`, such as optimizer.learning_rate."""
+    return plain_config({f"training.{path}": value for path, value in (settings or {}).items()}).training
+
+
+def plain_model(settings: Mapping[str, Any] | None = None) -> ModelConfig:
+    """settings: fields of `model`."""
+    return plain_config({f"model.{field}": value for field, value in (settings or {}).items()}).model
+
+
+def changed(config: PipelineConfig, settings: Mapping[str, Any]) -> PipelineConfig:
+    """The configuration with some settings changed, and validated again."""
+    return PipelineConfig.model_validate(nest(flatten(config.model_dump()) | dict(settings)))

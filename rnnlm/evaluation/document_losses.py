@@ -18,6 +18,7 @@ from rnnlm.evaluation.shared_prefix_scoring import nll_of_alike_rows
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.line_counts import predicted_by_line, sums_between, unsaid_by_line
 from rnnlm.sequences.segmentation import TokenRows, ends, rows_of, running_text, sentences
+from rnnlm.sequences.shift import shifted_rows
 from rnnlm.tokenizers.text_tokenizer import BOS, TextTokenizer, utf8_bytes
 
 KnownNll = Callable[[int], np.ndarray]  # n → (n,) float32, nats
@@ -80,7 +81,7 @@ def document_losses(
     rows = sentences(lines, cut.context_length) if cut.mode == "sentence" else streams(lines, line_counts)
     first_lines = ends(line_counts)  # of each document in the lines of all; likewise in the tokens:
     bounds = ends(predicted_by_line(lines, cut.mode))[first_lines].tolist()
-    token_ids = np.delete(rows.token_ids, rows.offsets[:-1])
+    _, token_ids = shifted_rows(rows)
     if known_nll is None:
         nll_nats = nll_of_alike_rows(model, rows, batch_size, tail)
     else:

@@ -19,6 +19,7 @@ from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, Spl
 from rnnlm.sequences.batches import Batch, Mode, Source
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.shift import padding_mask
 from rnnlm.stages import once_in_run, stage
 
 STAGE_VERSION = 2
@@ -89,7 +90,7 @@ def nll_of_batches(model: ElmanLanguageModel, batches: Iterable[Batch]) -> tuple
     total, count = 0.0, 0
     loss = TokenLoss(model)
     for batch, hidden, target_ids in read_batches(model, batches):
-        predicted = target_ids.ne(model.pad_id)
+        predicted = padding_mask(target_ids)
         total += float(loss(hidden[predicted], target_ids[predicted]).double().sum())
         count += batch.predicted_tokens
     return total, count

@@ -27,6 +27,7 @@ from rnnlm.sequences.batches import (
 )
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import TokenRows, ends, stretches_of
+from rnnlm.sequences.shift import padding_mask, shifted_rows
 
 NLL, KEY = "nll.npy", "key.json"
 
@@ -165,17 +166,13 @@ def nll_of_batch(loss: TokenLoss, batch: Batch) -> np.ndarray:
     windows = (ids.split(EVALUATION_WINDOW, dim=1) for ids in (batch.input_ids, batch.target_ids))
     for input_ids, target_ids in zip(*windows, strict=True):
         hidden, state = model.hidden(input_ids.to(device), state)
-        predicted = target_ids.ne(model.pad_id)
+        predicted = padding_mask(target_ids)
         nll = torch.zeros(target_ids.shape)
         nll[predicted] = loss(hidden[predicted.to(device)], target_ids[predicted].to(device)).cpu()
         losses.append(nll)
-    return torch.cat(losses, dim=1)[batch.target_ids.ne(model.pad_id)].numpy()
+    return torch.cat(losses, dim=1)[batch.mask].numpy()
 
 
 def losses_of_rows(rows: TokenRows, sequence_ids: np.ndarray, nll_nats: np.ndarray) -> TokenLosses:
     """Rows less their last token as what was read, less their first as what was predicted."""
-    is_input, is_target = np.ones((2, len(rows.token_ids)), bool)
-    is_input[rows.offsets[1:] - 1] = is_target[rows.offsets[:-1]] = False
-    return TokenLosses(
-        np.repeat(sequence_ids, rows.predicted), rows.token_ids[is_input], rows.token_ids[is_target], nll_nats
-    )
+    return TokenLosses(np.repeat(sequence_ids, rows.predicted), *shifted_rows(rows), nll_nats)

@@ -20,6 +20,7 @@ from torch.nn.functional import pad
 
 from rnnlm.losses.projection import LearntInForward, Projection, log_normalizers
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.sequences.shift import padding_mask
 
 
 class SampledCrossEntropy:
@@ -51,7 +52,7 @@ class SampledCrossEntropy:
         """sample: as `draw` gave it, on the model's device."""
         assert sample is not None
         rows, targets = hidden.flatten(0, 1), target_ids.flatten()
-        predicted = targets.ne(model.pad_id)
+        predicted = padding_mask(targets)
         self.log_inclusion = self.log_inclusion.to(rows.device)
         # sparse: the gradient holds the looked-up rows alone, and the optimizer leaves all others as they are.
         sparse = model.embedding.sparse

@@ -8,7 +8,7 @@ from torch import Tensor
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.records import Record
 from rnnlm.sequences.batches import Batch
-from rnnlm.tokenizers.text_tokenizer import EOS, PAD
+from rnnlm.tokenizers.text_tokenizer import EOS
 
 LOGITS_AT_ONCE = 1_024  # rows of (V,)
 
@@ -36,7 +36,7 @@ def right_by_position(model: ElmanLanguageModel, batches: Iterable[Batch], given
     """
     counts: list[Tensor] = []  # each (3, t): rows, right, exact
     for batch in batches:
-        real = (batch.target_ids != PAD) & (batch.target_ids != EOS)  # (b, t)
+        real = batch.mask & (batch.target_ids != EOS)  # (b, t)
         hits = (best_guesses(model, batch.input_ids) == batch.target_ids) & real
         faultless = hits.clone()
         faultless[:, :given_tokens] = True

@@ -7,6 +7,7 @@ from torch import Tensor
 from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.batches import Mode, Source, Stream
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.shift import shifted
 from rnnlm.tokenizers.text_tokenizer import BOS
 
 ROWS_READ = 8_192  # of sentences, from the beginning of the split
@@ -43,5 +44,5 @@ def cut_windows(source: Source, mode: Mode, steps: int, count: int) -> tuple[Ten
         longest = by_length[: min(count, -(-len(beginnings) // LONGEST_SHARE))]
         steps = min(steps, int(rows.predicted[longest].min()))
         cut = np.stack([rows.token_ids[start : start + steps + 1] for start in rows.offsets[longest].tolist()])
-    tokens = torch.from_numpy(cut.astype(np.int64))
-    return tokens[:, :-1].contiguous(), tokens[:, -1].contiguous()
+    inputs, targets = shifted(torch.from_numpy(cut.astype(np.int64)))
+    return inputs.contiguous(), targets[:, -1].contiguous()

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from rnnlm.sequences.segmentation import TokenRows, joined
+from rnnlm.sequences.shift import padding_mask, shifted, shifted_rows
 
 Mode = Literal["sentence", "stream"]
 CHUNK_TOKENS = 1 << 18  # read together, in stored order
@@ -44,9 +45,9 @@ class Batch:
     predicted_tokens: int  # of the whole batch, though these rows may be a process's share of it
 
     @property
-    def own_tokens(self) -> torch.Tensor:
-        """Predicted tokens of these very rows, an int64 scalar where they lie."""
-        return self.target_ids.ne(0).sum()  # zero is <pad>
+    def mask(self) -> torch.Tensor:
+        """(batch, time) bool: True where there is a token to predict."""
+        return padding_mask(self.target_ids)
 
     def share(self, rank: int, world_size: int) -> "Batch":
         """Every world_size-th row from the rank-th on; none where there are fewer rows than processes."""
@@ -175,10 +176,8 @@ def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
         widths, heights
     )
     places = np.arange(predicted.sum()) + np.repeat(row_starts - (np.cumsum(predicted) - predicted), predicted)
-    last, first = np.ones((2, len(rows.token_ids)), bool)
-    last[rows.offsets[1:] - 1] = first[rows.offsets[:-1]] = False
     inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)  # zero is <pad>
-    inputs.numpy()[places], targets.numpy()[places] = rows.token_ids[last], rows.token_ids[first]
+    inputs.numpy()[places], targets.numpy()[places] = shifted_rows(rows)
     totals = np.add.reduceat(predicted, starts) if len(rows) else predicted
     return [
         Batch(
@@ -245,7 +244,7 @@ def stream_batches(
             text[lane] = stream.read(start + done, start + done + count + 1)
         for first in range(0, count, window_length):
             window = torch.from_numpy(text[:, first : min(first + window_length, count) + 1].astype(np.int64))
-            yield Batch(window[:, :-1], window[:, 1:], done + first > 0, cut.lanes * (window.shape[1] - 1))
+            yield Batch(*shifted(window), done + first > 0, cut.lanes * (window.shape[1] - 1))
 
 
 class Stream:

@@ -21,6 +21,7 @@ from rnnlm.sequences.batches import (
     windows_of_epoch,
 )
 from rnnlm.sequences.segmentation import ends
+from rnnlm.sequences.shift import shifted
 
 
 class ResidentText:
@@ -37,19 +38,19 @@ class ResidentText:
         if self.token_ids.is_cuda:
             both = both.pin_memory()  # so that the copy waits for nothing
         first, count = both.to(self.token_ids.device, non_blocking=True)[:, :, None]
-        steps = torch.arange(width, device=self.token_ids.device)
-        inside = steps < count
-        places = torch.where(inside, first + steps, 0)
-        inputs, targets = (self.token_ids[places + shift].long().mul_(inside) for shift in (0, 1))  # zero is <pad>
-        return inputs, targets
+        steps = torch.arange(width + 1, device=self.token_ids.device)
+        places = torch.where(steps <= count, first + steps, 0)
+        inputs, targets = shifted(self.token_ids[places])
+        predicts = steps[:width] < count
+        return inputs.long().mul_(predicts), targets.long().mul_(predicts)  # zero is <pad>
 
 
 def resident_text(source: Source, mode: Mode, device: torch.device) -> ResidentText:
     """A whole split, read once, a chunk at a time."""
-    return (sentences if mode == "sentence" else stream)(source, device)
+    return (stored_sentences if mode == "sentence" else stored_stream)(source, device)
 
 
-def sentences(source: Source, device: torch.device) -> ResidentText:
+def stored_sentences(source: Source, device: torch.device) -> ResidentText:
     """The rows of a split in stored order, a chunk of them at a time."""
     token_ids = torch.empty(source.predicted_count + len(source), dtype=torch.int32, device=device)
     lengths: list[np.ndarray] = []
@@ -62,7 +63,7 @@ def sentences(source: Source, device: torch.device) -> ResidentText:
     return ResidentText(token_ids, np.concatenate(lengths))
 
 
-def stream(source: Source, device: torch.device) -> ResidentText:
+def stored_stream(source: Source, device: torch.device) -> ResidentText:
     """The running text of a split, as one row."""
     text = Stream(source)
     token_ids = torch.empty(source.predicted_count + 1, dtype=torch.int32, device=device)

@@ -109,7 +109,7 @@ def parts_of(
         draws = own.draw(rows[: len(piece.input_ids)], drawn_from)
         rows = rows[len(piece.input_ids) :]
         whole = len(batches) == 1 and world.size == 1
-        share = None if whole else (piece.own_tokens.double() / batch.predicted_tokens).to(own.model.head.bias.dtype)
+        share = None if whole else (piece.mask.sum().double() / batch.predicted_tokens).to(own.model.head.bias.dtype)
         part = Part(piece.input_ids, piece.target_ids, states[index], draws, share)
         parts.append(changed(part, lambda tensor: sent(tensor, device)))
     return parts

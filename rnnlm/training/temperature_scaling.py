@@ -14,6 +14,7 @@ from rnnlm.evaluation.perplexity import read_batches
 from rnnlm.losses.loss import in_rows
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import Batch
+from rnnlm.sequences.shift import padding_mask
 
 GRID = 10.0 ** (np.arange(-16, 17) / 16)  # of 1 / temperature: from 0.1 to 10
 NEIGHBOURS = 4  # of the grid on each side of the last best: those that are tried together in one pass
@@ -57,7 +58,7 @@ def summed_nll_by_sharpness(model: ElmanLanguageModel, batches: Iterable[Batch],
     total = np.zeros(len(sharpness))
     for _, hidden, all_targets in read_batches(model, batches):
         for rows, target_ids in in_rows(hidden, all_targets):
-            predicted = target_ids != model.pad_id
+            predicted = padding_mask(target_ids)
             logits, target_ids = model.logits(rows[predicted]).float(), target_ids[predicted]
             of_targets = logits.gather(1, target_ids[:, None])[:, 0].double()
             for index, times in enumerate(sharpness.tolist()):

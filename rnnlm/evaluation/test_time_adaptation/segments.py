@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rnnlm.sequences.batches import CHUNK_TOKENS, Mode, Source, Stream, chunk_rows
+from rnnlm.sequences.shift import shifted
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def segments(source: Source, mode: Mode, length: int) -> Iterator[Segment]:
         ids = torch.from_numpy(text.astype(np.int64))[None]
         for start in range(0, ids.shape[1] - 1, length):
             piece = ids[:, start : start + length + 1]
-            yield Segment(piece[:, :-1], piece[:, 1:], start > 0 or goes_on)
+            yield Segment(*shifted(piece), start > 0 or goes_on)
 
 
 def texts(source: Source, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, bool]]:

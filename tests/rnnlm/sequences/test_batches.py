@@ -73,7 +73,7 @@ def test_ranks_share_every_batch_of_one_process(mode: batches.Mode, world_size: 
     for batch, shares in zip(whole, zip(*ranks, strict=True), strict=True):
         rows = [row.tolist() for share in shares for row in share.target_ids]
         assert sorted(rows) == sorted(batch.target_ids.tolist())
-        assert sum(share.own_tokens for share in shares) == batch.predicted_tokens
+        assert sum(share.mask.sum() for share in shares) == batch.predicted_tokens
         for share in shares:
             assert (share.predicted_tokens, share.carries_state) == (batch.predicted_tokens, batch.carries_state)
             assert abs(len(share.input_ids) - len(batch.input_ids) / world_size) < 1

@@ -21,10 +21,10 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
     publish_markdown("corpus", corpus_report(corpus))
 
-    tokenizer = train_tokenizer(corpus, config.corpus, config.tokenizer, force="tokenizer" in config.force)
+    tokenizer = train_tokenizer(corpus, config.tokenizer, force="tokenizer" in config.force)
     publish_markdown("tokenizer", tokenizer_report(tokenizer))
 
-    dataset = store_sequences(corpus, config.corpus, tokenizer, config.sequences, force="sequences" in config.force)
+    dataset = store_sequences(corpus, tokenizer, config.sequences, force="sequences" in config.force)
     checks = check_sequences(dataset, config.sequences)
     publish_markdown("sequences", sequences_report(dataset, checks))
     publish_markdown("description", describe_sequences(dataset, force="sequences" in config.force))

@@ -28,11 +28,18 @@ class CorpusRecord(StageRecord):
     digest: str  # sha256 of the text's bytes, hexadecimal
     folder: Path
     files: dict[str, str]  # "text" or a split's name → file name inside the folder
+    shares: tuple[float, float]  # valid, test: of the documents, for splits that `files` does not give
     corpus_bytes: int
     source_counts: dict[str, int] = {}  # "text" or a split's name → files, archive members and table rows in it
     source: str  # without passwords and signatures
     freshness: str = ""  # of a remote text: since when it is unchanged, or that it could not be asked for
     licence: str = ""
+
+    @property
+    def carved_shares(self) -> dict[Split, float]:
+        """Share of the documents of each split that the source does not give; digests decide which."""
+        shares: dict[Split, float] = dict(zip(SPLITS[1:], self.shares, strict=True))
+        return {split: share for split, share in shares.items() if split not in self.files}
 
 
 class TokenizerRecord(StageRecord):

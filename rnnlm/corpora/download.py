@@ -26,16 +26,14 @@ from rnnlm.corpora.sources import (
     origin_of,
 )
 from rnnlm.corpora.split_names import COMPRESSED, check_roles, split_named
-from rnnlm.corpora.splits import carved_splits
 from rnnlm.corpora.text_encoding import check_encoding
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home, digest_of, read_json, write_json, write_once
+from rnnlm.home import Home, digest_of, read_json, write_json
 from rnnlm.records import CorpusRecord
-from rnnlm.stages import stage
+from rnnlm.stages import STAGE_VERSIONS, stage, write_once
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 3
 TEXT_SETTINGS = (  # the fields of CorpusConfig that change the stored text; the shares cut it later
     "format",
     "column",
@@ -59,12 +57,11 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     """
     origin = named_origin(config)
     settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
-    key = {"stage": STAGE_VERSION, "origin": origin.key(), "settings": settings}
+    key = {"stage": STAGE_VERSIONS["corpus"], "origin": origin.key(), "settings": settings}
     corpus = remembered(home, config, key, origin, force)
-    carved = carved_splits(corpus.files)
-    if carved:
+    if corpus.carved_shares:
         role = next(iter(set(corpus.files) & {"text", "train"}))
-        shares = ", ".join(f"{split} {getattr(config, f'{split}_share'):.1%}" for split in carved)
+        shares = ", ".join(f"{split} {share:.1%}" for split, share in corpus.carved_shares.items())
         logger.info("corpus: not given, so carved from %s by digest: %s", role, shares)
     return corpus
 
@@ -210,6 +207,7 @@ def record(home: Home, config: CorpusConfig, digest: str, skipped: bool, freshne
         digest=digest,
         folder=folder,
         files=about["files"],
+        shares=(config.valid_share, config.test_share),
         corpus_bytes=about["corpus_bytes"],
         source_counts=about["source_counts"],
         licence=about["licence"],

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import Facts, Origin
-from rnnlm.home import Home, is_complete, read_json
+from rnnlm.home import Home, read_json
+from rnnlm.stages import is_complete
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 

@@ -5,13 +5,13 @@ or more each lies whole in one split; of fewer, such as a few books, each docume
 """
 
 import hashlib
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
-from rnnlm.config import CorpusConfig
 from rnnlm.corpora.document_sources import read_sources
 from rnnlm.corpora.stored_text import read_lines
-from rnnlm.records import SPLITS, CorpusRecord, Split
+from rnnlm.records import CorpusRecord, Split
 
 DOCUMENT_LINES = 50  # a longer paragraph, or a text without paragraphs, is cut into blocks of so many
 DOCUMENT_BYTES = 8_192  # and into blocks of so many bytes at most, where no line is longer
@@ -19,7 +19,7 @@ SOURCES_TO_SPLIT_BY = 100  # fewer whole sources would leave a split of 5 % empt
 
 
 @dataclass(frozen=True)
-class Document:
+class CorpusDocument:
     """A paragraph with the blank lines after it; all documents' bytes add up to the corpus."""
 
     split: Split
@@ -45,16 +45,15 @@ class Stretch:
     byte_count: int
 
 
-def documents(corpus: CorpusRecord, config: CorpusConfig) -> Iterator[Document]:
-    """All documents in the corpus's order."""
+def corpus_documents(corpus: CorpusRecord) -> Iterator[CorpusDocument]:
+    """All documents of a corpus, in its order."""
     for file_name in corpus_files(corpus):
         size = (corpus.folder / file_name).stat().st_size
-        yield from documents_in(corpus, config, Stretch(file_name, 0, size))
+        yield from documents_in(corpus, Stretch(file_name, 0, size))
 
 
-def documents_in(corpus: CorpusRecord, config: CorpusConfig, stretch: Stretch) -> Iterator[Document]:
-    """The documents of a stretch. Given splits are kept; what is not given is carved by digest."""
-    shares = config.model_copy(update={f"{split}_share": 0.0 for split in SPLITS[1:] if split in corpus.files})
+def documents_in(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocument]:
+    """The documents of a stretch. Splits that the source gives are kept; the others are carved by digest."""
     role = role_of(corpus, stretch.source_file)
     sources = read_sources(corpus.folder, role)
     begin, end = stretch.byte_offset, stretch.byte_offset + stretch.byte_count
@@ -67,8 +66,8 @@ def documents_in(corpus: CorpusRecord, config: CorpusConfig, stretch: Stretch) -
             number, next_start = number + 1, next(starts, end)
         digest = hashlib.sha256(data)
         key = sources.digests[number].tobytes() if len(sources) >= SOURCES_TO_SPLIT_BY else digest.digest()[:8]
-        split: Split = split_of(key, shares) if role in ("text", "train") else role  # type: ignore[assignment]
-        yield Document(split, stretch.source_file, number, offset, data, digest.hexdigest(), key.hex())
+        split = carve(key, corpus.carved_shares) if role in ("text", "train") else cast(Split, role)
+        yield CorpusDocument(split, stretch.source_file, number, offset, data, digest.hexdigest(), key.hex())
         offset += len(data)
 
 
@@ -94,11 +93,6 @@ def role_of(corpus: CorpusRecord, file_name: str) -> str:
 
 def corpus_files(corpus: CorpusRecord) -> list[str]:
     return [name for _, name in sorted(corpus.files.items())]
-
-
-def carved_splits(roles: Container[str]) -> tuple[Split, ...]:
-    """The splits that the source does not give, so that they are carved from `text` or `train`."""
-    return tuple(split for split in SPLITS[1:] if split not in roles)
 
 
 def paragraphs(lines: Iterable[bytes], starts: Iterable[int] = ()) -> Iterator[bytes]:
@@ -129,9 +123,10 @@ def paragraphs(lines: Iterable[bytes], starts: Iterable[int] = ()) -> Iterator[b
         yield b"".join(gathered)
 
 
-def split_of(digest: bytes, config: CorpusConfig) -> Split:
-    """The split of a document, decided by the first 8 bytes of its sha256 read as a fraction of 1."""
-    fraction = int.from_bytes(digest[:8], "big") / 2**64
-    if fraction < config.test_share:
+def carve(key: bytes, shares: dict[Split, float]) -> Split:
+    """The split of a document: the 8 bytes of its key as a fraction of 1, of which `test` has the lowest share."""
+    fraction = int.from_bytes(key, "big") / 2**64
+    test_share = shares.get("test", 0.0)
+    if fraction < test_share:
         return "test"
-    return "valid" if fraction < config.test_share + config.valid_share else "train"
+    return "valid" if fraction < test_share + shares.get("valid", 0.0) else "train"

@@ -12,7 +12,7 @@ from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts
 from rnnlm.evaluation.full_softmax import TokenLoss
 from rnnlm.evaluation.token_losses import nll_of_split, stored_nll
-from rnnlm.home import Home, digest_of
+from rnnlm.home import Home
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
@@ -20,9 +20,7 @@ from rnnlm.sequences.batches import Batch, Mode, Source
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.shift import padding_mask
-from rnnlm.stages import once_in_run, stage
-
-STAGE_VERSION = 2
+from rnnlm.stages import stage, stage_key, write_json_once
 
 
 @stage("evaluation")
@@ -37,13 +35,8 @@ def evaluate_run(
 
         return {split: score_of(dataset, split, summed_nll).model_dump() for split in config.splits}
 
-    facts = {
-        "stage": STAGE_VERSION,
-        "run": run.run_id,
-        "dataset": dataset.dataset_id,
-        "splits": config.splits,
-    }
-    value, skipped = once_in_run(home, run.folder / "evaluation.json", digest_of(facts), build, force=force)
+    key = stage_key("evaluation", run=run.run_id, dataset=dataset.dataset_id, splits=config.splits)
+    value, skipped = write_json_once(home, run.folder / "evaluation.json", key, build, force=force)
     scores = {split: SplitScore(**score) for split, score in value.items()}
     return EvaluationRecord(scores=scores, skipped=skipped)
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rnnlm.evaluation.full_softmax import TokenLoss
-from rnnlm.home import Home, digest_of, file_digest, read_json, write_json, write_once
+from rnnlm.home import Home, digest_of, file_digest, read_json, write_json
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.progress import Progress
@@ -28,6 +28,7 @@ from rnnlm.sequences.batches import (
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import TokenRows, ends, stretches_of
 from rnnlm.sequences.shift import padding_mask, shifted_rows
+from rnnlm.stages import write_once
 
 NLL, KEY = "nll.npy", "key.json"
 

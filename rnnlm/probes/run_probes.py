@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rnnlm.config import ProbesConfig
-from rnnlm.home import Home, digest_of, drawn_once
+from rnnlm.home import Home, atomic_file
 from rnnlm.models.model_factory import load_model
 from rnnlm.probes.gradient_comparison import flow_of
 from rnnlm.probes.gradients import gradient_norms
@@ -15,9 +15,8 @@ from rnnlm.probes.windows import stored_windows
 from rnnlm.records import DatasetRecord, GradientFlowRecord, PositionsRecord, RunRecord, StageRecord
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, longest_row
-from rnnlm.stages import once_in_run
+from rnnlm.stages import stage_key, write_json_once
 
-STAGE_VERSION = 2
 BATCH_ROWS = 64
 R = TypeVar("R", bound=StageRecord)
 
@@ -65,7 +64,7 @@ def measured_once(
     force: bool,
 ) -> R:
     """The record of what `build` measures under these settings, and its picture beside it."""
-    key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, **settings})
+    key = stage_key("probes", run=run.run_id, dataset=dataset.dataset_id, **settings)
     return measured_and_drawn(home, path, key, build, kind, draw, force)
 
 
@@ -80,7 +79,9 @@ def measured_and_drawn(
 ) -> R:
     """What record_of makes of the figures that `build` measures, kept at `path` under the key; a picture beside it."""
     picture = path.with_suffix(".png")
-    value, skipped = once_in_run(home, path, key, build, force=force)
+    value, skipped = write_json_once(home, path, key, build, force=force)
     record = record_of(**value, picture=picture, skipped=skipped)
-    drawn_once(picture, lambda partial: draw(record, partial), anew=not skipped)
+    if not (skipped and picture.exists()):
+        with atomic_file(picture) as partial:
+            draw(record, partial)
     return record

@@ -29,12 +29,13 @@ from rnnlm.scoring.scoring_model import FoundModel, find_model, model_in
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sql_statements import statement
+from rnnlm.stages import STAGE_VERSIONS
 
 Unit = Literal["line", "paragraph"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 FOLDER = "reference"
-REFERENCE_VERSION = b"1"  # raised when the same text scores differently
 REFERENCE_DOCUMENTS = 10_000  # of the validation split at most, evenly spread over it
+REFERENCE_VERSION = str(STAGE_VERSIONS["reference-scores"]).encode()
 VERSION_KEY, MODEL_KEY = b"rnnlm reference", b"rnnlm model"
 
 

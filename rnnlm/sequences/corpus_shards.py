@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.config import SequencesConfig
 from rnnlm.corpora.fingerprints import fingerprint
-from rnnlm.corpora.splits import Document, Stretch, documents_in, stretches
+from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in, stretches
 from rnnlm.home import atomic_file
 from rnnlm.records import SPLITS, CorpusRecord, Split
 from rnnlm.sequences.line_counts import predicted_by_line, sums_between, unsaid_by_line
@@ -53,14 +53,13 @@ class ShardMaker:
     """All that making a shard needs; it travels to other processes."""
 
     corpus: CorpusRecord
-    corpus_config: CorpusConfig
     config: SequencesConfig
     tokenizer_folder: Path
 
     def __call__(self, shard: Shard) -> int:
         """Tokenize the shard and write its files. Returns the number of predicted tokens."""
         face = loaded(self.tokenizer_folder)
-        found = list(documents_in(self.corpus, self.corpus_config, shard.stretch))
+        found = list(documents_in(self.corpus, shard.stretch))
         texts = [document.lines for document in found]
         lines = rows_of(face.encode_lines([line for document in texts for line in document]))
         facts = describe(found, texts, lines, face, self.config)
@@ -82,7 +81,7 @@ def cut(lines: TokenRows, config: SequencesConfig) -> TokenRows:
 
 
 def describe(
-    found: list[Document], texts: list[list[str]], lines: TokenRows, face: TextTokenizer, config: SequencesConfig
+    found: list[CorpusDocument], texts: list[list[str]], lines: TokenRows, face: TextTokenizer, config: SequencesConfig
 ) -> dict[str, list[Any]]:
     """Columns of the table `documents`: where each lies, its digest, and what its unknown words cost."""
     line_counts = [len(document) for document in texts]
@@ -121,12 +120,10 @@ def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
     )
 
 
-def tokenize_shards(
-    folder: Path, corpus: CorpusRecord, corpus_config: CorpusConfig, config: SequencesConfig, tokenizer_folder: Path
-) -> list[Shard]:
+def tokenize_shards(folder: Path, corpus: CorpusRecord, config: SequencesConfig, tokenizer_folder: Path) -> list[Shard]:
     """All shards of the corpus, in its order, tokenized. Those whose files are there are left as they are."""
     folder.mkdir(parents=True, exist_ok=True)
-    make = ShardMaker(corpus, corpus_config, config, tokenizer_folder)
+    make = ShardMaker(corpus, config, tokenizer_folder)
     shards: list[Shard] = []
     progress = ShardProgress()
     with executor(corpus.corpus_bytes, config.processes) as submit:

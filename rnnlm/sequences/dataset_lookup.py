@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from rnnlm.errors import DatasetError
-from rnnlm.home import Home, find_damage, read_json
+from rnnlm.home import Home, read_json
 from rnnlm.records import DatasetRecord
+from rnnlm.stages import find_damage
 
 
 def find_dataset(home: Home, name: str) -> DatasetRecord | None:

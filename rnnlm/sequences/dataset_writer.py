@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.config import SequencesConfig
 from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
 from rnnlm.errors import CorpusError, DatasetError
-from rnnlm.home import Home, digest_of, write_json, write_once
+from rnnlm.home import Home, digest_of, write_json
 from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
 from rnnlm.sequences.corpus_shards import Shard, arrow_rows, tokenize_shards
 from rnnlm.sequences.dataset_lookup import record_of
@@ -25,11 +25,10 @@ from rnnlm.sequences.dataset_reader import rows_from_arrow
 from rnnlm.sequences.segmentation import StreamCutter, TokenRows, joined
 from rnnlm.sequences.token_ids import create_token_type, insert, token_type
 from rnnlm.sql_statements import statement
-from rnnlm.stages import stage
+from rnnlm.stages import STAGE_VERSIONS, stage, write_once
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 3
 TOKENS_AT_ONCE = 4_000_000  # inserted together
 
 
@@ -37,7 +36,6 @@ TOKENS_AT_ONCE = 4_000_000  # inserted together
 def store_sequences(
     home: Home,
     corpus: CorpusRecord,
-    corpus_config: CorpusConfig,
     tokenizer: TokenizerRecord,
     config: SequencesConfig,
     *,
@@ -50,9 +48,9 @@ def store_sequences(
     holds no token to predict.
     """
     provenance = {
-        "stage": STAGE_VERSION,
+        "stage": STAGE_VERSIONS["sequences"],
         "corpus": corpus.digest,
-        "shares": [corpus_config.valid_share, corpus_config.test_share],
+        "shares": corpus.shares,
         "tokenizer": tokenizer.digest,
         "sequences": {name: getattr(config, name) for name in ("mode", "context_length", "block_length")},
         "required_splits": list(required_splits),
@@ -70,7 +68,7 @@ def store_sequences(
                 "set sequences.mode=stream, or give text with a paragraph or sentence a line",
                 corpus.source,
             )
-        shards = tokenize_shards(shard_folder, corpus, corpus_config, config, tokenizer.folder)
+        shards = tokenize_shards(shard_folder, corpus, config, tokenizer.folder)
         shutil.copytree(tokenizer.folder, partial / "tokenizer", ignore=shutil.ignore_patterns("COMPLETE"))
         face = load_tokenizer(tokenizer.folder)
         with new_database(partial, config) as connection, want_of_memory_told(config):

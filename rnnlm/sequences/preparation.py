@@ -11,5 +11,5 @@ from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 def prepare_dataset(home: Home, config: PipelineConfig) -> DatasetRecord:
     """Each stage only where its verified output does not exist yet."""
     corpus = obtain_corpus(home, config.corpus)
-    tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
-    return store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
+    tokenizer = train_tokenizer(home, corpus, config.tokenizer)
+    return store_sequences(home, corpus, tokenizer, config.sequences)

@@ -18,19 +18,9 @@ from pathlib import Path
 import torch
 
 from rnnlm.config import PipelineConfig
-from rnnlm.home import (
-    COMPLETE,
-    Home,
-    digest_of,
-    find_damage,
-    mark_complete,
-    read_json,
-    remove_partials,
-    set_aside,
-    write_json,
-)
+from rnnlm.home import Home, digest_of, read_json, remove_partials, write_json
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.stages import stage
+from rnnlm.stages import COMPLETE, STAGE_VERSIONS, find_damage, mark_complete, move_aside, stage
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, noticing_signals
 from rnnlm.training.devices import choose_device
@@ -40,7 +30,6 @@ from rnnlm.training.history import SAMPLES
 from rnnlm.training.training_setup import train_here
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 3
 UNMARKED = (CHECKPOINTS, PROCESSES, TRACKING, SAMPLES)  # scaffolding, what changes later, pages for people
 STARTED = "started.json"
 # Of TrainingConfig. Not `processes`: it changes how sums are rounded.
@@ -93,7 +82,7 @@ def make_way(folder: Path, damage: str | None, force: bool) -> None:
         if damage is not None:
             logger.warning("%s: %s; it is trained again, and this one is kept until then", folder, damage)
         remove_partials(folder)
-        set_aside(folder)
+        move_aside(folder)
     elif force:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -101,7 +90,7 @@ def make_way(folder: Path, damage: str | None, force: bool) -> None:
 def name_run(config: PipelineConfig, dataset: DatasetRecord) -> str:
     return digest_of(
         {
-            "stage": STAGE_VERSION,
+            "stage": STAGE_VERSIONS["training"],
             "dataset": dataset.dataset_id,
             "model": config.model.model_dump(mode="json"),
             "training": config.training.model_dump(mode="json", exclude=CHANGES_NO_RESULT),

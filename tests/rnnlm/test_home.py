@@ -12,18 +12,8 @@ from pathlib import Path
 import pytest
 
 from rnnlm.errors import HomeError
-from rnnlm.home import (
-    COMPLETE,
-    Home,
-    digest_of,
-    find_damage,
-    find_home,
-    is_complete,
-    mark_complete,
-    read_json,
-    write_json,
-    write_once,
-)
+from rnnlm.home import Home, digest_of, find_home, read_json, write_json
+from rnnlm.stages import COMPLETE, find_damage, is_complete, mark_complete, write_once
 
 UNREADABLE = Path("/proc/self/mem")  # reading it from the start fails with EIO
 
@@ -135,7 +125,7 @@ def test_a_damaged_file_is_named(home: Home, caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_read_error_is_not_damage(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rnnlm.home.FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("rnnlm.disk_errors.FIRST_PAUSE_SECONDS", 0.0)
     final = home.corpora / "one"
     write_once(home, final, greet)
     (final / "greeting.txt").unlink()
@@ -158,7 +148,7 @@ def test_a_read_error_that_passes_is_not_noticed(home: Home, monkeypatch: pytest
         greeting.unlink()
         greet(final)
 
-    monkeypatch.setattr("rnnlm.home.time.sleep", mend)
+    monkeypatch.setattr("rnnlm.disk_errors.time.sleep", mend)
     assert find_damage(final) is None
 
 

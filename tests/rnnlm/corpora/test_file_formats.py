@@ -8,7 +8,7 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
-from rnnlm.corpora.splits import documents
+from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord
@@ -195,9 +195,9 @@ def test_a_split_that_is_not_given_is_carved_from_training_text(
         corpus = obtain_corpus(home, config)
     assert "carved from train" in caplog.text
     assert all(f"{split} 20.0%" in caplog.text for split in carved)
-    from_train = {document.split for document in documents(corpus, config) if document.source_file == "train.txt"}
+    from_train = {document.split for document in corpus_documents(corpus) if document.source_file == "train.txt"}
     assert from_train == {"train"} | carved
-    for document in documents(corpus, config):
+    for document in corpus_documents(corpus):
         if document.source_file != "train.txt":
             assert document.source_file == f"{document.split}.txt"
 

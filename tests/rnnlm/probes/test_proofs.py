@@ -27,8 +27,8 @@ from tests.conftest import untracked
 
 def trained(home: Home, config: PipelineConfig) -> tuple[DatasetRecord, RunRecord]:
     corpus = obtain_corpus(home, config.corpus)
-    tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
-    dataset = store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
+    tokenizer = train_tokenizer(home, corpus, config.tokenizer)
+    dataset = store_sequences(home, corpus, tokenizer, config.sequences)
     return dataset, run_training(home, config, dataset, untracked)
 
 

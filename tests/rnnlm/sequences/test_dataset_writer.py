@@ -16,6 +16,7 @@ from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit, connect, read_openings, training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sql_statements import names
+from rnnlm.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
@@ -31,8 +32,8 @@ def store(home: Home, folder: Path, train: str = TRAIN, valid: str = VALID, **se
         (folder / f"{split}.txt").write_text(text)
     source = CorpusConfig(source=str(folder))
     corpus = obtain_corpus(home, source)
-    tokenizer = train_tokenizer(home, corpus, source, TokenizerConfig())
-    return store_sequences(home, corpus, source, tokenizer, SequencesConfig.model_validate(settings))
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig())
+    return store_sequences(home, corpus, tokenizer, SequencesConfig.model_validate(settings))
 
 
 def rows(dataset: DatasetRecord, column: str, split: str = "train") -> list[list[int]]:
@@ -124,7 +125,7 @@ def test_many_documents_in_small_batches_give_the_same_rows(
     before = rows(whole, "token_ids")
     monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 40)
     monkeypatch.setattr(dataset_writer, "TOKENS_AT_ONCE", 30)
-    monkeypatch.setattr(dataset_writer, "STAGE_VERSION", -1)  # another folder
+    monkeypatch.setitem(STAGE_VERSIONS, "sequences", -1)  # another folder
     again = store(home, tmp_path / "c", train, mode="stream", block_length=10)
     assert again.dataset_id != whole.dataset_id
     assert rows(again, "token_ids") == before
@@ -143,20 +144,20 @@ def test_a_vocabulary_of_more_than_two_bytes_is_stored_in_four(home: Home, tmp_p
         (tmp_path / "big" / f"{split}.txt").write_text(words + "\n")
     source = CorpusConfig(source=str(tmp_path / "big"))
     corpus = obtain_corpus(home, source)
-    tokenizer = train_tokenizer(home, corpus, source, TokenizerConfig(vocabulary_size=70_000))
-    dataset = store_sequences(home, corpus, source, tokenizer, SequencesConfig(context_length=50_000))
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(vocabulary_size=70_000))
+    dataset = store_sequences(home, corpus, tokenizer, SequencesConfig(context_length=50_000))
     assert max(max(row) for row in rows(dataset, "token_ids")) == 66_003
     check_dataset(dataset)
 
 
 def test_golden_output_changes_only_with_the_stage_version(home: Home, tmp_path: Path) -> None:
-    """When this fails the stored output has changed: raise STAGE_VERSION of the stage, and the digest here."""
+    """When this fails the stored output has changed: raise the stage's version, and the digest here."""
     digest = hashlib.sha256()
     for mode in ("sentence", "stream"):
         dataset = store(home, tmp_path / "c", mode=mode, context_length=4, block_length=4)
         for split in ("train", "valid", "test"):
             digest.update(repr(rows(dataset, "token_ids", split)).encode())
-    assert (dataset_writer.STAGE_VERSION, digest.hexdigest()[:16]) == (3, "ddb76940b1b0ce4a")
+    assert (STAGE_VERSIONS["sequences"], digest.hexdigest()[:16]) == (3, "ddb76940b1b0ce4a")
 
 
 def test_a_missing_file_says_what_to_do(toy_dataset: DatasetRecord) -> None:

@@ -6,7 +6,7 @@ from flows.operations.flow_start import begin
 from rnnlm.config import PipelineConfig
 from rnnlm.records import PreparedRecord
 from rnnlm.reports.pipeline_page import corpus_report, sequences_report, tokenizer_report
-from tasks.check_sequences import check_sequences
+from tasks.check_leakage import check_leakage
 from tasks.describe_sequences import describe_sequences
 from tasks.download_corpus import download_corpus
 from tasks.publish_markdown import publish_markdown
@@ -25,8 +25,8 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     publish_markdown("tokenizer", tokenizer_report(tokenizer))
 
     dataset = store_sequences(corpus, tokenizer, config.sequences, force="sequences" in config.force)
-    checks = check_sequences(dataset, config.sequences)
-    publish_markdown("sequences", sequences_report(dataset, checks))
+    leaked_share = check_leakage(dataset, config.sequences)
+    publish_markdown("sequences", sequences_report(dataset, leaked_share))
     publish_markdown("description", describe_sequences(dataset, force="sequences" in config.force))
     return PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset)
 

@@ -17,7 +17,6 @@ from transformers.utils import ModelOutput
 
 from rnnlm.errors import ModelError
 from rnnlm.models.elman import Backend, ElmanLanguageModel, Nonlinearity
-from rnnlm.sequences.shift import shifted
 
 
 class ElmanConfig(PretrainedConfig):
@@ -192,7 +191,7 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
         logits = self.language_model.logits(hidden[:, -logits_to_keep:])
         loss = None
         if shift_labels is None and labels is not None:
-            _, shift_labels = shifted(nn.functional.pad(labels, (0, 1), value=-100))
+            shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]  # transformers' own shift
         if shift_labels is not None:
             # ignore <pad> (our padding) as well as -100 (that of transformers)
             targets = shift_labels.masked_fill(shift_labels == self.config.pad_token_id, -100).flatten()

@@ -14,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rnnlm.config import SequencesConfig
+from rnnlm.config import PipelineConfig, SequencesConfig
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.home import Home, digest_of, write_json
 from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
 from rnnlm.sequences.corpus_shards import Shard, arrow_rows, tokenize_shards
+from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import record_of
 from rnnlm.sequences.dataset_reader import rows_from_arrow
 from rnnlm.sequences.segmentation import StreamCutter, TokenRows, joined
@@ -27,9 +29,16 @@ from rnnlm.sequences.token_ids import create_token_type, insert, token_type
 from rnnlm.sql_statements import statement
 from rnnlm.stages import STAGE_VERSIONS, stage, write_once
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 logger = logging.getLogger(__name__)
 TOKENS_AT_ONCE = 4_000_000  # inserted together
+
+
+def prepare_dataset(home: Home, config: PipelineConfig) -> DatasetRecord:
+    """A configuration's dataset, with the stages before it, without a flow; each stage is skipped if it is done."""
+    corpus = obtain_corpus(home, config.corpus)
+    return store_sequences(home, corpus, train_tokenizer(home, corpus, config.tokenizer), config.sequences)
 
 
 @stage("sequences")
@@ -92,6 +101,7 @@ def store_sequences(
             "sequence_counts": {split: rows for split, rows, _ in counts},
         }
         write_json(partial / "dataset.json", facts)
+        check_dataset(record_of(partial))
 
     skipped = write_once(home, folder, build, force=force)
     with home.lock(f"{folder.parent.name}-{folder.name}"):  # write_once's own: another process may be at these shards

@@ -10,7 +10,7 @@ import pytest
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.hard_wrapping import is_hard_wrapped
 from rnnlm.home import Home
-from rnnlm.sequences.preparation import prepare_dataset
+from rnnlm.sequences.dataset_writer import prepare_dataset
 
 DRAW = random.Random(0)
 WORDS = [

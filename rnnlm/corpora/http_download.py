@@ -4,24 +4,21 @@ import logging
 import random
 import re
 import shutil
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import requests
-from tqdm import tqdm
 
 from rnnlm.corpora.http_request import FetchPolicy, TransientError, ask, network_errors_told, pieces
 from rnnlm.corpora.partial_download import Partial, Version
 from rnnlm.errors import CorpusError, FetchError, HomeError
 from rnnlm.home import file_digest, sync
+from rnnlm.progress import BYTES, Progress
 from rnnlm.redaction import redacted
 
 logger = logging.getLogger(__name__)
 POLICY = FetchPolicy()
-LOG_EVERY_SECONDS = 10.0
 CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)$")
 
 
@@ -179,12 +176,8 @@ def range_of(response: requests.Response) -> tuple[int | None, Version]:
 
 
 def append(response: requests.Response, path: Path, offset: int, total: int | None, request: Request) -> None:
-    """Write the body as it comes, with a bar on a terminal and a line every ten seconds elsewhere."""
-    next_line = time.monotonic() + LOG_EVERY_SECONDS
-    bar: Any = tqdm(
-        total=total, initial=offset, desc="download", unit="B", unit_scale=True, disable=not sys.stderr.isatty()
-    )
-    with bar, path.open("ab") as stream:
+    """Write the body as it arrives."""
+    with Progress(request.label, total, BYTES, done=offset) as progress, path.open("ab") as stream:
         for piece in pieces(response):
             try:
                 stream.write(piece)
@@ -193,11 +186,7 @@ def append(response: requests.Response, path: Path, offset: int, total: int | No
             offset += len(piece)
             request.refuse_size(offset)
             request.refuse_delay()
-            bar.update(len(piece))
-            if bar.disable and time.monotonic() >= next_line:
-                next_line = time.monotonic() + LOG_EVERY_SECONDS
-                of = f" of {total / 1e6:,.1f}" if total else ""
-                logger.info("%s: %.1f%s MB", request.label, offset / 1e6, of)
+            progress.update(len(piece))
 
 
 def forget_what_cannot_be_resumed(partial: Partial, sha256: str | None) -> None:

@@ -1,8 +1,6 @@
 """Tokenizing in parallel processes: the corpus in shards, each a few Parquet files, none made twice."""
 
-import logging
 import os
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ from rnnlm.config import SequencesConfig
 from rnnlm.corpora.fingerprints import fingerprint
 from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in, stretches
 from rnnlm.home import atomic_file
+from rnnlm.progress import BYTES, Progress
 from rnnlm.records import SPLITS, CorpusRecord, Split
 from rnnlm.sequences.line_counts import predicted_by_line, sums_between, unsaid_by_line
 from rnnlm.sequences.segmentation import TokenRows, ends, rows_of, running_text, sentences
@@ -25,10 +24,8 @@ from rnnlm.sequences.token_ids import token_type
 from rnnlm.sequences.worker_pool import Submit, workers
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
-logger = logging.getLogger(__name__)
 SHARD_BYTES = 2 << 20  # of text: about half a million tokens
 BYTES_WORTH_A_PROCESS = 16 << 20  # starting one takes a second or two
-LOG_EVERY_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -125,17 +122,30 @@ def tokenize_shards(folder: Path, corpus: CorpusRecord, config: SequencesConfig,
     folder.mkdir(parents=True, exist_ok=True)
     make = ShardMaker(corpus, config, tokenizer_folder)
     shards: list[Shard] = []
-    progress = ShardProgress()
-    with executor(corpus.corpus_bytes, config.processes) as submit:
-        waiting: list[Future[int]] = []
+    tokens = 0
+    with (
+        executor(corpus.corpus_bytes, config.processes) as submit,
+        Progress("sequences", corpus.corpus_bytes, BYTES) as progress,
+    ):
+        waiting: list[tuple[Shard, Future[int]]] = []
+
+        def finish_oldest() -> None:
+            nonlocal tokens
+            shard, future = waiting.pop(0)
+            tokens += future.result()
+            progress.facts(f"{tokens:,} tokens")
+            progress.update(shard.stretch.byte_count)
+
         for number, stretch in enumerate(stretches(corpus, SHARD_BYTES)):
             shards.append(Shard(folder, number, stretch))
             if not shards[-1].documents.exists():
-                waiting.append(submit(make, shards[-1]))
-            while len(waiting) > 2 * (os.cpu_count() or 1):  # a plan ahead of the work is enough
-                progress.done(waiting.pop(0).result())
-        for future in waiting:
-            progress.done(future.result())
+                waiting.append((shards[-1], submit(make, shards[-1])))
+            else:
+                progress.update(stretch.byte_count)
+            while len(waiting) > 2 * (os.cpu_count() or 1):  # enough to keep every process busy
+                finish_oldest()
+        while waiting:
+            finish_oldest()
     return shards
 
 
@@ -165,23 +175,3 @@ def loaded(folder: Path) -> TextTokenizer:
         _LOADED.clear()
         _LOADED[folder] = load_tokenizer(folder)
     return _LOADED[folder]
-
-
-class ShardProgress:
-    """A log line every few seconds: how many tokens are through, and how fast."""
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-        self.next_line = self.start + LOG_EVERY_SECONDS
-        self.shards = self.tokens = 0
-
-    def done(self, tokens: int) -> None:
-        self.shards += 1
-        self.tokens += tokens
-        now = time.monotonic()
-        if now >= self.next_line:
-            self.next_line = now + LOG_EVERY_SECONDS
-            speed = self.tokens / (now - self.start)
-            logger.info(
-                "sequences: %d shards, %s tokens, %s tokens/s", self.shards, f"{self.tokens:,}", f"{speed:,.0f}"
-            )

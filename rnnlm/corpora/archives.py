@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator
 from typing import IO, Literal
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.compression import Meter, Stream, Unpacked, damaged
+from rnnlm.corpora.compression import ByteStream, Meter, Unpacked, damaged
 from rnnlm.corpora.split_names import suffix_of
 from rnnlm.corpora.text_encoding import printable
 from rnnlm.errors import CorpusError
 
-Member = tuple[str, Stream | None]  # name, and its bytes if it is a regular file that is wanted
+Member = tuple[str, ByteStream | None]  # name, and its bytes if it is a regular file that is wanted
 TAR_MARK = slice(257, 262)
 LINK_TARGET_BYTES = 4096
 MAXIMUM_HEADER_BYTES = 1 << 20  # of long names and pax records, which tarfile holds in memory
@@ -62,7 +62,7 @@ class StrictMember(tarfile.TarInfo):
 
 
 def tar_members(
-    stream: Stream, label: str, meter: Meter, config: CorpusConfig, wanted: Collection[str]
+    stream: ByteStream, label: str, meter: Meter, config: CorpusConfig, wanted: Collection[str]
 ) -> Iterator[Member]:
     """(name, stream) of each regular member in the archive's order; the stream is None unless it is wanted.
 
@@ -134,7 +134,7 @@ def zip_members(
                 yield info.filename, stream
 
 
-def zip_stream(archive: zipfile.ZipFile, info: zipfile.ZipInfo, label: str, meter: Meter) -> Stream:
+def zip_stream(archive: zipfile.ZipFile, info: zipfile.ZipInfo, label: str, meter: Meter) -> ByteStream:
     try:
         content = archive.open(info)
     except Exception as error:

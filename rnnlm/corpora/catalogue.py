@@ -40,8 +40,8 @@ CATALOGUE = {
             format="text, a sentence a line",
             splits=BY_DIGEST,
             size="about 700,000 words",
-            versions=python_docs.versions,
-            write=python_docs.write_corpus,
+            versions=python_docs.python_docs_versions,
+            write=python_docs.write_python_docs,
         ),
         Entry(
             name="news",
@@ -101,8 +101,8 @@ CATALOGUE = {
             splits=GIVEN,
             size="4,000 training lines",
             advice="--preset counting",
-            versions=counting_corpus.versions,
-            write=counting_corpus.write_corpus,
+            versions=counting_corpus.counting_versions,
+            write=counting_corpus.write_counting,
         ),
         Entry(
             name="zen",
@@ -112,8 +112,8 @@ CATALOGUE = {
             splits="the same text in all three",
             size="144 words",
             advice="--preset overfit",
-            versions=zen_corpus.versions,
-            write=zen_corpus.write_corpus,
+            versions=zen_corpus.zen_versions,
+            write=zen_corpus.write_zen,
         ),
     )
 }

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.text_encoding import line_blocks, whole_lines
+from rnnlm.corpora.text_encoding import line_blocks, single_lines
 from rnnlm.errors import CorpusError
 
 DIGITS = re.compile(r"\d+")
@@ -57,7 +57,7 @@ def without_gutenberg_frame(pieces: Iterator[str], label: str) -> Iterator[str]:
     Looked for in each line's beginning alone, and nothing is yielded after END.
     """
     inside = False
-    for line in whole_lines(pieces):
+    for line in single_lines(pieces):
         if inside and END.match(line):
             return
         if inside:

@@ -44,7 +44,7 @@ class Meter:
             )
 
 
-class Stream(io.RawIOBase):
+class ByteStream(io.RawIOBase):
     """A stream that is read forwards only, in pieces."""
 
     def readable(self) -> bool:
@@ -56,7 +56,7 @@ class Stream(io.RawIOBase):
         return len(data)
 
 
-class Peeked(Stream):
+class Peeked(ByteStream):
     """A stream whose first bytes have been looked at and are still to be read."""
 
     def __init__(self, inner: Readable) -> None:
@@ -74,7 +74,7 @@ class Peeked(Stream):
         return data + self.inner.read(-1) if size < 0 else data
 
 
-class Unpacked(Stream):
+class Unpacked(ByteStream):
     """What a decompressor gives: counted, its many kinds of errors made one line of ours."""
 
     def __init__(self, inner: Readable, kind: str, label: str, meter: Meter, step: int = 1 << 20) -> None:
@@ -107,13 +107,13 @@ def decompressed(stream: Peeked, name: str, label: str, meter: Meter) -> tuple[P
     kind = compression_of(stream.head)
     if kind is None:
         return stream, uncompressed_name(name)
-    inner = Peeked(Unpacked(opened(stream, kind, label), kind, label, meter))
+    inner = Peeked(Unpacked(decompressor(stream, kind, label), kind, label, meter))
     if compression_of(inner.head):
         raise CorpusError(f"{label}: is compressed twice; decompress it once and give the result")
     return inner, uncompressed_name(name)
 
 
-def opened(stream: Stream, kind: str, label: str) -> Any:
+def decompressor(stream: ByteStream, kind: str, label: str) -> Any:
     """The decompressor of the standard library, or pyarrow's for zstd; all take concatenated streams."""
     if kind == "gzip":
         return gzip.GzipFile(fileobj=stream, mode="rb")  # type: ignore[call-overload]

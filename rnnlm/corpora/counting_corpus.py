@@ -9,29 +9,29 @@ import random
 from pathlib import Path
 from typing import Any
 
-VERSION = "1"  # raised when the text changes
-SEED = 0
+COUNTING_VERSION = "1"  # raised when the text changes
+COUNTING_SEED = 0
 LARGEST = 999
 LINES = {"train": (4_000, 2, 12), "valid": (200, 2, 12), "test": (100, 240, 240)}  # lines, fewest and most numbers
 
 
-def versions() -> dict[str, str]:
+def counting_versions() -> dict[str, str]:
     """All that the text depends on."""
-    return {"counting": VERSION}
+    return {"counting": COUNTING_VERSION}
 
 
-def write_corpus(
+def write_counting(
     target: Path, largest: int = LARGEST, splits: dict[str, tuple[int, int, int]] = LINES
 ) -> dict[str, Any]:
     """Write a folder of splits; always the same bytes. Returns counts."""
     target.mkdir()
-    draw = random.Random(SEED)
+    draw = random.Random(COUNTING_SEED)
     numbers = 0
     for split, (lines, fewest, most) in splits.items():
         counts = [count_line(draw, draw.randint(fewest, most), largest) for _ in range(lines)]
         numbers += sum(len(line.split()) for line in counts)
         (target / f"{split}.txt").write_text("\n".join(counts) + "\n", encoding="utf-8")
-    return {"numbers": numbers, "versions": versions()}
+    return {"numbers": numbers, "versions": counting_versions()}
 
 
 def count_line(draw: random.Random, length: int, largest: int) -> str:

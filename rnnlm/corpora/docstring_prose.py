@@ -11,16 +11,16 @@ FIELD = re.compile(r"^\s*(:\w[^:]*:|\.\. |@\w+|[-*+•]\s*$|\|)")  # :param x:, 
 PARAMETER = re.compile(r"^\s*[\w.*, {}'\"\[\]-]+\s*:(\s|$)(?!.*[.!?]$)")  # numpydoc: "x : array_like"
 BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\(?[a-z]\))\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z])")
-WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
+PROSE_WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
 MINIMUM_WORDS = 4
 LETTER_SHARE = 0.7  # of a sentence's words that must be made of letters
 
 
-def sentences(docstring: str) -> Iterator[str]:
+def prose_sentences(docstring: str) -> Iterator[str]:
     """The sentences of the text, words and punctuation separated by single spaces."""
-    for paragraph in paragraphs(docstring):
+    for paragraph in docstring_paragraphs(docstring):
         for sentence in SENTENCE_END.split(plain(paragraph)):
-            words = WORD.findall(sentence)
+            words = PROSE_WORD.findall(sentence)
             spelled = sum(word.isalpha() for word in words)
             signs = sum(not word[0].isalnum() for word in words)
             if (
@@ -33,7 +33,7 @@ def sentences(docstring: str) -> Iterator[str]:
                 yield " ".join(words)
 
 
-def paragraphs(docstring: str) -> Iterator[str]:
+def docstring_paragraphs(docstring: str) -> Iterator[str]:
     """Runs of prose lines, joined. A bullet begins a paragraph; a literal block (after `::`) is passed over."""
     gathered: list[str] = []
     literal_indent: int | None = None  # indentation of the line that announced a literal block

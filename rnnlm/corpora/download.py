@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.freshness import Note, freshness_of, is_current, now, read_note
-from rnnlm.corpora.hub import PREFIX, hub_name
+from rnnlm.corpora.hub import HUB_PREFIX, hub_name
 from rnnlm.corpora.local_files import WILDCARDS
 from rnnlm.corpora.preflight import look_at
 from rnnlm.corpora.sources import (
     Downloaded,
-    Facts,
+    Metadata,
     OnDisk,
-    Origin,
+    Source,
     UnavailableError,
     UnchangedError,
+    find_source,
     is_url,
-    origin_of,
 )
 from rnnlm.corpora.split_names import COMPRESSED, check_roles, split_named
 from rnnlm.corpora.text_encoding import check_encoding
@@ -55,7 +55,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     if it cannot be reached, what was obtained before is used, with a warning. CorpusError where there is no text to be
     had; FetchError where a download failed and may be tried again.
     """
-    origin = named_origin(config)
+    origin = configured_source(config)
     settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
     key = {"stage": STAGE_VERSIONS["corpus"], "origin": origin.key(), "settings": settings}
     corpus = remembered(home, config, key, origin, force)
@@ -68,15 +68,15 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
 
 def check_source(config: CorpusConfig) -> None:
     """CorpusError for a source that cannot be right, before anything is started for it. Files are looked into."""
-    origin = named_origin(config)
+    origin = configured_source(config)
     if isinstance(origin, OnDisk):
         look_at(config.source, origin.paths, origin.named, config)
 
 
-def named_origin(config: CorpusConfig) -> Origin:
+def configured_source(config: CorpusConfig) -> Source:
     """The source's origin. CorpusError for a name that cannot be right."""
     check_encoding(config.encoding)
-    origin = origin_of(config.source, config.format)
+    origin = find_source(config.source, config.format)
     if isinstance(origin, OnDisk) and origin.named:
         check_roles(config.source, {str(path): split_named(path.name) for path in origin.paths})
     one_file = isinstance(origin, Downloaded) or (isinstance(origin, OnDisk) and not origin.named)
@@ -92,7 +92,7 @@ def corpus_name(config: CorpusConfig) -> str:
     source = config.source
     if source in CATALOGUE:
         stem = source
-    elif source.startswith(PREFIX):
+    elif source.startswith(HUB_PREFIX):
         name = hub_name(source)
         stem = "-".join(filter(None, (Path(name.path).expanduser().resolve().name, name.configuration)))
     elif is_url(source):
@@ -117,7 +117,7 @@ def last_plain_part(source: str) -> str:
     return Path(*parts).resolve().name if parts else ""
 
 
-def remembered(home: Home, config: CorpusConfig, key: Facts, origin: Origin, force: bool) -> CorpusRecord:
+def remembered(home: Home, config: CorpusConfig, key: Metadata, origin: Source, force: bool) -> CorpusRecord:
     """The corpus that `key` led to before, if it is still whole and current; else it is written and remembered."""
     name = digest_of(key)[:16]
     path = home.corpora / "known" / f"{name}.json"
@@ -138,7 +138,7 @@ def remembered(home: Home, config: CorpusConfig, key: Facts, origin: Origin, for
 
 
 def renewed(
-    home: Home, config: CorpusConfig, origin: Origin, name: str, note: Note | None, force: bool
+    home: Home, config: CorpusConfig, origin: Source, name: str, note: Note | None, force: bool
 ) -> tuple[Note, CorpusRecord | None]:
     """The note of the text as it is now, and its record if it was written."""
     try:
@@ -157,8 +157,8 @@ def renewed(
 
 
 def keep(
-    home: Home, config: CorpusConfig, origin: Origin, name: str, known: Facts | None, force: bool
-) -> tuple[CorpusRecord, Facts | None]:
+    home: Home, config: CorpusConfig, origin: Source, name: str, known: Metadata | None, force: bool
+) -> tuple[CorpusRecord, Metadata | None]:
     """Write the text aside, its digest taken on the way, and move it under that digest unless it is there.
 
     Returns its version, too. UnchangedError, UnavailableError: as Origin.write.

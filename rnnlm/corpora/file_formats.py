@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.archives import Member, archive_kind, tar_members, zip_members
-from rnnlm.corpora.compression import Meter, Peeked, Stream, decompressed
+from rnnlm.corpora.compression import ByteStream, Meter, Peeked, decompressed
 from rnnlm.corpora.split_names import (
-    TABLES,
+    TABLE_SUFFIXES,
     check_roles,
     is_archive_name,
     is_note,
@@ -21,7 +21,7 @@ from rnnlm.corpora.split_names import (
     suffix_of,
     warn_of_omissions,
 )
-from rnnlm.corpora.table_files import PARQUET_MARK, column_of, csv_cells, json_cells, parquet_cells
+from rnnlm.corpora.table_files import PARQUET_MARK, csv_cells, json_cells, parquet_cells, text_column
 from rnnlm.corpora.text_encoding import printable, text_pieces
 from rnnlm.errors import CorpusError
 
@@ -46,7 +46,7 @@ class Text:
 
 
 NO_TEXT = "no text by their names; corpus.format=text reads any"
-Plan = list[tuple[SourceFile, dict[str, str]]]  # each file with its wanted members → roles; "" is the file itself
+FilePlan = list[tuple[SourceFile, dict[str, str]]]  # each file with its wanted members → roles; "" is the file itself
 
 
 class Opener:
@@ -74,9 +74,9 @@ class Opener:
                             yield self.text_of_member(wanted[name], member, name, label, meter)
             self.unpacked_bytes += meter.unpacked_bytes
 
-    def plan(self, files: list[SourceFile], named: bool) -> Plan:
+    def plan(self, files: list[SourceFile], named: bool) -> FilePlan:
         """Decided before anything is read: archives are gone through once for their members' names."""
-        plan: Plan = []
+        plan: FilePlan = []
         passed_over: list[str] = []
         for file in files:
             own = split_named(file.name) if named else None
@@ -140,7 +140,7 @@ class Opener:
             yield from self.text("text", stream, name, file.label, meter, file.path).pieces
         self.unpacked_bytes += meter.unpacked_bytes
 
-    def text_of_member(self, role: str, member: Stream, name: str, label: str, meter: Meter) -> Text:
+    def text_of_member(self, role: str, member: ByteStream, name: str, label: str, meter: Meter) -> Text:
         """The text of an archive's member, which may be compressed itself."""
         stream, name = decompressed(Peeked(member), name, label, meter)
         if archive_kind(stream.head, name):
@@ -164,7 +164,7 @@ class Opener:
                 yield from parquet_cells(Path(spooled.name), label, self.config, meter)
             return
         pieces = text_pieces(stream, label, self.config.encoding, self.config.undecodable)
-        column = column_of(self.config)
+        column = text_column(self.config)
         if kind == "jsonl":
             yield from json_cells(pieces, label, column)
         elif kind in ("csv", "tsv"):
@@ -178,7 +178,7 @@ class Opener:
             return self.config.format
         if head.startswith(PARQUET_MARK):
             return "parquet"
-        return TABLES.get(suffix_of(name), "text")
+        return TABLE_SUFFIXES.get(suffix_of(name), "text")
 
 
 def full_name(file: SourceFile, member: str) -> str:

@@ -23,6 +23,6 @@ def letters_of(data: bytes) -> bytes:
     return letters or data
 
 
-def fingerprint(data: bytes) -> str:
+def text_fingerprint(data: bytes) -> str:
     """sha256 of the letters, hexadecimal."""
     return hashlib.sha256(letters_of(data)).hexdigest()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.sources import Facts, Origin
+from rnnlm.corpora.sources import Metadata, Source
 from rnnlm.home import Home, read_json
 from rnnlm.stages import is_complete
 
@@ -17,7 +17,7 @@ class Note:
     """Times are ISO 8601, UTC."""
 
     digest: str  # of the corpus
-    version: Facts | None  # of the remote text
+    version: Metadata | None  # of the remote text
     obtained: str  # when this text came for the first time
     checked: str  # when its server or hub was last asked, with an answer
     problem: str = ""  # why the last question had no answer
@@ -35,7 +35,7 @@ def read_note(home: Home, path: Path) -> Note | None:
     return Note(**{name: noted[name] for name in ("digest", "version", "obtained", "checked", "problem")})
 
 
-def is_current(note: Note, config: CorpusConfig, origin: Origin, began: str) -> bool:
+def is_current(note: Note, config: CorpusConfig, origin: Source, began: str) -> bool:
     """True if nobody needs to be asked: the text cannot have changed, was asked for since `began`, or may be older."""
     if not origin.remote or config.sha256 or config.refresh == "never" or note.checked >= began:
         return True
@@ -45,7 +45,7 @@ def is_current(note: Note, config: CorpusConfig, origin: Origin, began: str) -> 
     return datetime.now(UTC) - datetime.fromisoformat(note.checked) < longest
 
 
-def freshness_of(note: Note, origin: Origin) -> str:
+def freshness_of(note: Note, origin: Source) -> str:
     """One phrase for reports."""
     if not origin.remote:
         return ""

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 
 from rnnlm.corpora.splits import corpus_files
-from rnnlm.corpora.stored_text import read_lines
+from rnnlm.corpora.stored_text import stored_lines
 from rnnlm.records import CorpusRecord
 
 LINES_READ = 5_000  # of a corpus's first file
@@ -35,5 +35,5 @@ def is_hard_wrapped(lines: Iterable[str]) -> bool:
 def looks_hard_wrapped(corpus: CorpusRecord) -> bool:
     """Judged by the first lines of the corpus's training text."""
     name = corpus.files.get("train") or corpus_files(corpus)[0]
-    lines = itertools.islice(read_lines(corpus.folder / name), LINES_READ)
+    lines = itertools.islice(stored_lines(corpus.folder / name), LINES_READ)
     return is_hard_wrapped(line.decode("utf-8") for line in lines)

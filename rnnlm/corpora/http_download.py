@@ -23,7 +23,7 @@ CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)$")
 
 
 @dataclass(frozen=True)
-class Request:
+class DownloadRequest:
     """What is asked for, and within which limits."""
 
     url: str
@@ -71,7 +71,7 @@ def fetch(
     """
     policy = policy or POLICY
     partial = Partial(url, downloads)
-    request = Request(url, sha256, policy, known, time.monotonic() + policy.maximum_seconds)
+    request = DownloadRequest(url, sha256, policy, known, time.monotonic() + policy.maximum_seconds)
     draw = random.Random()  # full jitter: many clients that failed together do not come again together
     for attempt in range(1, policy.attempts + 1):
         resumed = partial.size > 0
@@ -109,7 +109,7 @@ def fetch(
     return version
 
 
-def receive(request: Request, partial: Partial) -> bool:
+def receive(request: DownloadRequest, partial: Partial) -> bool:
     """One attempt: the rest of the file, or all of it. False if the server still has the known version.
 
     TransientError where it broke off.
@@ -148,7 +148,7 @@ def receive(request: Request, partial: Partial) -> bool:
     return True
 
 
-def check_space(request: Request, path: Path, offset: int, total: int | None) -> None:
+def check_space(request: DownloadRequest, path: Path, offset: int, total: int | None) -> None:
     """CorpusError for a file that is too large, HomeError for a disk that is too small, before a byte is read."""
     if total is None:
         return
@@ -175,7 +175,7 @@ def range_of(response: requests.Response) -> tuple[int | None, Version]:
     return begin, Version(headers.get("ETag"), headers.get("Last-Modified"), total)
 
 
-def append(response: requests.Response, path: Path, offset: int, total: int | None, request: Request) -> None:
+def append(response: requests.Response, path: Path, offset: int, total: int | None, request: DownloadRequest) -> None:
     """Write the body as it arrives."""
     with Progress(request.label, total, BYTES, done=offset) as progress, path.open("ab") as stream:
         for piece in pieces(response):
@@ -196,7 +196,7 @@ def forget_what_cannot_be_resumed(partial: Partial, sha256: str | None) -> None:
         partial.discard()
 
 
-def check_digest(request: Request, partial: Partial) -> None:
+def check_digest(request: DownloadRequest, partial: Partial) -> None:
     if request.sha256 and (got := file_digest(partial.path)) != request.sha256:
         raise CorpusError(
             f"{request.label}: sha256 {got[:12]}, expected {request.sha256[:12]};\n"

@@ -14,7 +14,7 @@ from rnnlm.errors import CorpusError, FetchError
 from rnnlm.redaction import redacted
 
 MAXIMUM_REDIRECTS = 5
-CHUNK_BYTES = 1 << 20
+RECEIVED_AT_ONCE = 1 << 20
 RETRIED_STATUSES = {408, 425, 429}  # and all from 500 on
 EXPECTED_STATUSES = {200, 206, 304, 416}
 
@@ -104,7 +104,7 @@ def refuse_redirect(asked: str, url: str, target: str) -> None:
 
 def pieces(response: requests.Response) -> Iterator[bytes]:
     """The body as it comes, in pieces as soon as they are there, so that none is lost when the rest is."""
-    while piece := response.raw.read1(CHUNK_BYTES, decode_content=False):
+    while piece := response.raw.read1(RECEIVED_AT_ONCE, decode_content=False):
         yield piece
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.split_names import check_roles, split_named, warn_of_omissions
-from rnnlm.corpora.table_files import column_of, no_column, no_text
+from rnnlm.corpora.table_files import no_column, no_text, text_column
 from rnnlm.corpora.text_encoding import printable, tidy_cell
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError
 
-ROWS_AT_ONCE = 1000
+HUB_ROWS_AT_ONCE = 1000
 REVISION_SECONDS = 30.0  # to wait for the hub's answer
-PREFIX = "hf:"
+HUB_PREFIX = "hf:"
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "requests", "urllib3"}
 
 
@@ -36,9 +36,9 @@ class HubName:
 
 def hub_name(source: str) -> HubName:
     """'hf:owner/name:config' in its parts. CorpusError for what is neither a name nor a folder."""
-    rest = source.removeprefix(PREFIX)
+    rest = source.removeprefix(HUB_PREFIX)
     if Path(rest).expanduser().is_file():
-        raise CorpusError(f"{source}: is a file; give it without {PREFIX}, or its folder")
+        raise CorpusError(f"{source}: is a file; give it without {HUB_PREFIX}, or its folder")
     if rest and Path(rest).expanduser().is_dir():
         return HubName(rest, None)
     path, _, configuration = rest.partition(":")
@@ -63,7 +63,7 @@ def find_revision(source: str) -> str:
 def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter, revision: str | None) -> None:
     """Every split whose name is one of ours goes to its role; others are told and left out."""
     with errors_made_ours(source):
-        splits = load(hub_name(source), revision)
+        splits = load_splits(hub_name(source), revision)
         roles = {name: split_named(name) for name in sorted(splits)}
         if not any(roles.values()):
             raise CorpusError(
@@ -75,11 +75,11 @@ def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter, revision:
         for name, role in roles.items():
             if role is not None:
                 label = f"{source}: {name}"
-                texts = limited(cells(splits[name], label, column_of(config)), label, config)
+                texts = limited(cells(splits[name], label, text_column(config)), label, config)
                 writer.append(role, texts, label, rows=True)
 
 
-def load(name: HubName, revision: str | None) -> Any:
+def load_splits(name: HubName, revision: str | None) -> Any:
     from datasets import load_dataset
 
     for noisy in ("fsspec.local", "huggingface_hub.utils._http", "httpx"):
@@ -93,7 +93,7 @@ def cells(rows: Any, label: str, column: str) -> Iterator[str]:
     there = rows.column_names or list(next(iter(rows), {}))
     if column not in there:
         raise no_column(label, column, there)
-    for batch in rows.select_columns([column]).iter(batch_size=ROWS_AT_ONCE):
+    for batch in rows.select_columns([column]).iter(batch_size=HUB_ROWS_AT_ONCE):
         for cell in batch[column]:
             if isinstance(cell, str):
                 yield tidy_cell(cell, label)

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rnnlm.corpora.docstring_prose import sentences
+from rnnlm.corpora.docstring_prose import prose_sentences
 
 logger = logging.getLogger(__name__)
 LIBRARIES = {  # import name → distribution, all pinned in constraints.txt
@@ -26,12 +26,12 @@ LIBRARIES = {  # import name → distribution, all pinned in constraints.txt
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "lib2to3", "site-packages", "dist-packages", "_vendor"}
 
 
-def versions() -> dict[str, str]:
+def python_docs_versions() -> dict[str, str]:
     """All that the text depends on."""
     return {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES.values()}
 
 
-def write_corpus(target: Path) -> dict[str, Any]:
+def write_python_docs(target: Path) -> dict[str, Any]:
     """Write the corpus; the same bytes for the same `versions()`. Returns counts."""
     seen: set[str] = set()
     words = 0
@@ -40,14 +40,14 @@ def write_corpus(target: Path) -> dict[str, Any]:
             before = words
             for path in files:
                 for docstring in docstrings(path):
-                    fresh = [line for line in sentences(docstring) if line not in seen]
+                    fresh = [line for line in prose_sentences(docstring) if line not in seen]
                     fresh = list(dict.fromkeys(fresh))
                     seen.update(fresh)
                     words += sum(len(line.split()) for line in fresh)
                     if fresh:
                         stream.write("\n".join(fresh) + "\n\n")
             logger.info("python-docs: %s gave %s words", name, f"{words - before:,}")
-    return {"words": words, "versions": versions()}
+    return {"words": words, "versions": python_docs_versions()}
 
 
 def python_sources() -> Iterator[tuple[str, list[Path]]]:

@@ -11,7 +11,7 @@ from rnnlm.corpora.catalogue import CATALOGUE, Entry
 from rnnlm.corpora.cleaning import without_gutenberg_frame
 from rnnlm.corpora.file_formats import NO_TEXT, Opener, SourceFile
 from rnnlm.corpora.http_download import Version
-from rnnlm.corpora.hub import PREFIX, find_revision, hub_name, write_hub
+from rnnlm.corpora.hub import HUB_PREFIX, find_revision, hub_name, write_hub
 from rnnlm.corpora.local_files import (
     WILDCARDS,
     digest_of_file,
@@ -26,7 +26,7 @@ from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home, digest_of
 from rnnlm.redaction import redacted
 
-Facts = dict[str, Any]
+Metadata = dict[str, Any]
 
 
 class UnchangedError(Exception):
@@ -41,11 +41,11 @@ class UnavailableError(FetchError):
 class Written:
     """What is to be remembered of a text that was written."""
 
-    facts: Facts = field(default_factory=dict)
-    version: Facts | None = None  # tells one state of a remote text from another
+    facts: Metadata = field(default_factory=dict)
+    version: Metadata | None = None  # tells one state of a remote text from another
 
 
-class Origin(Protocol):
+class Source(Protocol):
     """A place that text comes from."""
 
     @property
@@ -55,7 +55,7 @@ class Origin(Protocol):
     def key(self) -> dict[str, Any]:
         """What the text depends on, the settings aside; it differs where the text may. It holds no secret."""
 
-    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Metadata | None) -> Written:
         """Write the text. UnchangedError if the version elsewhere is the known one."""
 
 
@@ -70,7 +70,7 @@ class Installed:
         assert self.entry.versions
         return {"catalogue": self.entry.name, "versions": self.entry.versions()}
 
-    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Metadata | None) -> Written:
         assert self.entry.write
         path = writer.folder / "written"
         facts = self.entry.write(path)
@@ -95,7 +95,7 @@ class Downloaded:
     def key(self) -> dict[str, Any]:
         return {"url": redacted(self.url), "url_sha256": digest_of(self.url), "gutenberg": self.gutenberg}
 
-    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Metadata | None) -> Written:
         label = redacted(self.url)
         name = PurePosixPath(unquote(urlsplit(self.url).path)).name
         path = writer.folder / "downloaded"
@@ -141,7 +141,7 @@ class OnHub:
             return {"hub": self.source}
         return {"hub": self.source, "files": states(sorted(path for path in folder.rglob("*") if path.is_file()))}
 
-    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Metadata | None) -> Written:
         version = None
         if self.remote:
             try:
@@ -168,7 +168,7 @@ class OnDisk:
     def key(self) -> dict[str, Any]:
         return {"named": self.named, "files": states(self.paths)}
 
-    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Facts | None) -> Written:
+    def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Metadata | None) -> Written:
         if config.sha256 and (got := digest_of_file(self.paths[0])) != config.sha256:
             raise CorpusError(
                 f"{self.source}: sha256 {got[:12]}, expected {config.sha256[:12]} (corpus.sha256); check the file"
@@ -183,13 +183,13 @@ class OnDisk:
         return Written()
 
 
-def origin_of(source: str, format: str) -> Origin:
+def find_source(source: str, format: str) -> Source:
     """What the source names. CorpusError where it names nothing."""
     entry = CATALOGUE.get(source)
     if entry and entry.write:
         return Installed(entry)
     location = entry.location if entry else source
-    if location.startswith(PREFIX):
+    if location.startswith(HUB_PREFIX):
         hub_name(location)
         return OnHub(location)
     if is_url(location):

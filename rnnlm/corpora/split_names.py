@@ -11,7 +11,7 @@ from rnnlm.errors import CorpusError
 from rnnlm.records import SPLITS, Split
 
 logger = logging.getLogger(__name__)
-NAMES_SHOWN = 5  # in a message
+FILE_NAMES_SHOWN = 5  # in a message
 SPLIT_WORDS: dict[Split, set[str]] = {
     "train": {"train", "training"},
     "valid": {"valid", "validation", "val", "dev"},
@@ -20,7 +20,7 @@ SPLIT_WORDS: dict[Split, set[str]] = {
 COMPRESSED = {".gz": "", ".bz2": "", ".xz": "", ".zst": "", ".zstd": ""}  # suffix → what lies below it
 COMPRESSED |= {".tgz": ".tar", ".tbz": ".tar", ".tbz2": ".tar", ".txz": ".tar", ".tzst": ".tar"}
 ARCHIVES = {".tar", ".zip"}
-TABLES = {
+TABLE_SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
@@ -75,7 +75,7 @@ def may_be_text(name: str, format: str = "auto") -> bool:
     if format != "auto":
         kind = mimetypes.guess_type(f"a{suffix}")[0] or ""
         return not is_archive_name(last) and not kind.startswith(("audio/", "font/", "image/", "video/"))
-    return suffix in TEXTS or suffix in TABLES or is_split_word(suffix[1:])  # such as ptb.train
+    return suffix in TEXTS or suffix in TABLE_SUFFIXES or is_split_word(suffix[1:])  # such as ptb.train
 
 
 def is_note(name: str) -> bool:
@@ -113,5 +113,5 @@ def warn_of_omissions(source: str, names: Iterable[str], reason: str) -> None:
 def shortened(names: Iterable[str]) -> str:
     """The first few names, and how many more there are."""
     names = list(names)
-    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(map(printable, names[:NAMES_SHOWN])) + more
+    more = f" and {len(names) - FILE_NAMES_SHOWN:,} more" if len(names) > FILE_NAMES_SHOWN else ""
+    return ", ".join(map(printable, names[:FILE_NAMES_SHOWN])) + more

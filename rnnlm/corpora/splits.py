@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from rnnlm.corpora.document_sources import read_sources
-from rnnlm.corpora.stored_text import read_lines
+from rnnlm.corpora.stored_text import stored_lines
 from rnnlm.records import CorpusRecord, Split
 
 DOCUMENT_LINES = 50  # a longer paragraph, or a text without paragraphs, is cut into blocks of so many
@@ -57,7 +57,7 @@ def documents_in(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocum
     role = role_of(corpus, stretch.source_file)
     sources = read_sources(corpus.folder, role)
     begin, end = stretch.byte_offset, stretch.byte_offset + stretch.byte_count
-    lines = read_lines(corpus.folder / stretch.source_file, begin, stretch.byte_count)
+    lines = stored_lines(corpus.folder / stretch.source_file, begin, stretch.byte_count)
     starts = sources.starts_between(begin, end)
     number, next_start = sources.at(begin), next(starts, end)
     offset = begin
@@ -77,7 +77,7 @@ def stretches(corpus: CorpusRecord, byte_count: int) -> Iterator[Stretch]:
         path = corpus.folder / file_name
         starts = read_sources(corpus.folder, role_of(corpus, file_name)).starts_between(0, path.stat().st_size)
         start = size = 0
-        for data in paragraphs(read_lines(path), starts):
+        for data in paragraphs(stored_lines(path), starts):
             size += len(data)
             if size >= byte_count:
                 yield Stretch(file_name, start, size)

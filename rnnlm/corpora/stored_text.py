@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def read_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None) -> Iterator[bytes]:
+def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None) -> Iterator[bytes]:
     """The lines with their line feeds; joined, they are the stretch of the file exactly.
 
     The stretch must begin and end where lines do. byte_count None: to the end of the file.

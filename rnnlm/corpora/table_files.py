@@ -8,7 +8,7 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.compression import Meter, damaged
-from rnnlm.corpora.text_encoding import printable, tidy_cell, whole_lines
+from rnnlm.corpora.text_encoding import printable, single_lines, tidy_cell
 from rnnlm.errors import CorpusError
 
 MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: a quote never closed would take in the whole file
@@ -16,7 +16,7 @@ PARQUET_ROWS_AT_ONCE = 256
 PARQUET_MARK = b"PAR1\x15"  # the mark, and how every first header begins: text may begin with the mark alone
 
 
-def column_of(config: CorpusConfig) -> str:
+def text_column(config: CorpusConfig) -> str:
     return config.column or "text"
 
 
@@ -33,7 +33,7 @@ def no_text(label: str, column: str, got: str) -> CorpusError:
 def csv_cells(pieces: Iterator[str], label: str, column: str, dialect: str) -> Iterator[str]:
     """The column's cells; the first row names the columns, an empty row is none."""
     csv.field_size_limit(MAXIMUM_CELL_CHARACTERS)
-    rows = csv.reader(whole_lines(pieces), dialect=dialect, strict=True)
+    rows = csv.reader(single_lines(pieces), dialect=dialect, strict=True)
     try:
         heads = next(rows, [])
         if not heads:
@@ -60,7 +60,7 @@ def dialect_name(dialect: str) -> str:
 
 def json_cells(pieces: Iterator[str], label: str, column: str) -> Iterator[str]:
     """The column's cells, one object a line; null is no text, an empty line no row."""
-    for number, line in enumerate(whole_lines(pieces), start=1):
+    for number, line in enumerate(single_lines(pieces), start=1):
         if line.isspace():
             continue
         try:
@@ -86,7 +86,7 @@ def parquet_cells(path: Path, label: str, config: CorpusConfig, meter: Meter) ->
     import pyarrow
     import pyarrow.parquet
 
-    column = column_of(config)
+    column = text_column(config)
     try:
         with pyarrow.parquet.ParquetFile(path) as table:
             schema = table.schema_arrow

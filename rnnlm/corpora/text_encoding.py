@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from rnnlm.errors import CorpusError
 
-CHUNK_BYTES = 1 << 20
+READ_AT_ONCE = 1 << 20
 
 
 class Readable(Protocol):
@@ -41,7 +41,7 @@ def text_pieces(
     while chunk:
         waiting = len(decoder.getstate()[0])  # bytes of a character that the last chunk cut
         try:
-            chunk = stream.read(CHUNK_BYTES)
+            chunk = stream.read(READ_AT_ONCE)
             text = decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
             raise CorpusError(
@@ -68,7 +68,7 @@ def refuse_nul(text: str, label: str) -> None:
         raise CorpusError(f"{label}: holds NUL bytes, so it is no text; give a text file, or its corpus.encoding")
 
 
-def whole_lines(pieces: Iterator[str]) -> Iterator[str]:
+def single_lines(pieces: Iterator[str]) -> Iterator[str]:
     """Single lines with their ends, whatever the pieces were cut at."""
     for block in line_blocks(pieces):
         lines = block.split("\n")

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 
-def versions() -> dict[str, str]:
+def zen_versions() -> dict[str, str]:
     """All that the text depends on."""
     return {"python": platform.python_version()}
 
 
-def write_corpus(target: Path) -> dict[str, Any]:
+def write_zen(target: Path) -> dict[str, Any]:
     """Write a folder of splits. Returns counts."""
     target.mkdir()
     text = " ".join(zen().split())
     for split in ("train", "valid", "test"):
         (target / f"{split}.txt").write_text(text + "\n", encoding="utf-8")
-    return {"words": len(text.split()), "versions": versions()}
+    return {"words": len(text.split()), "versions": zen_versions()}
 
 
 def zen() -> str:

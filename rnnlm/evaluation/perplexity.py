@@ -16,7 +16,7 @@ from rnnlm.home import Home
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
-from rnnlm.sequences.batches import Batch, Mode, Source
+from rnnlm.sequences.batches import Batch, Mode, RowSource
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.shift import padding_mask
@@ -71,7 +71,7 @@ def score_of(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Split],
     )
 
 
-def nll_per_token(model: ElmanLanguageModel, source: Source, mode: Mode, batch_size: int) -> float:
+def nll_per_token(model: ElmanLanguageModel, source: RowSource, mode: Mode, batch_size: int) -> float:
     """Mean negative log-likelihood in nats over all predicted tokens: summed, then divided once."""
     total, count = nll_of_batches(model, evaluation_batches(source, mode, batch_size))
     return total / count

@@ -18,7 +18,7 @@ from rnnlm.sequences.batches import (
     EVALUATION_WINDOW,
     Batch,
     Mode,
-    Source,
+    RowSource,
     by_length,
     chunk_rows,
     cut_stream,
@@ -55,7 +55,7 @@ def joined_losses(parts: list[TokenLosses]) -> TokenLosses:
     return TokenLosses(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(parts[0])))
 
 
-def token_losses(source: Source, nll_nats: np.ndarray) -> Iterator[TokenLosses]:
+def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[TokenLosses]:
     """The tokens of a split with their losses, in chunks of about CHUNK_TOKENS: memory does not grow with the split.
 
     nll_nats: (predicted tokens,), from nll_of_split or stored_nll. Rows overlap in the token that is read first, so
@@ -96,7 +96,7 @@ def stored_nll(
 
 
 def nll_of_split(
-    model: ElmanLanguageModel, source: Source, mode: Mode, batch_size: int = 64, what: str = "evaluation"
+    model: ElmanLanguageModel, source: RowSource, mode: Mode, batch_size: int = 64, what: str = "evaluation"
 ) -> Iterator[np.ndarray]:
     """The loss in nats of every predicted token of a split once, in the order of the text, as float32 arrays.
 
@@ -111,13 +111,13 @@ def nll_of_split(
             progress.update(len(nll))
 
 
-def nll_of_sentences(loss: TokenLoss, source: Source, batch_size: int) -> Iterator[np.ndarray]:
+def nll_of_sentences(loss: TokenLoss, source: RowSource, batch_size: int) -> Iterator[np.ndarray]:
     """A chunk of rows at a time."""
     for first in range(0, len(source), size := chunk_rows(source)):
         yield nll_of_rows(loss, source.read(first, min(first + size, len(source))), batch_size)
 
 
-def nll_of_stream(loss: TokenLoss, source: Source) -> Iterator[np.ndarray]:
+def nll_of_stream(loss: TokenLoss, source: RowSource) -> Iterator[np.ndarray]:
     """A window at a time."""
     state = None
     for batch in stream_batches(source, EVALUATION_WINDOW, cut_stream(source.predicted_count, 1, EVALUATION_WINDOW)):

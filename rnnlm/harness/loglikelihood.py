@@ -23,7 +23,7 @@ from rnnlm.evaluation.token_losses import groups
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch, by_length, padded
-from rnnlm.sequences.segmentation import TokenRows, joined, rows_of, sentences
+from rnnlm.sequences.segmentation import TokenRows, join_rows, sentences, token_rows
 from rnnlm.sequences.shift import shifted_rows
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
@@ -67,7 +67,7 @@ def continuation_of(tokenizer: TextTokenizer, cut: SequencesConfig, context: str
 
 def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> TokenRows:
     """The text's rows; a line that no line feed ends has no `<eos>`, for it may go on."""
-    lines = rows_of(tokenizer.encode_lines(text.split("\n")))
+    lines = token_rows(tokenizer.encode_lines(text.split("\n")))
     if cut.mode == "stream":
         rows, goes_on = streams(lines, np.array([len(lines)])), True  # the last piece of a split has no line feed
     else:
@@ -99,7 +99,7 @@ def score_continuations(
 
     batch_size changes nothing but rounding.
     """
-    rows = joined([one.rows for one in asked])
+    rows = join_rows([one.rows for one in asked])
     counts = np.concatenate([np.zeros(0, np.int64), *(one.counts for one in asked)])
     owner = np.repeat(np.arange(len(asked)), np.array([len(one.rows) for one in asked], np.int64))
     nats, misses = np.zeros(len(rows)), np.zeros(len(rows))

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from rnnlm.records import DatasetRecord, Split
-from rnnlm.sequences.batches import Mode, Source, Stream
+from rnnlm.sequences.batches import Mode, RowSource, TokenStream
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.shift import shifted
 from rnnlm.tokenizers.text_tokenizer import BOS
@@ -23,7 +23,7 @@ def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int)
         source.close()
 
 
-def cut_windows(source: Source, mode: Mode, steps: int, count: int) -> tuple[Tensor, Tensor]:
+def cut_windows(source: RowSource, mode: Mode, steps: int, count: int) -> tuple[Tensor, Tensor]:
     """(rows, t) int64 inputs and (rows,) the token that follows; at most `count` rows, at most `steps` tokens each.
 
     stream: windows evenly spread over the text. sentence: the beginnings of the longest sentences, all cut to the
@@ -31,7 +31,7 @@ def cut_windows(source: Source, mode: Mode, steps: int, count: int) -> tuple[Ten
     line longer than the context are left out: they begin in the middle of a sentence.
     """
     if mode == "stream":
-        stream = Stream(source)
+        stream = TokenStream(source)
         steps = min(steps, stream.predicted)
         count = min(count, stream.predicted - steps + 1)
         starts = np.linspace(0, stream.predicted - steps, count).astype(np.int64).tolist()

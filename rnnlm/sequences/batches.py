@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 import numpy as np
 import torch
 
-from rnnlm.sequences.segmentation import TokenRows, joined
+from rnnlm.sequences.segmentation import TokenRows, join_rows
 from rnnlm.sequences.shift import padding_mask, shifted, shifted_rows
 
 Mode = Literal["sentence", "stream"]
@@ -22,7 +22,7 @@ LANE_TOKENS = 1 << 22  # read at once over all lanes of a stream
 EVALUATION_WINDOW = 256  # tokens at once over the single lane of a stream; changes no result
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows that can be read by range: a StoredSplit, or TokenRows in memory."""
 
     @property
@@ -66,7 +66,9 @@ class Batch:
         return [replace(self, input_ids=inputs, target_ids=targets) for inputs, targets in pairs]
 
 
-def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
+def shuffled_batches(
+    source: RowSource, batch_size: int, seed: int, epoch: int, first_batch: int = 0
+) -> Iterator[Batch]:
     """One epoch of sentences: each row once, in an order that (seed, epoch) alone decides.
 
     Chunks of neighbouring rows are drawn from all over the split, WINDOW_CHUNKS of them at a time; the rows of
@@ -77,7 +79,7 @@ def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int, fir
     waiting: TokenRows | None = None  # None: the window they come from was left out
     for window in windows_of_epoch(source, batch_size, seed, epoch, first_batch):
         parts = [waiting] if waiting else [source.read(row, row + 1) for row in window.waiting.tolist()]
-        rows = joined([*parts, *(source.read(first, last) for first, last in window.ranges)])
+        rows = join_rows([*parts, *(source.read(first, last) for first, last in window.ranges)])
         waiting = rows.take(window.left)
         for bucket, order in zip(window.buckets, window.orders, strict=True):
             if len(order):
@@ -118,7 +120,7 @@ class Window:
         return replace(self, orders=orders)
 
 
-def windows_of_epoch(source: Source, batch_size: int, seed: int, epoch: int, first_batch: int) -> Iterator[Window]:
+def windows_of_epoch(source: RowSource, batch_size: int, seed: int, epoch: int, first_batch: int) -> Iterator[Window]:
     """The windows of an epoch less the batches before first_batch. Nothing is read for them."""
     left_out = first_batch
     for window in draw_windows(len(source), chunk_rows(source), batch_size, philox(seed, epoch)):
@@ -146,14 +148,14 @@ def draw_windows(row_count: int, size: int, batch_size: int, generator: np.rando
         yield window
 
 
-def ordered_batches(source: Source, batch_size: int) -> Iterator[Batch]:
+def ordered_batches(source: RowSource, batch_size: int) -> Iterator[Batch]:
     """Every row once, for evaluation: in stored order but for sorting by length within a chunk."""
     for first in range(0, len(source), size := chunk_rows(source)):
         chunk = source.read(first, min(first + size, len(source)))
         yield from padded(chunk.take(by_length(np.arange(len(chunk)), chunk.lengths)), batch_size)
 
 
-def chunk_rows(source: Source) -> int:
+def chunk_rows(source: RowSource) -> int:
     """How many neighbouring rows are read together: CHUNK_ROWS, fewer where rows are long."""
     mean_length = 1 + source.predicted_count // max(1, len(source))
     return max(1, min(CHUNK_ROWS, CHUNK_TOKENS // mean_length))
@@ -220,7 +222,7 @@ def cut_stream(
 
 
 def stream_batches(
-    source: Source,
+    source: RowSource,
     window_length: int,
     cut: StreamCut,
     rank: int = 0,
@@ -234,7 +236,7 @@ def stream_batches(
     """
     if not cut.length:
         return
-    stream = Stream(source)
+    stream = TokenStream(source)
     starts = [cut.offset + cut.length * lane for lane in range(rank, cut.lanes, world_size)]
     at_once = max(1, LANE_TOKENS // (max(1, len(starts)) * window_length)) * window_length
     for done in range(first_batch * window_length, cut.length, at_once):
@@ -247,10 +249,10 @@ def stream_batches(
             yield Batch(*shifted(window), done + first > 0, cut.lanes * (window.shape[1] - 1))
 
 
-class Stream:
+class TokenStream:
     """The running text of a split, read by range: blocks less the one token by which each overlaps the next."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RowSource) -> None:
         self.source = source
         self.block = int(source.read(0, 1).lengths[0]) - 1  # predicted tokens of every block but the last
         self.predicted = source.predicted_count

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import SequencesConfig
-from rnnlm.corpora.fingerprints import fingerprint
+from rnnlm.corpora.fingerprints import text_fingerprint
 from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in, stretches
 from rnnlm.home import atomic_file
 from rnnlm.progress import BYTES, Progress
 from rnnlm.records import SPLITS, CorpusRecord, Split
 from rnnlm.sequences.line_counts import predicted_by_line, sums_between, unsaid_by_line
-from rnnlm.sequences.segmentation import TokenRows, ends, rows_of, running_text, sentences
+from rnnlm.sequences.segmentation import TokenRows, ends, running_text, sentences, token_rows
 from rnnlm.sequences.token_ids import token_type
 from rnnlm.sequences.worker_pool import Submit, workers
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
@@ -58,8 +58,8 @@ class ShardMaker:
         face = loaded(self.tokenizer_folder)
         found = list(documents_in(self.corpus, shard.stretch))
         texts = [document.lines for document in found]
-        lines = rows_of(face.encode_lines([line for document in texts for line in document]))
-        facts = describe(found, texts, lines, face, self.config)
+        lines = token_rows(face.encode_lines([line for document in texts for line in document]))
+        facts = document_columns(found, texts, lines, face, self.config)
         split_of_line = np.repeat([SPLITS.index(document.split) for document in found], facts["line_count"])
         for index, split in enumerate(SPLITS):
             part = lines.take(np.flatnonzero(split_of_line == index))
@@ -77,7 +77,7 @@ def cut(lines: TokenRows, config: SequencesConfig) -> TokenRows:
     return TokenRows(text, np.array([0, len(text)], np.int64))
 
 
-def describe(
+def document_columns(
     found: list[CorpusDocument], texts: list[list[str]], lines: TokenRows, face: TextTokenizer, config: SequencesConfig
 ) -> dict[str, list[Any]]:
     """Columns of the table `documents`: where each lies, its digest, and what its unknown words cost."""
@@ -94,7 +94,7 @@ def describe(
         "byte_count": [len(document.data) for document in found],
         "line_count": line_counts,
         "sha256": [document.sha256 for document in found],
-        "fingerprint": [fingerprint(document.data) for document in found],
+        "fingerprint": [text_fingerprint(document.data) for document in found],
         "split_key": [document.split_key for document in found],
         "predicted_tokens": predicted.tolist(),
         "unknown_tokens": sums_between(unknown_tokens, bounds).tolist(),

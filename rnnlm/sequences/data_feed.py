@@ -11,7 +11,7 @@ from rnnlm.sequences.batches import (
     EVALUATION_WINDOW,
     Batch,
     Mode,
-    Source,
+    RowSource,
     StreamCut,
     cut_stream,
     ordered_batches,
@@ -35,7 +35,7 @@ class TrainingBatches(IterableDataset[Batch]):
 
     def __init__(
         self,
-        source: Source,
+        source: RowSource,
         mode: Mode,
         batch_size: int,  # of all ranks together
         window_length: int,
@@ -131,7 +131,7 @@ def leave_interrupts_to_the_parent(worker: int) -> None:
 
 
 def evaluation_batches(
-    source: Source, mode: Mode, batch_size: int, rank: int = 0, world_size: int = 1
+    source: RowSource, mode: Mode, batch_size: int, rank: int = 0, world_size: int = 1
 ) -> Iterator[Batch]:
     """Every token of the split exactly once; a stream in one lane, its state carried from end to end.
 

@@ -24,7 +24,7 @@ from rnnlm.sequences.corpus_shards import Shard, arrow_rows, tokenize_shards
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import record_of
 from rnnlm.sequences.dataset_reader import rows_from_arrow
-from rnnlm.sequences.segmentation import StreamCutter, TokenRows, joined
+from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows
 from rnnlm.sequences.token_ids import create_token_type, insert, token_type
 from rnnlm.sql_statements import statement
 from rnnlm.stages import STAGE_VERSIONS, stage, write_once
@@ -196,10 +196,10 @@ def in_batches(parts: Iterable[TokenRows]) -> Iterator[TokenRows]:
     for part in parts:
         waiting.append(part)
         if sum(len(rows.token_ids) for rows in waiting) >= TOKENS_AT_ONCE:
-            yield joined(waiting)
+            yield join_rows(waiting)
             waiting = []
     if sum(map(len, waiting)):
-        yield joined(waiting)
+        yield join_rows(waiting)
 
 
 def write_provenance(

@@ -13,9 +13,9 @@ from rnnlm.sequences.batches import (
     CHUNK_TOKENS,
     Batch,
     Mode,
-    Source,
-    Stream,
+    RowSource,
     StreamCut,
+    TokenStream,
     by_length,
     chunk_rows,
     windows_of_epoch,
@@ -45,12 +45,12 @@ class ResidentText:
         return inputs.long().mul_(predicts), targets.long().mul_(predicts)  # zero is <pad>
 
 
-def resident_text(source: Source, mode: Mode, device: torch.device) -> ResidentText:
+def resident_text(source: RowSource, mode: Mode, device: torch.device) -> ResidentText:
     """A whole split, read once, a chunk at a time."""
     return (stored_sentences if mode == "sentence" else stored_stream)(source, device)
 
 
-def stored_sentences(source: Source, device: torch.device) -> ResidentText:
+def stored_sentences(source: RowSource, device: torch.device) -> ResidentText:
     """The rows of a split in stored order, a chunk of them at a time."""
     token_ids = torch.empty(source.predicted_count + len(source), dtype=torch.int32, device=device)
     lengths: list[np.ndarray] = []
@@ -63,9 +63,9 @@ def stored_sentences(source: Source, device: torch.device) -> ResidentText:
     return ResidentText(token_ids, np.concatenate(lengths))
 
 
-def stored_stream(source: Source, device: torch.device) -> ResidentText:
+def stored_stream(source: RowSource, device: torch.device) -> ResidentText:
     """The running text of a split, as one row."""
-    text = Stream(source)
+    text = TokenStream(source)
     token_ids = torch.empty(source.predicted_count + 1, dtype=torch.int32, device=device)
     for first in range(0, len(token_ids), CHUNK_TOKENS):
         last = min(first + CHUNK_TOKENS, len(token_ids))
@@ -75,7 +75,7 @@ def stored_stream(source: Source, device: torch.device) -> ResidentText:
 
 def shuffled_resident_batches(
     text: ResidentText,
-    source: Source,
+    source: RowSource,
     batch_size: int,
     seed: int,
     epoch: int,

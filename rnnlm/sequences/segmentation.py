@@ -45,14 +45,14 @@ class TokenRows:
         """Rows in memory hold nothing open; those of a file do (reading.StoredSplit)."""
 
 
-def rows_of(lines: list[list[int]]) -> TokenRows:
+def token_rows(lines: list[list[int]]) -> TokenRows:
     """Lists as rows."""
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     token_ids = np.fromiter(chain.from_iterable(lines), np.int32, int(lengths.sum()))
     return TokenRows(token_ids, ends(lengths))
 
 
-def joined(parts: list[TokenRows]) -> TokenRows:
+def join_rows(parts: list[TokenRows]) -> TokenRows:
     """The rows of all parts, one part after the other."""
     return TokenRows(
         np.concatenate([np.zeros(0, np.int32), *(part.token_ids for part in parts)]),

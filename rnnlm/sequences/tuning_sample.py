@@ -4,8 +4,8 @@ The checkpoint and the temperature are chosen on it. The rest of the split is ke
 not be judged by the text it was made on.
 """
 
-from rnnlm.sequences.batches import Source
-from rnnlm.sequences.segmentation import TokenRows, joined
+from rnnlm.sequences.batches import RowSource
+from rnnlm.sequences.segmentation import TokenRows, join_rows
 
 STRETCHES = 8
 LARGEST_SHARE = 3  # a third of the split at most
@@ -18,7 +18,7 @@ class RowSample:
     does not stand before it.
     """
 
-    def __init__(self, source: Source, tokens: int) -> None:
+    def __init__(self, source: RowSource, tokens: int) -> None:
         self.source = source
         wanted = -(-tokens * len(source) // max(1, source.predicted_count))  # rows
         stretches = min(STRETCHES, wanted)
@@ -40,13 +40,13 @@ class RowSample:
             if low < high:
                 parts.append(self.source.read(start + low - before, start + high - before))
             before += end - start
-        return joined(parts)
+        return join_rows(parts)
 
     def close(self) -> None:
         self.source.close()
 
 
-def tuning_sample(source: Source, tokens: int | None) -> RowSample:
+def tuning_sample(source: RowSource, tokens: int | None) -> RowSample:
     """About so many predicted tokens of the validation split, at most a third of it. None: a third."""
     third = -(-source.predicted_count // LARGEST_SHARE)
     return RowSample(source, third if tokens is None else min(tokens, third))

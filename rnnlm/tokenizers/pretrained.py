@@ -9,7 +9,7 @@ from rnnlm.errors import ModelError
 from rnnlm.tokenizers.subwords import UNREACHABLE
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
-PREFIX = "pretrained:"
+PRETRAINED_PREFIX = "pretrained:"
 ROLES = ("pad_token", "unk_token", "bos_token", "eos_token")  # in the order of SPECIAL_TOKENS
 
 
@@ -25,11 +25,11 @@ def load_pretrained(name: str) -> Tokenizer:
     except Exception as error:  # whatever a wrong folder or an absent network makes of transformers
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
-            f"tokenizer.kind: {PREFIX}{name}: AutoTokenizer cannot load it ({reason:.160});\n"
+            f"tokenizer.kind: {PRETRAINED_PREFIX}{name}: AutoTokenizer cannot load it ({reason:.160});\n"
             "give a folder with tokenizer.json, or a repository of a hub that can be reached"
         ) from error
     if not getattr(loaded, "is_fast", False):
-        raise ModelError(f"tokenizer.kind: {PREFIX}{name}: has no tokenizer.json; save it with a fast tokenizer first")
+        raise ModelError(f"tokenizer.kind: {PRETRAINED_PREFIX}{name}: has no tokenizer.json; save it with a fast tokenizer first")
     roles = [getattr(loaded, role) for role in ROLES]
     return Tokenizer.from_str(json.dumps(renumbered(json.loads(loaded.backend_tokenizer.to_str()), roles)))
 

@@ -12,7 +12,7 @@ from rnnlm.corpora.splits import corpus_documents
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import CorpusRecord, TokenizerRecord
 from rnnlm.stages import stage, stage_key, write_once
-from rnnlm.tokenizers.pretrained import PREFIX, load_pretrained
+from rnnlm.tokenizers.pretrained import PRETRAINED_PREFIX, load_pretrained
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.text_tokenizer import BOS, SETTINGS_FILE
 from rnnlm.tokenizers.vocabularies import train_characters, train_words
@@ -33,8 +33,8 @@ def train_tokenizer(
     A pretrained one depends on its own content alone, wherever it was loaded from.
     """
     taken_over: Tokenizer | None = None
-    if config.kind.startswith(PREFIX):
-        taken_over = load_pretrained(config.kind.removeprefix(PREFIX))
+    if config.kind.startswith(PRETRAINED_PREFIX):
+        taken_over = load_pretrained(config.kind.removeprefix(PRETRAINED_PREFIX))
         depends: dict[str, object] = {"pretrained": taken_over.to_str()}
     else:
         depends = {

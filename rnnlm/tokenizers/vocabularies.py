@@ -50,7 +50,7 @@ def train_words(lines: Iterable[str], config: TokenizerConfig) -> Tokenizer:
                 pattern = rf"(?<!\S)<unk>(?!\S)|{pattern}"
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
         words = library_words(tokenizer, lines)
-    counts = count_words(words)
+    counts = count_frequent_words(words)
     counts.pop(str(config.unknown_literal), None)
     return with_vocabulary(tokenizer, counts, config)
 
@@ -60,7 +60,7 @@ def library_words(tokenizer: Tokenizer, lines: Iterable[str]) -> Iterator[list[s
         yield [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(line)]
 
 
-def count_words(words: Iterable[list[str]]) -> Counter[str]:
+def count_frequent_words(words: Iterable[list[str]]) -> Counter[str]:
     """How often each word occurs. Beyond MAXIMUM_DISTINCT different ones the rarest are forgotten.
 
     Lossy counting (Manku and Motwani 2002): a word may be counted short by at most the floor reached, so

@@ -15,7 +15,7 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import build_model
 from rnnlm.records import DatasetRecord
-from rnnlm.sequences.batches import Batch, Source
+from rnnlm.sequences.batches import Batch, RowSource
 from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches, training_loader
 from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
 from rnnlm.sequences.tuning_sample import tuning_sample
@@ -143,7 +143,7 @@ def train_model(
         return Training(state, feed, loss, plan, evaluate, report, checkpoints, interruption, updated).run()
 
 
-def held_out_text(config: PipelineConfig, dataset: DatasetRecord) -> Source:
+def held_out_text(config: PipelineConfig, dataset: DatasetRecord) -> RowSource:
     """What training is validated on."""
     return tuning_sample(StoredSplit(dataset, "valid"), config.training.evaluation_tokens)
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rnnlm.sequences.batches import CHUNK_TOKENS, Mode, Source, Stream, chunk_rows
+from rnnlm.sequences.batches import CHUNK_TOKENS, Mode, RowSource, TokenStream, chunk_rows
 from rnnlm.sequences.shift import shifted
 
 
@@ -20,7 +20,7 @@ class Segment:
     carries_state: bool
 
 
-def segments(source: Source, mode: Mode, length: int) -> Iterator[Segment]:
+def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Segment]:
     """Every predicted token once, in the order of the text, `length` at a time.
 
     A sentence begins with a state of zeros, as in training, and its last segment is as short as what is left of it.
@@ -33,7 +33,7 @@ def segments(source: Source, mode: Mode, length: int) -> Iterator[Segment]:
             yield Segment(*shifted(piece), start > 0 or goes_on)
 
 
-def texts(source: Source, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, bool]]:
+def texts(source: RowSource, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, bool]]:
     """(t,) token ids, and whether they go on from the ones before: a sentence, or a stretch of the stream.
 
     Stretches overlap by one token and hold whole segments.
@@ -44,7 +44,7 @@ def texts(source: Source, mode: Mode, length: int) -> Iterator[tuple[np.ndarray,
             for row in range(len(rows)):
                 yield rows.read(row, row + 1).token_ids, False
     elif source.predicted_count:
-        stream = Stream(source)
+        stream = TokenStream(source)
         at_once = max(1, CHUNK_TOKENS // length) * length
         for start in range(0, stream.predicted, at_once):
             yield stream.read(start, min(start + at_once, stream.predicted) + 1), start > 0

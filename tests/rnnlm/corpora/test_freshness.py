@@ -122,7 +122,7 @@ def test_a_data_set_s_revision_is_asked_for(home: Home, monkeypatch: pytest.Monk
         loaded.append(revision)
         return {"train": Dataset.from_dict({"text": [f"text of {revision}"]}).to_iterable_dataset()}
 
-    monkeypatch.setattr(hub, "load", load)
+    monkeypatch.setattr(hub, "load_splits", load)
     monkeypatch.setattr(
         "huggingface_hub.HfApi.dataset_info",
         lambda *_, **__: SimpleNamespace(sha=revisions.pop(0) if revisions else ""),

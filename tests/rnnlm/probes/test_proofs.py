@@ -79,7 +79,7 @@ def exact_at(record: PositionsRecord, position: int) -> float:
 
 def test_counting_to_thirty_is_learnt_and_exact_beyond_the_lengths_of_training(home: Home, tmp_path: Path) -> None:
     lines = {"train": (800, 2, 5), "valid": (40, 2, 5), "test": (10, 20, 20)}
-    counting_corpus.write_corpus(tmp_path / "thirty", largest=29, splits=lines)
+    counting_corpus.write_counting(tmp_path / "thirty", largest=29, splits=lines)
     settings = ["training.epochs=20", "training.batch_size=32", "training.learning_rate=1.0e-2", "model.hidden_size=48"]
     config = build_config("counting", [*settings, "training.device=cpu"], corpus=str(tmp_path / "thirty"))
     record = measure_positions(home, *trained(home, config), config.probes)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rnnlm.sequences import batches
-from rnnlm.sequences.batches import Batch, Source, Stream, padded
+from rnnlm.sequences.batches import Batch, RowSource, TokenStream, padded
 from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches
 from rnnlm.sequences.segmentation import TokenRows, ends
 
@@ -23,7 +23,7 @@ def stream(blocks: int = 5, length: int = 20) -> TokenRows:
 
 
 def training_batches(
-    source: Source,
+    source: RowSource,
     mode: batches.Mode,
     batch_size: int,
     window_length: int,
@@ -143,7 +143,7 @@ def test_the_order_is_the_seed_and_the_epoch() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(0, 101), (0, 1), (19, 22), (20, 21), (40, 61), (100, 101), (99, 101)])
 def test_any_part_of_the_stream_is_read_without_the_overlaps(start: int, end: int) -> None:
-    assert Stream(stream()).read(start, end).tolist() == list(range(10 + start, 10 + end))
+    assert TokenStream(stream()).read(start, end).tolist() == list(range(10 + start, 10 + end))
 
 
 def test_lanes_go_on_from_window_to_window() -> None:

@@ -34,7 +34,7 @@ from rnnlm.tokenizers.text_tokenizer import (
 )
 from rnnlm.tokenizers.token_colors import coloured
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-from rnnlm.tokenizers.vocabularies import count_words, train_characters, train_words
+from rnnlm.tokenizers.vocabularies import count_frequent_words, train_characters, train_words
 
 TRAIN = "b b b c c a a <unk> <eos>\nd\n"
 
@@ -275,7 +275,7 @@ def test_indentation_is_not_free(splitting: str) -> None:
 def test_counting_words_forgets_the_rarest_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vocabularies, "MAXIMUM_DISTINCT", 5)
     text = [["often", f"w{index}"] for index in range(100)] + [["late"], ["late"], ["late"]]
-    counts = count_words(text)
+    counts = count_frequent_words(text)
     assert len(counts) <= 5
     assert counts["often"] > 90
     assert counts["late"] == 3

@@ -3,8 +3,7 @@
 import itertools
 from collections.abc import Iterable
 
-from rnnlm.corpora.splits import corpus_files
-from rnnlm.corpora.stored_text import stored_lines
+from rnnlm.corpora.splits import corpus_files, stored_lines
 from rnnlm.records import CorpusRecord
 
 LINES_READ = 5_000  # of a corpus's first file

@@ -1,30 +1,35 @@
-"""Documents and their splits: a digest decides, so that a document stays where it is when the corpus grows.
+"""Documents of a corpus and their splits, decided by digest: a document keeps its split when the corpus grows.
 
-A file, an archive member and a table row is a source. No document lies in two of them. Of SOURCES_TO_SPLIT_BY sources
-or more each lies whole in one split; of fewer, such as a few books, each document is decided by itself.
+A source is a file, an archive member or a table row. No document spans two sources. A corpus with at least
+SOURCES_TO_SPLIT_BY sources is split by whole sources; one with fewer, such as a few books, by documents.
 """
 
 import hashlib
+import re
+import string
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from rnnlm.corpora.document_sources import read_sources
-from rnnlm.corpora.stored_text import stored_lines
 from rnnlm.records import CorpusRecord, Split
 
-DOCUMENT_LINES = 50  # a longer paragraph, or a text without paragraphs, is cut into blocks of so many
-DOCUMENT_BYTES = 8_192  # and into blocks of so many bytes at most, where no line is longer
-SOURCES_TO_SPLIT_BY = 100  # fewer whole sources would leave a split of 5 % empty too often
+DOCUMENT_LINES = 50  # a longer paragraph, or text without paragraphs, is cut into blocks of this many lines
+DOCUMENT_BYTES = 8_192  # and of at most this many bytes, unless a single line is longer
+SOURCES_TO_SPLIT_BY = 100  # with fewer, a split of 5 % of whole sources would often be empty
+NO_LETTER = re.compile(r"[\W\d_]+")
+NO_ASCII_LETTER = bytes(set(range(128)) - set(string.ascii_letters.encode()))
 
 
 @dataclass(frozen=True)
 class CorpusDocument:
-    """A paragraph with the blank lines after it; all documents' bytes add up to the corpus."""
+    """A paragraph with the blank lines after it; all documents together are the corpus."""
 
     split: Split
     source_file: str  # within the corpus folder
-    source_number: int  # of the file, archive member or table row that it is from, within source_file
+    source_number: int  # of its source within source_file
     byte_offset: int
     data: bytes  # UTF-8
     sha256: str  # of the data, hexadecimal
@@ -32,13 +37,13 @@ class CorpusDocument:
 
     @property
     def lines(self) -> list[str]:
-        """The text's lines without their line feeds; a final line feed begins no further line."""
+        """The lines without their line feeds; a final line feed does not begin another line."""
         return self.data.decode("utf-8").removesuffix("\n").split("\n")
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Whole documents that lie side by side in one file of a corpus."""
+    """Whole neighbouring documents in one file of a corpus."""
 
     source_file: str  # within the corpus folder
     byte_offset: int
@@ -71,8 +76,17 @@ def documents_in(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocum
         offset += len(data)
 
 
+def carve(key: bytes, shares: dict[Split, float]) -> Split:
+    """The split of a document whose key, 8 bytes, is read as a fraction of 1: below the share of `test` it is test."""
+    fraction = int.from_bytes(key, "big") / 2**64
+    test_share = shares.get("test", 0.0)
+    if fraction < test_share:
+        return "test"
+    return "valid" if fraction < test_share + shares.get("valid", 0.0) else "train"
+
+
 def stretches(corpus: CorpusRecord, byte_count: int) -> Iterator[Stretch]:
-    """The whole corpus in its order, in stretches of at least `byte_count` bytes but for a file's last one."""
+    """The whole corpus in order, in stretches of at least `byte_count` bytes, except at the end of each file."""
     for file_name in corpus_files(corpus):
         path = corpus.folder / file_name
         starts = read_sources(corpus.folder, role_of(corpus, file_name)).starts_between(0, path.stat().st_size)
@@ -96,10 +110,10 @@ def corpus_files(corpus: CorpusRecord) -> list[str]:
 
 
 def paragraphs(lines: Iterable[bytes], starts: Iterable[int] = ()) -> Iterator[bytes]:
-    """Lines (with their ends) gathered up to the last of the blank lines after them, or to a block's size.
+    """Lines with their line feeds, joined up to the blank lines after a paragraph or to the size of a block.
 
     A block ends at DOCUMENT_LINES or DOCUMENT_BYTES, and before each offset in `starts`, where a source begins.
-    Blank is a line of ASCII white space. Where a paragraph begins, nothing before it matters.
+    A line of ASCII white space is blank. A paragraph does not depend on the text before it.
     """
     gathered: list[bytes] = []
     text_seen = blank_after = False
@@ -123,10 +137,35 @@ def paragraphs(lines: Iterable[bytes], starts: Iterable[int] = ()) -> Iterator[b
         yield b"".join(gathered)
 
 
-def carve(key: bytes, shares: dict[Split, float]) -> Split:
-    """The split of a document: the 8 bytes of its key as a fraction of 1, of which `test` has the lowest share."""
-    fraction = int.from_bytes(key, "big") / 2**64
-    test_share = shares.get("test", 0.0)
-    if fraction < test_share:
-        return "test"
-    return "valid" if fraction < test_share + shares.get("valid", 0.0) else "train"
+def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None) -> Iterator[bytes]:
+    """The lines of a stretch of a corpus file, with their line feeds, read one by one.
+
+    The stretch must begin and end at lines. byte_count None: to the end of the file.
+    """
+    left = byte_count
+    with path.open("rb") as stream:
+        stream.seek(byte_offset)
+        for line in stream:
+            if left is not None:
+                if left <= 0:
+                    return
+                left -= len(line)
+            yield line
+
+
+def text_fingerprint(data: bytes) -> str:
+    """sha256 of the letters, hexadecimal: the same text has the same fingerprint however it was cleaned."""
+    return hashlib.sha256(letters_of(data)).hexdigest()
+
+
+def letters_of(data: bytes) -> bytes:
+    """The letters of a UTF-8 text in one case and one Unicode form, or all of a text without letters.
+
+    Unicode normalisation, lower case, replaced digits and white space do not change them.
+    """
+    if data.isascii():  # the same result, a hundred times as fast
+        letters = data.lower().translate(None, NO_ASCII_LETTER)
+    else:
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", data.decode("utf-8", "replace")).casefold())
+        letters = NO_LETTER.sub("", text).encode()
+    return letters or data

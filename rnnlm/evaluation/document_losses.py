@@ -16,8 +16,16 @@ import torch
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.shared_prefix_scoring import nll_of_alike_rows
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.line_counts import predicted_by_line, sums_between, unsaid_by_line
-from rnnlm.sequences.segmentation import TokenRows, ends, running_text, sentences, token_rows
+from rnnlm.sequences.segmentation import (
+    TokenRows,
+    ends,
+    predicted_by_line,
+    running_text,
+    sentences,
+    sums_between,
+    token_rows,
+    unsaid_by_line,
+)
 from rnnlm.sequences.shift import shifted_rows
 from rnnlm.tokenizers.text_tokenizer import BOS, TextTokenizer, utf8_bytes
 

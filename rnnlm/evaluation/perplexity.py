@@ -16,9 +16,10 @@ from rnnlm.home import Home
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
-from rnnlm.sequences.batches import Batch, Mode, RowSource
+from rnnlm.sequences.batches import Batch, RowSource
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.shift import padding_mask
 from rnnlm.stages import stage, stage_key, write_json_once
 

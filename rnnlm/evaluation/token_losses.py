@@ -17,7 +17,6 @@ from rnnlm.sequences.batches import (
     CHUNK_TOKENS,
     EVALUATION_WINDOW,
     Batch,
-    Mode,
     RowSource,
     by_length,
     chunk_rows,
@@ -26,7 +25,7 @@ from rnnlm.sequences.batches import (
     stream_batches,
 )
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import TokenRows, ends, stretches_of
+from rnnlm.sequences.segmentation import Mode, TokenRows, ends, stretches_of
 from rnnlm.sequences.shift import padding_mask, shifted_rows
 from rnnlm.stages import write_once
 

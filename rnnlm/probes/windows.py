@@ -5,8 +5,9 @@ import torch
 from torch import Tensor
 
 from rnnlm.records import DatasetRecord, Split
-from rnnlm.sequences.batches import Mode, RowSource, TokenStream
+from rnnlm.sequences.batches import RowSource, TokenStream
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.shift import shifted
 from rnnlm.tokenizers.text_tokenizer import BOS
 

@@ -5,7 +5,7 @@ All orders come from NumPy's Philox, a counter-based generator (Salmon et al. 20
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ import torch
 from rnnlm.sequences.segmentation import TokenRows, join_rows
 from rnnlm.sequences.shift import padding_mask, shifted, shifted_rows
 
-Mode = Literal["sentence", "stream"]
 CHUNK_TOKENS = 1 << 18  # read together, in stored order
 CHUNK_ROWS = 8_192  # at most
 WINDOW_CHUNKS = 16  # chunks from all over the split, whose rows are shuffled together

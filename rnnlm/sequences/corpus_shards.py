@@ -13,14 +13,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import SequencesConfig
-from rnnlm.corpora.fingerprints import text_fingerprint
-from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in, stretches
+from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in, stretches, text_fingerprint
 from rnnlm.home import atomic_file
 from rnnlm.progress import BYTES, Progress
 from rnnlm.records import SPLITS, CorpusRecord, Split
-from rnnlm.sequences.line_counts import predicted_by_line, sums_between, unsaid_by_line
-from rnnlm.sequences.segmentation import TokenRows, ends, running_text, sentences, token_rows
-from rnnlm.sequences.token_ids import token_type
+from rnnlm.sequences.segmentation import (
+    TokenRows,
+    ends,
+    predicted_by_line,
+    running_text,
+    sentences,
+    sums_between,
+    token_rows,
+    unsaid_by_line,
+)
+from rnnlm.sequences.sql_tables import token_type
 from rnnlm.sequences.worker_pool import Submit, workers
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 

@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from rnnlm.sequences.batches import (
     EVALUATION_WINDOW,
     Batch,
-    Mode,
     RowSource,
     StreamCut,
     cut_stream,
@@ -20,6 +19,7 @@ from rnnlm.sequences.batches import (
     stream_batches,
 )
 from rnnlm.sequences.gpu_resident import ResidentText, resident_text, resident_windows, shuffled_resident_batches
+from rnnlm.sequences.segmentation import Mode
 
 
 class TrainingBatches(IterableDataset[Batch]):

@@ -25,7 +25,7 @@ from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import record_of
 from rnnlm.sequences.dataset_reader import rows_from_arrow
 from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows
-from rnnlm.sequences.token_ids import create_token_type, insert, token_type
+from rnnlm.sequences.sql_tables import create_token_type, insert, token_type
 from rnnlm.sql_statements import statement
 from rnnlm.stages import STAGE_VERSIONS, stage, write_once
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer

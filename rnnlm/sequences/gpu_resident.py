@@ -12,7 +12,6 @@ from torch import Tensor
 from rnnlm.sequences.batches import (
     CHUNK_TOKENS,
     Batch,
-    Mode,
     RowSource,
     StreamCut,
     TokenStream,
@@ -20,7 +19,7 @@ from rnnlm.sequences.batches import (
     chunk_rows,
     windows_of_epoch,
 )
-from rnnlm.sequences.segmentation import ends
+from rnnlm.sequences.segmentation import Mode, ends
 from rnnlm.sequences.shift import shifted
 
 

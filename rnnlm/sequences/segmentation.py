@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from itertools import chain
+from typing import Literal
 
 import numpy as np
 
-from rnnlm.tokenizers.text_tokenizer import BOS, EOS
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, TextTokenizer
+
+Mode = Literal["sentence", "stream"]
 
 
 @dataclass(frozen=True)
@@ -128,3 +131,36 @@ def stretches_of(token_ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray)
 def ends(lengths: np.ndarray) -> np.ndarray:
     """(n,) lengths → (n + 1,) offsets, beginning with 0."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+def predicted_by_line(lines: TokenRows, mode: Mode) -> np.ndarray:
+    """(lines,) int64: a line's own tokens and `<eos>`; in `sentence` mode a blank line is no sentence."""
+    return lines.lengths + 1 if mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
+
+
+def unsaid_by_line(
+    tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, mode: Mode
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the tokens do not say of each line: (lines,) int64, its words that the vocabulary cannot spell, and
+    (lines,) float64, the bits that restore the line (TextTokenizer.restoration_bits).
+
+    lines: the texts' tokens.
+    """
+    unknown_counts = np.diff(np.concatenate([[0], np.cumsum(lines.token_ids == UNK)])[lines.offsets])
+    words, bits = np.zeros(len(texts), np.int64), np.zeros(len(texts))
+    dropped = mode == "sentence"
+    # Only a word tokenizer loses anything of a line without unknown words.
+    worth_a_look = (unknown_counts > 0) | (lines.lengths == 0) | (tokenizer.kind == "word")
+    for line in np.flatnonzero(worth_a_look).tolist():
+        unknown = int(unknown_counts[line])
+        words[line] = len(tokenizer.unknown_words(texts[line])) if unknown else 0
+        bits[line] = tokenizer.restoration_bits(texts[line], int(lines.lengths[line]), unknown, dropped)
+    return words, bits
+
+
+def sums_between(numbers: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """numbers (lines,), bounds (documents + 1,) → (documents,): each document's sum of its lines' numbers."""
+    if len(bounds) < 2:
+        return numbers[:0]
+    sums: np.ndarray = np.add.reduceat(np.append(numbers, 0), bounds[:-1])
+    return np.where(np.diff(bounds) > 0, sums, 0)  # reduceat gives an empty stretch the number at its place

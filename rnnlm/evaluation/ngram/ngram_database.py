@@ -14,7 +14,7 @@ from rnnlm.errors import ConfigError, DatasetError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.home import Home, digest_of, read_json, write_json
 from rnnlm.records import StageRecord
-from rnnlm.sequences.token_ids import create_token_type
+from rnnlm.sequences.sql_tables import create_token_type
 from rnnlm.sql_statements import statement
 from rnnlm.stages import STAGE_VERSIONS, write_once
 

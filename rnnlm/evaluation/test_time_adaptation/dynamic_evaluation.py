@@ -17,7 +17,8 @@ from torch.nn import functional
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.segments import segments
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batches import Mode, RowSource
+from rnnlm.sequences.batches import RowSource
+from rnnlm.sequences.segmentation import Mode
 
 STATISTICS_SEGMENTS = 500  # of the training text, whose gradients are measured
 SMOOTHING = 0.1  # added to r: a weight without gradients in training takes steps ten times as long, not endless ones

@@ -15,7 +15,8 @@ from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import Restlessnes
 from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll, mixed
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import Walk, walk
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batches import Mode, RowSource
+from rnnlm.sequences.batches import RowSource
+from rnnlm.sequences.segmentation import Mode
 
 logger = logging.getLogger(__name__)
 TUNING_TOKENS = 20_000

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rnnlm.sequences.batches import CHUNK_TOKENS, Mode, RowSource, TokenStream, chunk_rows
+from rnnlm.sequences.batches import CHUNK_TOKENS, RowSource, TokenStream, chunk_rows
+from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.shift import shifted
 
 

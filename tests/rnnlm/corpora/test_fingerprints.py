@@ -4,7 +4,7 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.cleaning import clean
-from rnnlm.corpora.fingerprints import letters_of, text_fingerprint
+from rnnlm.corpora.splits import letters_of, text_fingerprint
 
 TEXT = "The Caf\u00e9's 12 ﬁnest\n\n   ÄRZTE, \u0130stanbul: 3.5 \u4f60\u597d!\n"
 

@@ -7,7 +7,7 @@ import torch
 from rnnlm.sequences import batches
 from rnnlm.sequences.batches import Batch, RowSource, TokenStream, padded
 from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches
-from rnnlm.sequences.segmentation import TokenRows, ends
+from rnnlm.sequences.segmentation import Mode, TokenRows, ends
 
 
 def sentences(count: int = 57) -> TokenRows:
@@ -24,7 +24,7 @@ def stream(blocks: int = 5, length: int = 20) -> TokenRows:
 
 def training_batches(
     source: RowSource,
-    mode: batches.Mode,
+    mode: Mode,
     batch_size: int,
     window_length: int,
     seed: int,
@@ -66,7 +66,7 @@ def test_many_windows_hold_every_row_once(count: int) -> None:
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 @pytest.mark.parametrize("world_size", [2, 3, 6])  # of 6 ranks two have no row of a batch of 4
-def test_ranks_share_every_batch_of_one_process(mode: batches.Mode, world_size: int) -> None:
+def test_ranks_share_every_batch_of_one_process(mode: Mode, world_size: int) -> None:
     tokens = sentences() if mode == "sentence" else stream()
     whole = training_batches(tokens, mode, 4, 7, seed=0, epoch=0)
     ranks = [training_batches(tokens, mode, 4, 7, 0, 0, rank, world_size) for rank in range(world_size)]
@@ -81,7 +81,7 @@ def test_ranks_share_every_batch_of_one_process(mode: batches.Mode, world_size: 
 
 
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
-def test_ranks_share_the_validation_split_without_overlap_or_gap(mode: batches.Mode) -> None:
+def test_ranks_share_the_validation_split_without_overlap_or_gap(mode: Mode) -> None:
     tokens = sentences() if mode == "sentence" else stream()
     shares = [list(evaluation_batches(tokens, mode, 4, rank, 3)) for rank in range(3)]
     assert targets([batch for share in shares for batch in share]) == targets(list(evaluation_batches(tokens, mode, 4)))
@@ -216,7 +216,7 @@ class Counted(TokenRows):
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 @pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 3), (2, 3)])
-def test_a_feed_may_begin_at_any_batch(mode: batches.Mode, rank: int, world_size: int) -> None:
+def test_a_feed_may_begin_at_any_batch(mode: Mode, rank: int, world_size: int) -> None:
     source = sentences(123) if mode == "sentence" else stream(blocks=12)
     settings = (source, mode, 4, 3, 5, range(3), rank, world_size)
     whole = [batch.target_ids.tolist() for batch in TrainingBatches(*settings)]

@@ -9,10 +9,10 @@ import torch
 
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences import batches
-from rnnlm.sequences.batches import Batch, Mode, RowSource
+from rnnlm.sequences.batches import Batch, RowSource
 from rnnlm.sequences.data_feed import TrainingBatches, training_loader
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import StreamCutter
+from rnnlm.sequences.segmentation import Mode, StreamCutter
 
 
 def order(batches: list[Batch]) -> list[list[list[int]]]:

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.config import ModelConfig, RegistryConfig, SequencesConfig
-from rnnlm.corpora.fingerprints import text_fingerprint
+from rnnlm.corpora.splits import text_fingerprint
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.evaluation.paired.evidence import compare_models

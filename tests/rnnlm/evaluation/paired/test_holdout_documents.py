@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rnnlm.corpora.fingerprints import text_fingerprint
+from rnnlm.corpora.splits import text_fingerprint
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.paired import holdout_documents as grounds
 from rnnlm.evaluation.paired.holdout_documents import common_ground, read_texts, write_known_digests

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from rnnlm.sequences.batches import Mode
-from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, token_rows
+from rnnlm.sequences.segmentation import Mode, StreamCutter, TokenRows, join_rows, token_rows
 
 VOCABULARY = 12
 

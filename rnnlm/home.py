@@ -21,66 +21,34 @@ from rnnlm.errors import HomeError
 logger = logging.getLogger(__name__)
 
 
+class Below:
+    """A path of fixed name below the root of a Home."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, home: "Home", owner: type["Home"]) -> Path:
+        return home.root / self.name
+
+
 @dataclass(frozen=True)
 class Home:
     """The folder that holds everything the program keeps."""
 
     root: Path
-
-    @property
-    def corpora(self) -> Path:
-        return self.root / "corpora"
-
-    @property
-    def tokenizers(self) -> Path:
-        return self.root / "tokenizers"
-
-    @property
-    def datasets(self) -> Path:
-        return self.root / "datasets"
-
-    @property
-    def shards(self) -> Path:
-        """Tokenized shards of unfinished datasets, kept so that a killed run can resume."""
-        return self.root / "shards"
-
-    @property
-    def descriptions(self) -> Path:
-        return self.root / "descriptions"
-
-    @property
-    def ngrams(self) -> Path:
-        return self.root / "ngrams"
-
-    @property
-    def probes(self) -> Path:
-        return self.root / "probes"
-
-    @property
-    def scores(self) -> Path:
-        """Shards of unfinished bulk scorings, and the plots of finished ones."""
-        return self.root / "scores"
-
-    @property
-    def references(self) -> Path:
-        """Scores of validation text, for models whose folder does not hold them."""
-        return self.root / "references"
-
-    @property
-    def runs(self) -> Path:
-        return self.root / "runs"
-
-    @property
-    def artifacts(self) -> Path:
-        return self.root / "artifacts"
-
-    @property
-    def prefect(self) -> Path:
-        return self.root / "prefect"
-
-    @property
-    def mlflow_database(self) -> Path:
-        return self.root / "mlflow.db"
+    corpora = Below("corpora")
+    tokenizers = Below("tokenizers")
+    datasets = Below("datasets")
+    shards = Below("shards")  # tokenized shards of unfinished datasets, from which a killed run resumes
+    descriptions = Below("descriptions")
+    ngrams = Below("ngrams")
+    probes = Below("probes")
+    scores = Below("scores")  # shards of unfinished bulk scorings, and plots of finished ones
+    references = Below("references")  # scores of validation text, for models whose folder does not hold them
+    runs = Below("runs")
+    artifacts = Below("artifacts")
+    prefect = Below("prefect")
+    mlflow_database = Below("mlflow.db")
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:

@@ -6,7 +6,6 @@ that is killed. These workers read pickled calls from standard input, which ends
 """
 
 import contextlib
-import functools
 import os
 import pickle
 import queue
@@ -44,7 +43,7 @@ def workers(count: int) -> Iterator[Submit]:
 
         threads = ThreadPoolExecutor(count)
         stack.callback(threads.shutdown, cancel_futures=True)
-        yield functools.partial(threads.submit, call)
+        yield lambda function, *arguments: threads.submit(call, function, *arguments)
 
 
 def remote_call(process: subprocess.Popen[bytes], function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

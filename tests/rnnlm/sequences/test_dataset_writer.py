@@ -114,7 +114,7 @@ def test_a_split_comes_back_as_flat_ids_and_offsets(home: Home, tmp_path: Path) 
 
 
 def test_a_split_without_a_predicted_token_is_named(home: Home, tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"the valid split holds no token"):
+    with pytest.raises(CorpusError, match=r"the valid split has no token"):
         store(home, tmp_path / "c", valid="\n  \n")
     assert list(home.datasets.iterdir()) == []
 
@@ -181,7 +181,10 @@ def test_a_missing_file_says_what_to_do(toy_dataset: DatasetRecord) -> None:
 def test_too_little_memory_is_told_as_the_setting_it_is(tmp_path: Path) -> None:
     config = SequencesConfig(memory_mebibytes=16)
     with pytest.raises(DatasetError, match=r"sequences\.memory_mebibytes: 16 is too little"):  # noqa: SIM117
-        with dataset_writer.new_database(tmp_path, config) as connection, dataset_writer.want_of_memory_told(config):
+        with (
+            dataset_writer.new_database(tmp_path, config) as connection,
+            dataset_writer.memory_shortage_explained(config),
+        ):
             connection.execute("set max_temp_directory_size = '0KiB'")
             connection.execute("create table large as select i, repeat('x', 500) || i as x from range(200000) t(i)")
             connection.execute("select count(*) from (select distinct x from large)")

@@ -1,4 +1,4 @@
-"""What a dataset looks like: lengths, frequencies, coverage, in one picture."""
+"""Plots of a dataset: row lengths and vocabulary coverage."""
 
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def draw_description(description: dict[str, Any], folder: Path) -> None:
 
 
 def new_figure() -> tuple[Any, Any]:
-    """Figure and axes through the object-oriented interface: no global figure, no window, safe in threads."""
+    """Figure and axes without pyplot: no global state, no window, thread-safe."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter

@@ -1,6 +1,6 @@
-"""A split that lies on a device as integers: for a batch, only the numbers of its rows go there.
+"""A split held in GPU memory: only row numbers are copied for each batch.
 
-For a GPU. The batches are those of shuffled_batches and stream_batches, in the same order.
+The batches are those of shuffled_batches and stream_batches, in the same order.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from rnnlm.sequences.shift import shifted
 
 
 class ResidentText:
-    """Token ids end to end on the device, and on the CPU where each row begins and how many tokens it predicts."""
+    """Token ids end to end on the device; start and predicted tokens of each row on the CPU."""
 
     def __init__(self, token_ids: Tensor, predicted: np.ndarray) -> None:
         self.token_ids = token_ids  # (tokens,) int32
@@ -32,10 +32,10 @@ class ResidentText:
         self.starts = ends(predicted + 1)[:-1]
 
     def rows(self, starts: np.ndarray, predicted: np.ndarray, width: int) -> tuple[Tensor, Tensor]:
-        """Inputs and targets, (rows, width) int64, `<pad>` where a row predicts no more."""
+        """Inputs and targets, (rows, width) int64, `<pad>` after the end of a row."""
         both = torch.from_numpy(np.stack([starts, predicted]))
         if self.token_ids.is_cuda:
-            both = both.pin_memory()  # so that the copy waits for nothing
+            both = both.pin_memory()  # makes the copy asynchronous
         first, count = both.to(self.token_ids.device, non_blocking=True)[:, :, None]
         steps = torch.arange(width + 1, device=self.token_ids.device)
         places = torch.where(steps <= count, first + steps, 0)
@@ -45,12 +45,12 @@ class ResidentText:
 
 
 def resident_text(source: RowSource, mode: Mode, device: torch.device) -> ResidentText:
-    """A whole split, read once, a chunk at a time."""
+    """A whole split, read once in chunks."""
     return (stored_sentences if mode == "sentence" else stored_stream)(source, device)
 
 
 def stored_sentences(source: RowSource, device: torch.device) -> ResidentText:
-    """The rows of a split in stored order, a chunk of them at a time."""
+    """The rows of a split in stored order."""
     token_ids = torch.empty(source.predicted_count + len(source), dtype=torch.int32, device=device)
     lengths: list[np.ndarray] = []
     filled = 0
@@ -63,7 +63,7 @@ def stored_sentences(source: RowSource, device: torch.device) -> ResidentText:
 
 
 def stored_stream(source: RowSource, device: torch.device) -> ResidentText:
-    """The running text of a split, as one row."""
+    """The running text of a split as one row."""
     text = TokenStream(source)
     token_ids = torch.empty(source.predicted_count + 1, dtype=torch.int32, device=device)
     for first in range(0, len(token_ids), CHUNK_TOKENS):
@@ -82,7 +82,7 @@ def shuffled_resident_batches(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Those of shuffled_batches, as Batch.share deals them out. Of the source nothing is read."""
+    """The batches of shuffled_batches, shared among ranks as by Batch.share. Only the length of the source is used."""
     for window in windows_of_epoch(source, batch_size, seed, epoch, first_batch):
         numbers = window.rows
         for bucket, order in zip(window.buckets, window.orders, strict=True):
@@ -103,7 +103,7 @@ def resident_windows(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Those of stream_batches."""
+    """The batches of stream_batches."""
     lanes = cut.offset + cut.length * np.arange(rank, cut.lanes, world_size)
     for done in range(first_batch * window_length, cut.length, window_length):
         width = min(window_length, cut.length - done)

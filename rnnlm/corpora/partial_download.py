@@ -1,4 +1,4 @@
-"""An unfinished download on disk: its bytes so far, and which version of the file they are of."""
+"""Unfinished downloads on disk: the bytes received and the version of the file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from rnnlm.redaction import redacted
 
 @dataclass(frozen=True)
 class Version:
-    """What tells one state of a file on a server from another."""
+    """The version of a file on a server."""
 
     etag: str | None
     modified: str | None
@@ -17,11 +17,11 @@ class Version:
 
     @property
     def validator(self) -> str | None:
-        """What If-Range may hold: a strong ETag, else the date."""
+        """The value for If-Range: a strong ETag, else the date."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
     def differs(self, other: "Version") -> bool:
-        """True where both say something and not the same."""
+        """True if any field that both have differs."""
         return any(
             mine is not None and theirs is not None and mine != theirs
             for mine, theirs in (
@@ -33,7 +33,7 @@ class Version:
 
 
 class Partial:
-    """What has come of a URL so far, in home.corpora/downloads: the bytes, and which version they are of."""
+    """The bytes received from a URL, in home.corpora/downloads, and their version."""
 
     def __init__(self, url: str, folder: Path) -> None:
         key = digest_of(url)[:16]

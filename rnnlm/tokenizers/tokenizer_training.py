@@ -1,4 +1,4 @@
-"""The tokenizer of a corpus: learnt from its training split alone, or taken over, and saved for AutoTokenizer."""
+"""The tokenizer stage: train on the training split or load a pretrained one, and save it for AutoTokenizer."""
 
 import json
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ def train_tokenizer(
     *,
     force: bool = False,
 ) -> TokenizerRecord:
-    """A tokenizer under home.tokenizers, named by the digest of all that it depends on.
+    """A tokenizer under home.tokenizers, named by the digest of everything it depends on.
 
-    A pretrained one depends on its own content alone, wherever it was loaded from.
+    A pretrained tokenizer depends only on its content, not on where it was loaded from.
     """
-    taken_over: Tokenizer | None = None
+    pretrained: Tokenizer | None = None
     if config.kind.startswith(PRETRAINED_PREFIX):
-        taken_over = load_pretrained(config.kind.removeprefix(PRETRAINED_PREFIX))
-        depends: dict[str, object] = {"pretrained": taken_over.to_str()}
+        pretrained = load_pretrained(config.kind.removeprefix(PRETRAINED_PREFIX))
+        depends: dict[str, object] = {"pretrained": pretrained.to_str()}
     else:
         depends = {
             "corpus": corpus.digest,
@@ -46,7 +46,7 @@ def train_tokenizer(
     folder = home.tokenizers / digest[:16]
 
     def build(partial: Path) -> None:
-        tokenizer = taken_over
+        tokenizer = pretrained
         if tokenizer is None:
             limit = None if config.kind in ("char", "word") else config.training_bytes
             tokenizer = TRAINERS[config.kind](training_lines(corpus, limit), config)
@@ -58,7 +58,7 @@ def train_tokenizer(
 
 
 def training_lines(corpus: CorpusRecord, byte_limit: int | None) -> Iterator[str]:
-    """The lines of the training documents; of a larger corpus every n-th document, evenly spread over it."""
+    """The lines of the training documents; if they exceed byte_limit, of every n-th document."""
     every = max(1, -(-corpus.corpus_bytes // byte_limit)) if byte_limit else 1
     index = 0
     for document in corpus_documents(corpus):
@@ -69,11 +69,11 @@ def training_lines(corpus: CorpusRecord, byte_limit: int | None) -> Iterator[str
 
 
 def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
-    """Files for AutoTokenizer, and ours beside them."""
+    """Write the files for AutoTokenizer and SETTINGS_FILE."""
     from transformers import PreTrainedTokenizerFast
 
     pad, unk, bos, eos = (tokenizer.id_to_token(token_id) for token_id in range(4))
-    # Whoever asks for special tokens, as transformers' pipelines do, begins as our own generation does. We never ask.
+    # Only for callers that ask for special tokens, such as transformers' pipelines: begin as our generation does.
     tokenizer.post_processor = processors.TemplateProcessing(
         single=[bos, "$A"], pair=[bos, "$A", "$B"], special_tokens=[(bos, BOS)]
     )

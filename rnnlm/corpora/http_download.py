@@ -11,15 +11,67 @@ from pathlib import Path
 import requests
 
 from rnnlm.corpora.http_request import FetchPolicy, TransientError, ask, network_errors_explained, pieces
-from rnnlm.corpora.partial_download import Partial, Version
 from rnnlm.errors import CorpusError, FetchError, HomeError
-from rnnlm.home import file_digest, sync
+from rnnlm.home import digest_of, file_digest, read_json, sync, write_json
 from rnnlm.progress import BYTES, Progress
 from rnnlm.redaction import redacted
 
 logger = logging.getLogger(__name__)
 POLICY = FetchPolicy()
 CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)$")
+
+
+@dataclass(frozen=True)
+class Version:
+    """The version of a file on a server."""
+
+    etag: str | None
+    modified: str | None
+    total_bytes: int | None
+
+    @property
+    def validator(self) -> str | None:
+        """The value for If-Range: a strong ETag, else the date."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
+
+    def differs(self, other: "Version") -> bool:
+        """True if any field that both have differs."""
+        return any(
+            mine is not None and theirs is not None and mine != theirs
+            for mine, theirs in (
+                (self.etag, other.etag),
+                (self.modified, other.modified),
+                (self.total_bytes, other.total_bytes),
+            )
+        )
+
+
+class PartialDownload:
+    """The bytes received from a URL, in home.corpora/downloads, and their version."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        key = digest_of(url)[:16]
+        self.path, self.note = folder / f"{key}.part", folder / f"{key}.json"
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    @property
+    def version(self) -> Version | None:
+        known = read_json(self.note)
+        try:
+            return Version(**known["version"])
+        except (TypeError, KeyError):
+            return None
+
+    def begin(self, url: str, version: Version) -> None:
+        self.discard()
+        write_json(self.note, {"url": redacted(url), "version": vars(version)})
+
+    def discard(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self.note.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -70,7 +122,7 @@ def fetch(
     the last attempt, worth a retry later; CorpusError if a retry is pointless.
     """
     policy = policy or POLICY
-    partial = Partial(url, downloads)
+    partial = PartialDownload(url, downloads)
     request = DownloadRequest(url, sha256, policy, known, time.monotonic() + policy.maximum_seconds)
     draw = random.Random()  # full jitter: clients that failed together do not retry together
     for attempt in range(1, policy.attempts + 1):
@@ -109,7 +161,7 @@ def fetch(
     return version
 
 
-def receive(request: DownloadRequest, partial: Partial) -> bool:
+def receive(request: DownloadRequest, partial: PartialDownload) -> bool:
     """One attempt to get the rest of the file, or all of it. False if the server still has the known version.
 
     TransientError if it broke off.
@@ -191,14 +243,14 @@ def append(response: requests.Response, path: Path, offset: int, total: int | No
             progress.update(len(piece))
 
 
-def forget_what_cannot_be_resumed(partial: Partial, sha256: str | None) -> None:
+def forget_what_cannot_be_resumed(partial: PartialDownload, sha256: str | None) -> None:
     """Without a validator or a digest to check, the rest may not belong to the beginning: start over."""
     known = partial.version
     if known is None or not (known.validator or sha256):
         partial.discard()
 
 
-def check_digest(request: DownloadRequest, partial: Partial) -> None:
+def check_digest(request: DownloadRequest, partial: PartialDownload) -> None:
     if request.sha256 and (got := file_digest(partial.path)) != request.sha256:
         raise CorpusError(
             f"{request.label}: sha256 {got[:12]}, expected {request.sha256[:12]};\n"

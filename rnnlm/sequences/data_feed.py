@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 import torch
@@ -22,6 +23,7 @@ from rnnlm.sequences.gpu_resident import ResidentText, resident_text, resident_w
 from rnnlm.sequences.segmentation import Mode
 
 
+@dataclass(eq=False)
 class TrainingBatches(IterableDataset[Batch]):
     """All batches of all epochs of a split, for a DataLoader with batch_size=None and any num_workers.
 
@@ -32,31 +34,20 @@ class TrainingBatches(IterableDataset[Batch]):
     device: holds the whole split and every batch; None: CPU, read on demand.
     """
 
-    def __init__(
-        self,
-        source: RowSource,
-        mode: Mode,
-        batch_size: int,  # over all ranks
-        window_length: int,
-        seed: int,
-        epochs: range = range(1),
-        rank: int = 0,
-        world_size: int = 1,
-        first_batch: int = 0,
-        device: torch.device | None = None,
-    ) -> None:
-        if not 0 <= rank < world_size:
-            raise ValueError(f"rank {rank}: expected 0 <= rank < world_size = {world_size}")
-        self.source = source
-        self.mode = mode
-        self.batch_size = batch_size
-        self.window_length = window_length
-        self.seed = seed
-        self.epochs = epochs
-        self.rank = rank
-        self.world_size = world_size
-        self.first_batch = first_batch
-        self.device = device
+    source: RowSource
+    mode: Mode
+    batch_size: int  # over all ranks
+    window_length: int
+    seed: int
+    epochs: range = range(1)
+    rank: int = 0
+    world_size: int = 1
+    first_batch: int = 0
+    device: torch.device | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world_size:
+            raise ValueError(f"rank {self.rank}: expected 0 <= rank < world_size = {self.world_size}")
 
     def __iter__(self) -> Iterator[Batch]:
         worker = get_worker_info()
@@ -88,26 +79,23 @@ class TrainingBatches(IterableDataset[Batch]):
         batches = shuffled_batches(self.source, self.batch_size, self.seed, epoch, left_out)
         return (batch.share(self.rank, self.world_size) for batch in batches)
 
-    def cut_of_epoch(self, epoch: int) -> StreamCut:
-        predicted = self.source.predicted_count
-        return cut_stream(predicted, self.batch_size, self.window_length, philox(self.seed, epoch))
+    def cut_of_epoch(self, epoch: int | None) -> StreamCut:
+        generator = None if epoch is None else philox(self.seed, epoch)
+        return cut_stream(self.source.predicted_count, self.batch_size, self.window_length, generator)
 
-    def count_of_epoch(self, epoch: int) -> int:
-        """Number of batches in an epoch, the same on all ranks."""
+    def count_of_epoch(self, epoch: int | None) -> int:
+        """Number of batches in an epoch, the same on all ranks. None: in the longest epoch."""
         if self.mode == "sentence":
             return -(-len(self.source) // self.batch_size)
         return -(-self.cut_of_epoch(epoch).length // self.window_length)
 
     @property
     def batches_an_epoch(self) -> int:
-        """Largest number of batches in an epoch, the same on all ranks; the schedule is based on it.
+        """Largest number of batches in an epoch, on which the schedule is based.
 
         A stream that starts at an offset may have one batch less.
         """
-        if self.mode == "sentence":
-            return -(-len(self.source) // self.batch_size)
-        without_offset = cut_stream(self.source.predicted_count, self.batch_size, self.window_length)
-        return -(-without_offset.length // self.window_length)
+        return self.count_of_epoch(None)
 
 
 def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]:

@@ -156,7 +156,7 @@ def test_what_is_replaced_stays_until_its_replacement_is_there(home: Home) -> No
     final = home.corpora / "one"
     write_once(home, final, greet)
     script = (
-        "import os, signal; from pathlib import Path; from rnnlm import home as module\n"
+        "import os, signal; from pathlib import Path; from rnnlm import stages as module\n"
         f"home = module.Home(Path({str(home.root)!r}))\n"
         "module.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL) if path.name == 'corpora' else None\n"
         "real = Path.replace\n"
@@ -196,7 +196,7 @@ def test_failed_build_leaves_what_was_there_and_nothing_else(home: Home) -> None
 
 def test_leftovers_of_a_killed_build_are_cleared(home: Home) -> None:
     script = (
-        "import os, signal; from pathlib import Path; from rnnlm.home import Home, write_once\n"
+        "import os, signal; from pathlib import Path; from rnnlm.home import Home; from rnnlm.stages import write_once\n"
         f"home = Home(Path({str(home.root)!r}))\n"
         "write_once(home, home.corpora / 'one', lambda p: os.kill(os.getpid(), signal.SIGKILL))"
     )

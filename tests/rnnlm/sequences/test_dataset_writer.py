@@ -77,9 +77,9 @@ def test_a_dataset_that_breaks_a_check_is_not_marked_complete(
     with monkeypatch.context() as broken:
         broken.setattr(dataset_writer.StreamCutter, "finish", lambda cutter: token_rows([]))
         with pytest.raises(DatasetError, match="every_token_is_predicted_once"):
-            store(home, tmp_path / "c", mode="stream", block_length=4)
+            store(home, tmp_path / "c", mode="stream", block_length=2)
     assert list(home.datasets.glob("[!.]*")) == []
-    assert not store(home, tmp_path / "c", mode="stream", block_length=4).skipped
+    assert not store(home, tmp_path / "c", mode="stream", block_length=2).skipped
 
 
 def test_sizes_and_unknown_words_of_a_split(home: Home, tmp_path: Path) -> None:

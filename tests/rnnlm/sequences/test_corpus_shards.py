@@ -93,6 +93,7 @@ def test_a_killed_run_leaves_no_process_and_its_shards_are_not_made_again(
     done = {path: path.stat().st_mtime_ns for path in folder.glob("*.documents.parquet")}
     assert len(done) >= 3
     assert len(children) >= 2
+    deadline = time.monotonic() + 60
     while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not [child for child in children if Path(f"/proc/{child}").exists()]

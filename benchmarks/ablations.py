@@ -20,7 +20,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.home import Home
 from rnnlm.presets import build_config
-from rnnlm.sequences.preparation import prepare_dataset
+from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.training.history import HISTORY, read_history
 from rnnlm.training.training_run import run_training
 

@@ -25,7 +25,7 @@ from rnnlm.evaluation.ngram.kneser_ney import count_ngrams  # noqa: E402
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig  # noqa: E402
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord  # noqa: E402
 from rnnlm.evaluation.ngram.ngram_perplexity import measure, open_scores  # noqa: E402
-from rnnlm.sequences.token_ids import insert  # noqa: E402
+from rnnlm.sequences.sql_tables import insert  # noqa: E402
 from rnnlm.sql_statements import statement  # noqa: E402
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS  # noqa: E402
 

@@ -76,10 +76,10 @@ def corpus_of(home: Home, text: Path) -> tuple[CorpusRecord, CorpusConfig]:
 def prepared(home: Home, text: Path, kind: str, **settings: object) -> tuple[DatasetRecord, float]:
     """The dataset and the seconds that tokenizing and storing took."""
     corpus, config = corpus_of(home, text)
-    tokenizer = train_tokenizer(home, corpus, config, TokenizerConfig(kind=kind))
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind=kind))
     start = time.perf_counter()
     cut = SequencesConfig.model_validate(settings)
-    dataset = store_sequences(home, corpus, config, tokenizer, cut, required_splits=("train",), force=True)
+    dataset = store_sequences(home, corpus, tokenizer, cut, required_splits=("train",), force=True)
     return dataset, time.perf_counter() - start
 
 
@@ -95,7 +95,7 @@ def speed(options: argparse.Namespace, scratch: Path) -> None:
     for kind in options.tokenizers:
         home = Home(scratch / "speed-home")
         corpus, config = corpus_of(home, text)
-        tokenizer = train_tokenizer(home, corpus, config, TokenizerConfig(kind=kind))
+        tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind=kind))
         times: dict[str, list[float]] = {"ours": [], "theirs": []}
         for _ in range(options.rounds):
             dataset, seconds = prepared(home, text, kind, processes=options.processes)
@@ -259,13 +259,13 @@ def memory(options: argparse.Namespace, scratch: Path) -> None:
 def worker(home: Home, action: str, text: Path) -> None:
     """One action in this process; prints the number of tokens."""
     corpus, config = corpus_of(home, text)
-    tokenizer = train_tokenizer(home, corpus, config, TokenizerConfig())
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig())
     if action == "tokenizer":
         print(load_tokenizer(tokenizer.folder).vocabulary_size)
         return
     mode = "stream" if action.endswith("-stream") else "sentence"
     cut = SequencesConfig(mode=mode)
-    dataset = store_sequences(home, corpus, config, tokenizer, cut, required_splits=("train",))
+    dataset = store_sequences(home, corpus, tokenizer, cut, required_splits=("train",))
     if action.startswith("read"):
         from rnnlm.sequences.data_feed import TrainingBatches
 

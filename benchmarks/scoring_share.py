@@ -69,8 +69,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder))
         corpus = obtain_corpus(home, config.corpus)
-        tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
-        dataset = store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
+        tokenizer = train_tokenizer(home, corpus, config.tokenizer)
+        dataset = store_sequences(home, corpus, tokenizer, config.sequences)
         run = timed("training", run_training)(home, config, dataset, untracked)
         timed("evaluation", perplexity.evaluate_run)(home, dataset, run, config.evaluation)
         timed("references", reference_scores.keep_references)(home, dataset, run)

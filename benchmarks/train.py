@@ -31,6 +31,7 @@ from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
 from rnnlm.sequences.batches import Batch
+from rnnlm.sequences.shift import shifted
 from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.cuda_graphs import Recorder
 from rnnlm.training.devices import float32_products, keep_freed_memory
@@ -140,7 +141,7 @@ def zipf_batch(size: int, seed: int, device: str) -> Batch:
     """On the device: there, the text of a training run is resident."""
     ids = np.random.default_rng(seed).choice(VOCABULARY, (size, TIME + 1), p=zipf())
     text = torch.from_numpy(ids).to(device)
-    return Batch(text[:, :-1].contiguous(), text[:, 1:].contiguous(), False, size * TIME)
+    return Batch(*(ids.contiguous() for ids in shifted(text)), False, size * TIME)
 
 
 def peak_mebibytes(name: str, options: argparse.Namespace) -> float:

@@ -32,8 +32,9 @@ from flows.commands import (
 )
 from flows.commands.parser import Say
 from flows.operations.prefect_environment import set_environment
+from rnnlm.disk_errors import full_disk_explained
 from rnnlm.errors import RnnlmError, TrackingError
-from rnnlm.home import find_home, full_disk_explained
+from rnnlm.home import find_home
 
 USER_ERROR = 2
 
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         home = find_home()
         set_environment(home)
-        with sigterm_raises(), results_alone_on_stdout(options.json) as say, full_disk_explained(home):
+        with sigterm_raises(), results_alone_on_stdout(options.json) as say, full_disk_explained(home.root):
             options.command(options, home, say)
     except (RnnlmError, TrackingError) as error:
         print(f"rnnlm: {error}", file=sys.stderr)

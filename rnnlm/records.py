@@ -1,4 +1,4 @@
-"""Frozen references that stages hand to each other: paths, digests and counts, never tensors or connections."""
+"""Frozen records that stages pass on: paths, digests and counts, never tensors or connections."""
 
 from pathlib import Path
 from typing import Literal
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
-LOSSES = "losses"  # in a run's folder: the loss of every token of the test split
+LOSSES = "losses"  # folder within a run: the loss of every token of the test split
 
 
 class Record(BaseModel):
@@ -15,9 +15,9 @@ class Record(BaseModel):
 
 
 class StageRecord(Record):
-    """What every stage says of itself."""
+    """What every stage reports about itself."""
 
-    skipped: bool = False  # its verified output was there already
+    skipped: bool = False  # its verified output existed
     seconds: float = 0.0  # wall time of the stage, skipped or not
 
 
@@ -28,11 +28,18 @@ class CorpusRecord(StageRecord):
     digest: str  # sha256 of the text's bytes, hexadecimal
     folder: Path
     files: dict[str, str]  # "text" or a split's name → file name inside the folder
+    shares: tuple[float, float]  # valid, test: of the documents, for splits that `files` does not give
     corpus_bytes: int
     source_counts: dict[str, int] = {}  # "text" or a split's name → files, archive members and table rows in it
-    source: str  # without passwords and signatures
-    freshness: str = ""  # of a remote text: since when it is unchanged, or that it could not be asked for
+    source: str  # passwords and signatures redacted
+    freshness: str = ""  # of a remote text: since when it is unchanged, or that its server was unavailable
     licence: str = ""
+
+    @property
+    def carved_shares(self) -> dict[Split, float]:
+        """Share of the documents of each split that the source does not give; digests decide which."""
+        shares: dict[Split, float] = dict(zip(SPLITS[1:], self.shares, strict=True))
+        return {split: share for split, share in shares.items() if split not in self.files}
 
 
 class TokenizerRecord(StageRecord):
@@ -69,10 +76,10 @@ class RunRecord(StageRecord):
     run_id: str
     folder: Path
     dataset_id: str
-    mlflow_run_id: str | None  # None: MLflow could not be reached when training began
+    mlflow_run_id: str | None  # None: MLflow was unavailable when training began
     trained_tokens: int
-    best_validation_perplexity: float  # with its temperature
-    temperature: float = 1.0  # that the logits were divided by, in the weights of the model
+    best_validation_perplexity: float  # at `temperature`
+    temperature: float = 1.0  # already divided into the weights of the head
 
     @property
     def model_folder(self) -> Path:
@@ -80,17 +87,17 @@ class RunRecord(StageRecord):
 
 
 class SplitScore(Record):
-    """How well a model predicts one whole split, beside two baselines on the same tokens."""
+    """How well a model predicts a whole split, with two baselines on the same tokens."""
 
     split: str
     tokens: int  # predicted tokens
     nll_nats_per_token: float
     perplexity: float
     bits_per_byte: float
-    unknown_rate: float  # share of predicted tokens that stand for a word the model cannot spell
+    unknown_rate: float  # share of predicted tokens that are unknown words
     uniform_perplexity: float
     unigram_perplexity: float
-    seen_share: float | None = None  # of the bytes, in lines of the training text; None: not measured, not known
+    seen_share: float | None = None  # of the bytes, in lines that the training text holds; None: unknown
 
 
 class EvaluationRecord(StageRecord):
@@ -98,7 +105,7 @@ class EvaluationRecord(StageRecord):
 
 
 class GradientFlowRecord(StageRecord):
-    """norms: layer, bottom first → steps back from the loss → norm of the gradient; see rnnlm/probes/gradients.py."""
+    """norms: layer (bottom first) → steps back from the loss → gradient norm; see rnnlm/probes/gradients.py."""
 
     norms: tuple[tuple[float, ...], ...]
     rows: int
@@ -106,19 +113,19 @@ class GradientFlowRecord(StageRecord):
 
 
 class PositionsRecord(StageRecord):
-    """Right guesses by position in the row; see rnnlm/probes/positions.py."""
+    """Accuracy by position in the row; see rnnlm/probes/positions.py."""
 
     rows: tuple[int, ...]
     right: tuple[float, ...]
     exact: tuple[float | None, ...]
     given_tokens: int
-    longest_trained: int  # tokens of the training split's longest row; as in the positions, <eos> is not counted
+    longest_trained: int  # tokens of the training split's longest row, without <eos>
     picture: Path
 
 
 class Sample(Record):
     prompt: str
-    text: str  # the continuation alone
+    text: str  # the continuation, without the prompt
     tokens: int  # generated tokens, <eos> included
 
 
@@ -127,19 +134,19 @@ class SamplesRecord(StageRecord):
 
 
 class Evidence(Record):
-    """What a candidate and the champion cost on the same documents; see rnnlm/evaluation/paired."""
+    """Losses of a candidate and the champion on the same documents; see rnnlm/evaluation/paired."""
 
-    documents: int  # of validation text that the training of neither has seen
-    units: int  # drawn by the bootstrap: the documents, or 10,000 runs of them where there are more
+    documents: int  # of validation text that neither was trained on
+    units: int  # drawn by the bootstrap: the documents, or at most 10,000 groups of them
     byte_count: int  # of all documents
     candidate_nats_per_byte: float
     champion_nats_per_byte: float
-    difference: float  # candidate less champion, nats per byte: negative where the candidate is better
-    lower: float  # one-sided bounds at `confidence`, each by itself
+    difference: float  # candidate minus champion, nats per byte: negative if the candidate is better
+    lower: float  # one-sided bounds, each at `confidence`
     upper: float
-    confidence: float  # of this comparison: see rnnlm/evaluation/paired/bootstrap.py
+    confidence: float  # see rnnlm/evaluation/paired/bootstrap.py
     resamples: int
-    comparison: int = 1  # the how-manieth with this champion
+    comparison: int = 1  # its number with this champion
 
 
 class RegisteredVersion(StageRecord):
@@ -148,7 +155,7 @@ class RegisteredVersion(StageRecord):
     alias: Literal["champion", "challenger"]
     reason: str
     uri: str  # models:/NAME@ALIAS
-    evidence: Evidence | None = None  # None: there was nothing to compare, or nothing to compare on
+    evidence: Evidence | None = None  # None: no champion, or no documents to compare on
 
 
 class ModelVersion(Record):
@@ -164,23 +171,23 @@ class ModelVersion(Record):
 
 
 class ExportRecord(Record):
-    """A model as an ONNX file, with what it takes to use it beside it; see rnnlm/models/onnx_graph.py."""
+    """A model as an ONNX file with its tokenizer and special tokens; see rnnlm/models/onnx_graph.py."""
 
     file: Path
     tokenizer: Path
     special_tokens: Path
     file_bytes: int
-    largest_difference: float  # of a logit in onnxruntime from torch's: onnx_graph.largest_difference
+    largest_difference: float  # between the logits of ONNX Runtime and torch
 
 
 class HarnessMetric(Record):
-    """One figure of EleutherAI's harness."""
+    """One metric of EleutherAI's lm-evaluation-harness."""
 
     task: str
     metric: str
-    filter: str  # what the harness did to the answers first; `none`
+    filter: str  # applied by the harness to the answers; `none`
     value: float
-    standard_error: float | None  # None: the harness gives none
+    standard_error: float | None  # None: not reported
     documents: int
 
 
@@ -191,18 +198,18 @@ class HarnessRecord(Record):
 
 class EvaluatedRecord(Record):
     evaluation: EvaluationRecord
-    pictures: tuple[Path, ...]  # of what the model does
+    pictures: tuple[Path, ...]  # of the probes
 
 
 class LoggedRecord(Record):
-    """Where the tracking system shows a run; None where it could not be reached."""
+    """Where the tracking server shows a run; None if it was unavailable."""
 
     run_url: str | None
     loss_curve: Path | None
 
 
 class PreparedRecord(Record):
-    """What the stages before training leave behind."""
+    """Results of the stages before training."""
 
     corpus: CorpusRecord
     tokenizer: TokenizerRecord
@@ -210,7 +217,7 @@ class PreparedRecord(Record):
 
 
 class TrainedRecord(Record):
-    """What training and the stages after it leave behind."""
+    """Results of training and the stages after it."""
 
     run: RunRecord
     evaluation: EvaluationRecord
@@ -219,7 +226,7 @@ class TrainedRecord(Record):
 
 
 class PipelineRecord(Record):
-    """What a pipeline run leaves behind: enough to find everything else."""
+    """Results of a pipeline run."""
 
     corpus: CorpusRecord
     tokenizer: TokenizerRecord

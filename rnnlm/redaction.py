@@ -1,4 +1,4 @@
-"""Secrets in addresses, hidden before an address is shown or kept."""
+"""Redaction of secrets in URLs before they are shown or stored."""
 
 import re
 
@@ -9,9 +9,9 @@ VALUE = re.compile(r"=[^&;#]*")
 
 
 def redacted(text: str) -> str:
-    """The text with `***` for user, password, the values of a query and the fragment of each address in it.
+    """Replace credentials, query values and fragments of all URLs in the text by `***`.
 
-    Any value of a query may be a signature, so all are hidden; their names stay.
+    Any query value may be a signature, so all are hidden; their names stay.
     """
     return ADDRESS.sub(lambda match: redacted_address(match[0]), text)
 

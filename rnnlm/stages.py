@@ -1,29 +1,48 @@
-"""What all stages share: they time themselves, say when there was nothing to do, and explain a full disk."""
+"""Stages run once: versions, keys, locks, verified outputs, and what every stage does around its work."""
 
 import functools
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from rnnlm.home import Home, digest_of, full_disk_explained, read_json, write_json
+from rnnlm.disk_errors import ABSENT, full_disk_explained, read_with_retries
+from rnnlm.home import Home, digest_of, file_digest, partial_path, read_json, remove_partials, sync, write_json
 from rnnlm.records import StageRecord
 
 logger = logging.getLogger(__name__)
+# Part of the key of each stage's output. Raise a version when the same input gives another output: what exists is then
+# made again. The versions of libraries that a stage depends on enter its key beside it.
+STAGE_VERSIONS = {
+    "corpus": 3,
+    "tokenizer": 4,
+    "sequences": 3,
+    "training": 4,
+    "evaluation": 2,
+    "samples": 1,
+    "surprise": 1,
+    "probes": 2,
+    "probe-comparison": 1,
+    "ngram": 1,
+    "scoring": 2,
+    "reference-scores": 1,
+    "bundle": 3,  # of a registered model
+}
+COMPLETE = "COMPLETE"  # marker of a finished folder: JSON, file name → sha256
 P = ParamSpec("P")
 R = TypeVar("R", bound=StageRecord)
 
 
 def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[Concatenate[Home, P], R]]:
-    """Decorator: fill in `seconds` of the returned record and log one line, skipped or done."""
+    """Decorator: time the stage, log one line when it is done or skipped, and explain a full disk."""
 
     def wrap(function: Callable[Concatenate[Home, P], R]) -> Callable[Concatenate[Home, P], R]:
         @functools.wraps(function)
         def timed(home: Home, *args: P.args, **kwargs: P.kwargs) -> R:
             start = time.perf_counter()
-            with full_disk_explained(home):
+            with full_disk_explained(home.root):
                 record = function(home, *args, **kwargs)
             seconds = time.perf_counter() - start
             what = "skipped, verified output exists" if record.skipped else "done"
@@ -35,18 +54,109 @@ def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[C
     return wrap
 
 
-def once_in_run(home: Home, path: Path, key: str, build: Callable[[], Any], *, force: bool = False) -> tuple[Any, bool]:
-    """A JSON result kept at `path`, in a run's folder or another one, under `key`: the digest of all it depends on.
+def stage_key(name: str, **facts: Any) -> str:
+    """sha256 of everything that a stage's output depends on: its version, and JSON-able facts."""
+    return digest_of({"stage": STAGE_VERSIONS[name], **facts})
 
-    Its own digest is kept with it: a file that was edited or damaged is replaced. Returns the value and whether it
-    was there already.
+
+def write_once(home: Home, final: Path, build: Callable[[Path], None], *, force: bool = False) -> bool:
+    """Make the content-addressed folder `final` with `build(partial)`, unless its verified content exists.
+
+    Returns True if it was skipped. Processes that want the same folder wait for each other. A damaged or replaced
+    folder stays in place until its replacement is complete.
+    """
+    home.make(final.parent)
+    with home.lock(f"{final.parent.name}-{final.name}"):
+        move_back(final)  # after a kill between the two renames below
+        remove_partials(final)
+        if not force and final.exists():
+            damage = find_damage(final)
+            if damage is None:
+                return True
+            logger.warning("%s: %s; it is made again", final, damage)
+        partial = partial_path(final)
+        partial.mkdir()
+        try:
+            build(partial)
+            mark_complete(partial)
+            move_aside(final)
+            partial.replace(final)
+            sync(final.parent)
+        finally:
+            move_back(final)
+            remove_partials(final)
+        return False
+
+
+def write_json_once(
+    home: Home, path: Path, key: str, build: Callable[[], Any], *, force: bool = False
+) -> tuple[Any, bool]:
+    """A JSON result stored at `path` under `key`, the digest of everything it depends on.
+
+    Its own digest is stored with it, so an edited or damaged file is replaced. Returns the value and whether it was
+    skipped.
     """
     with home.lock(f"{path.parent.name}-{path.name}"):
-        kept = None if force else read_json(path)
-        if isinstance(kept, dict) and kept.get("key") == key:
-            if kept.get("sha256") == digest_of([key, kept.get("value")]):
-                return kept["value"], True
+        stored = None if force else read_json(path)
+        if isinstance(stored, dict) and stored.get("key") == key:
+            if stored.get("sha256") == digest_of([key, stored.get("value")]):
+                return stored["value"], True
             logger.warning("%s: differs from its sha256; it is made again", path)
         value = json.loads(json.dumps(build()))  # as it will be read
         write_json(path, {"key": key, "value": value, "sha256": digest_of([key, value])})
         return value, False
+
+
+def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> None:
+    """Write the COMPLETE marker: the digest of every file in the folder, except in the entries of apart_from."""
+    entries = (path for path in folder.iterdir() if path.name not in {COMPLETE, *apart_from})
+    files = sorted(file for path in entries for file in (path, *path.rglob("*")) if file.is_file())
+    for path in files:
+        sync(path)
+    write_json(folder / COMPLETE, {str(path.relative_to(folder)): file_digest(path) for path in files})
+
+
+def find_damage(folder: Path, apart_from: Collection[str] = ()) -> str | None:
+    """What is wrong with a finished folder, or None if every file has the digest in its marker.
+
+    Entries in apart_from are ignored. HomeError if a file cannot be read: that is not damage.
+    """
+    try:
+        digests = json.loads(read_with_retries(folder / COMPLETE, Path.read_bytes))
+    except ABSENT:
+        return f"{COMPLETE} is missing: it was never finished"
+    except ValueError:
+        return f"{COMPLETE} is not JSON"
+    if not isinstance(digests, dict):
+        return f"{COMPLETE} is not a JSON object"
+    for name, digest in digests.items():
+        if name.split("/")[0] in apart_from:
+            continue
+        try:
+            if file_digest(folder / name) != digest:
+                return f"{name} differs from its sha256"
+        except (*ABSENT, ValueError):  # ValueError: a damaged marker holds an impossible file name
+            return f"{name} is missing"
+    return None
+
+
+def is_complete(folder: Path) -> bool:
+    """True if the folder has a marker and every file in it has its digest. HomeError if one cannot be read."""
+    return find_damage(folder) is None
+
+
+def move_aside(final: Path) -> None:
+    """Rename `final`, if it exists, to make room for its replacement; move_back undoes it until that exists."""
+    if final.exists():
+        final.replace(replaced_path(final))
+
+
+def move_back(final: Path) -> None:
+    """Undo move_aside, unless the replacement exists."""
+    if replaced_path(final).exists() and not final.exists():
+        replaced_path(final).replace(final)
+
+
+def replaced_path(final: Path) -> Path:
+    """Where move_aside puts a folder; remove_partials removes it."""
+    return final.parent / f".{final.name}.replaced"

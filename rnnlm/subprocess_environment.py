@@ -1,4 +1,4 @@
-"""What a child process needs to know to import what this one imports."""
+"""The environment of child processes that import this package."""
 
 import os
 from pathlib import Path
@@ -7,5 +7,5 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def python_path() -> str:
-    """PYTHONPATH for a child: this checkout first, installed or not, then what was there."""
+    """PYTHONPATH for a child: this checkout, then the current value."""
     return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])

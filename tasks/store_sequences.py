@@ -3,7 +3,7 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.config import SequencesConfig
 from rnnlm.home import find_home
 from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences import dataset_writer
@@ -12,9 +12,8 @@ from rnnlm.sequences import dataset_writer
 @task(task_run_name="store-{config.mode}-sequences-of-{corpus.name}", cache_policy=NO_CACHE)
 def store_sequences(
     corpus: CorpusRecord,
-    corpus_config: CorpusConfig,
     tokenizer: TokenizerRecord,
     config: SequencesConfig,
     force: bool = False,
 ) -> DatasetRecord:
-    return dataset_writer.store_sequences(find_home(), corpus, corpus_config, tokenizer, config, force=force)
+    return dataset_writer.store_sequences(find_home(), corpus, tokenizer, config, force=force)

@@ -3,14 +3,12 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from rnnlm.config import CorpusConfig, TokenizerConfig
+from rnnlm.config import TokenizerConfig
 from rnnlm.home import find_home
 from rnnlm.records import CorpusRecord, TokenizerRecord
 from rnnlm.tokenizers import tokenizer_training
 
 
 @task(task_run_name="train-{config.kind}-tokenizer-on-{corpus.name}", cache_policy=NO_CACHE)
-def train_tokenizer(
-    corpus: CorpusRecord, corpus_config: CorpusConfig, config: TokenizerConfig, force: bool = False
-) -> TokenizerRecord:
-    return tokenizer_training.train_tokenizer(find_home(), corpus, corpus_config, config, force=force)
+def train_tokenizer(corpus: CorpusRecord, config: TokenizerConfig, force: bool = False) -> TokenizerRecord:
+    return tokenizer_training.train_tokenizer(find_home(), corpus, config, force=force)

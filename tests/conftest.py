@@ -146,8 +146,8 @@ def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chai
     home = Home(root / "home")
     config = toy_pipeline_config(write_toy_corpus(root / "toy"))
     corpus = obtain_corpus(home, config.corpus)
-    tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
-    dataset = store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
+    tokenizer = train_tokenizer(home, corpus, config.tokenizer)
+    dataset = store_sequences(home, corpus, tokenizer, config.sequences)
     run = run_training(home, config, dataset, untracked)
     chain: Chain = {
         "corpus": corpus,
@@ -235,8 +235,8 @@ def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     config = toy_pipeline_config(write_toy_corpus(root / "toy")).model_copy(update=changes)
     corpus = obtain_corpus(home, config.corpus)
-    tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
-    dataset = store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
+    tokenizer = train_tokenizer(home, corpus, config.tokenizer)
+    dataset = store_sequences(home, corpus, tokenizer, config.sequences)
     return run_training(home, config, dataset, untracked).model_folder
 
 

@@ -1,4 +1,4 @@
-"""tar and zip: the names of the members, checked, and the members as streams. Nothing is unpacked to disk."""
+"""Members of tar and zip archives as streams, with their names checked. Nothing is unpacked to disk."""
 
 import contextlib
 import posixpath
@@ -10,15 +10,15 @@ from collections.abc import Collection, Iterator
 from typing import IO, Literal
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.compression import Meter, Stream, Unpacked, damaged
+from rnnlm.corpora.compression import ByteStream, Meter, Unpacked, damaged
 from rnnlm.corpora.split_names import suffix_of
 from rnnlm.corpora.text_encoding import printable
 from rnnlm.errors import CorpusError
 
-Member = tuple[str, Stream | None]  # name, and its bytes if it is a regular file that is wanted
+Member = tuple[str, ByteStream | None]  # name, and the bytes of a wanted regular file
 TAR_MARK = slice(257, 262)
 LINK_TARGET_BYTES = 4096
-MAXIMUM_HEADER_BYTES = 1 << 20  # of long names and pax records, which tarfile holds in memory
+MAXIMUM_HEADER_BYTES = 1 << 20  # of long names and pax records, which tarfile reads into memory
 HEADER_TYPES = {
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
@@ -26,27 +26,24 @@ HEADER_TYPES = {
     tarfile.XGLTYPE,
     tarfile.SOLARIS_XHDTYPE,
 }
-SMALL_STEPS = {zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}  # zipfile inflates whole what it reads of these at once
+SMALL_STEPS = {zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}  # zipfile inflates all that it reads of these at once
 
 
 def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
-    """By its first bytes; a tar from before 1988 has no mark, so its name counts too."""
+    """The kind by the first bytes; a tar older than 1988 has no mark, so its name counts too."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
     return "tar" if head[TAR_MARK] == b"ustar" or (suffix_of(name) == ".tar" and head) else None
 
 
 class StrictMember(tarfile.TarInfo):
-    """tarfile takes a damaged header, or the file's end, for the archive's end, and reads long names of any length.
-
-    We do neither.
-    """
+    """Refuses damaged, truncated and oversized headers, where tarfile ends silently or reads any length."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "StrictMember":
         member = super().frombuf(buf, encoding, errors)
         if member.size < 0:
-            raise tarfile.ReadError("a member of negative size")
+            raise tarfile.ReadError("a member with a negative size")
         if member.type in HEADER_TYPES and member.size > MAXIMUM_HEADER_BYTES:
             raise tarfile.ReadError(f"a header of {member.size:,} bytes")
         return member
@@ -62,11 +59,11 @@ class StrictMember(tarfile.TarInfo):
 
 
 def tar_members(
-    stream: Stream, label: str, meter: Meter, config: CorpusConfig, wanted: Collection[str]
+    stream: ByteStream, label: str, meter: Meter, config: CorpusConfig, wanted: Collection[str]
 ) -> Iterator[Member]:
-    """(name, stream) of each regular member in the archive's order; the stream is None unless it is wanted.
+    """(name, stream) of each regular member in archive order; the stream is None unless the name is in `wanted`.
 
-    Every member is checked, the archive is read to its end, and links that stay inside are passed over.
+    Checks every member, skips links that stay inside, and reads the archive to its end.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -75,7 +72,7 @@ def tar_members(
             )
         except CorpusError:
             raise
-        except Exception as error:  # tarfile raises a dozen different types on damaged data
+        except Exception as error:  # tarfile raises many types on damaged data
             raise damaged(label, "tar", error) from error
         for count in range(config.maximum_archive_members + 1):
             info = next_member(archive, label)
@@ -89,11 +86,11 @@ def tar_members(
                 base = posixpath.dirname(info.name) if info.issym() else ""
                 refuse_link(base, info.linkname, member)
             elif info.isdev():
-                raise CorpusError(f"{member}: is a device or a pipe, not a file; give an archive of files alone")
+                raise CorpusError(f"{member}: is a device or a pipe; give an archive that holds only files")
             elif info.isfile():
                 content = archive.extractfile(info) if info.name in wanted else None
                 yield info.name, Unpacked(content, "tar", member, meter) if content else None
-        while stream.read(1 << 20):  # to the checksum at the compression's end
+        while stream.read(1 << 20):  # up to the checksum of the compression
             pass
 
 
@@ -109,10 +106,10 @@ def next_member(archive: tarfile.TarFile, label: str) -> tarfile.TarInfo | None:
 def zip_members(
     file: IO[bytes], label: str, meter: Meter, config: CorpusConfig, wanted: Collection[str]
 ) -> Iterator[Member]:
-    """(name, stream) of each regular member in order of name; the stream is None unless it is wanted."""
+    """(name, stream) of each regular member, sorted by name; the stream is None unless the name is in `wanted`."""
     try:
         archive = zipfile.ZipFile(file)
-    except Exception as error:  # zipfile raises a dozen different types on damaged data
+    except Exception as error:  # zipfile raises many types on damaged data
         raise damaged(label, "zip", error) from error
     members = archive.infolist()
     if len(members) > config.maximum_archive_members:
@@ -128,13 +125,13 @@ def zip_members(
                 target = zip_stream(archive, info, member, meter).read(LINK_TARGET_BYTES)
                 refuse_link(posixpath.dirname(info.filename), target.decode("utf-8", "replace"), member)
             elif kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK):
-                raise CorpusError(f"{member}: is a device or a pipe, not a file; give an archive of files alone")
+                raise CorpusError(f"{member}: is a device or a pipe; give an archive that holds only files")
             elif not info.is_dir():
                 stream = zip_stream(archive, info, member, meter) if info.filename in wanted else None
                 yield info.filename, stream
 
 
-def zip_stream(archive: zipfile.ZipFile, info: zipfile.ZipInfo, label: str, meter: Meter) -> Stream:
+def zip_stream(archive: zipfile.ZipFile, info: zipfile.ZipInfo, label: str, meter: Meter) -> ByteStream:
     try:
         content = archive.open(info)
     except Exception as error:
@@ -143,11 +140,11 @@ def zip_stream(archive: zipfile.ZipFile, info: zipfile.ZipInfo, label: str, mete
 
 
 def refuse_name(name: str, label: str) -> None:
-    """No member is ever written under its name; one that tries to leave the archive says what the archive is."""
+    """Refuse names that leave the archive: it is malicious, even though no member is written under its name."""
     if name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:[/\\]", name):
-        raise CorpusError(f"{label}: has an absolute path; an archive with such members is not trusted")
+        raise CorpusError(f"{label}: has an absolute path; such an archive is not trusted")
     if ".." in re.split(r"[/\\]", name):
-        raise CorpusError(f"{label}: has .. in its path; an archive with such members is not trusted")
+        raise CorpusError(f"{label}: has .. in its path; such an archive is not trusted")
 
 
 def refuse_link(base: str, target: str, label: str) -> None:

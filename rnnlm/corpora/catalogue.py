@@ -1,4 +1,4 @@
-"""The corpora that are known by name."""
+"""The corpora known by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ INSTALLATION = "made from this installation"
 
 @dataclass(frozen=True)
 class Entry:
-    """A corpus with all that one should know before taking it."""
+    """A corpus and what to know before using it."""
 
     name: str
     location: str  # an http(s) address, an hf: name, or INSTALLATION
     licence: str
     format: str
-    splits: str  # given, or the rule by which they are made
+    splits: str  # given, or how they are made
     size: str
-    advice: str = ""  # settings that go well with it
-    gutenberg: bool = False  # Project Gutenberg's header and licence are cut off
-    versions: Callable[[], dict[str, str]] | None = None  # of a written corpus: all that its text depends on
+    advice: str = ""  # recommended settings
+    gutenberg: bool = False  # remove Project Gutenberg's header and licence
+    versions: Callable[[], dict[str, str]] | None = None  # of a generated corpus: everything its text depends on
     write: Callable[[Path], dict[str, Any]] | None = None  # writes a file, or a folder of splits; returns facts
 
 
@@ -40,8 +40,8 @@ CATALOGUE = {
             format="text, a sentence a line",
             splits=BY_DIGEST,
             size="about 870,000 words",
-            versions=python_docs.versions,
-            write=python_docs.write_corpus,
+            versions=python_docs.python_docs_versions,
+            write=python_docs.write_python_docs,
         ),
         Entry(
             name="news",
@@ -101,8 +101,8 @@ CATALOGUE = {
             splits=GIVEN,
             size="4,000 training lines",
             advice="--preset counting",
-            versions=counting_corpus.versions,
-            write=counting_corpus.write_corpus,
+            versions=counting_corpus.counting_versions,
+            write=counting_corpus.write_counting,
         ),
         Entry(
             name="zen",
@@ -112,8 +112,8 @@ CATALOGUE = {
             splits="the same text in all three",
             size="144 words",
             advice="--preset overfit",
-            versions=zen_corpus.versions,
-            write=zen_corpus.write_corpus,
+            versions=zen_corpus.zen_versions,
+            write=zen_corpus.write_zen,
         ),
     )
 }

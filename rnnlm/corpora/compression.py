@@ -1,4 +1,4 @@
-"""Compressed streams opened under a meter: a bomb, or damaged data, ends in one line."""
+"""Decompression with limits: a decompression bomb or damaged data raises a CorpusError."""
 
 import bz2
 import gzip
@@ -11,8 +11,8 @@ from rnnlm.corpora.split_names import uncompressed_name
 from rnnlm.corpora.text_encoding import Readable, printable
 from rnnlm.errors import CorpusError
 
-HEAD_BYTES = 512  # of a stream, looked at before it is read: a tar's mark ends at byte 263
-RATIO_FROM_BYTES = 16 << 20  # short texts, such as one letter repeated, may shrink a lot
+HEAD_BYTES = 512  # of a stream, read ahead to detect its kind: a tar's mark ends at byte 263
+RATIO_FROM_BYTES = 16 << 20  # shorter texts may have any ratio: one repeated letter shrinks a lot
 MAGIC = {
     "gzip": (b"\x1f\x8b\x08",),
     "bzip2": tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
@@ -22,14 +22,14 @@ MAGIC = {
 
 
 class Meter:
-    """Counts what a file unpacks to. CorpusError as soon as it is more than the configuration allows."""
+    """Counts the unpacked bytes of a file. CorpusError as soon as they exceed the configured limits."""
 
     def __init__(self, label: str, packed_bytes: int, config: CorpusConfig, earlier: int = 0) -> None:
         self.label = label
         self.packed_bytes = max(packed_bytes, 1)
         self.maximum_bytes = config.maximum_unpacked_bytes
         self.maximum_ratio = config.maximum_unpacking_ratio
-        self.earlier = earlier  # unpacked from the source's other files
+        self.earlier = earlier  # unpacked from other files of the source
         self.unpacked_bytes = 0
 
     def add(self, count: int, label: str) -> None:
@@ -44,8 +44,8 @@ class Meter:
             )
 
 
-class Stream(io.RawIOBase):
-    """A stream that is read forwards only, in pieces."""
+class ByteStream(io.RawIOBase):
+    """A forward-only stream; subclasses define read."""
 
     def readable(self) -> bool:
         return True
@@ -56,8 +56,8 @@ class Stream(io.RawIOBase):
         return len(data)
 
 
-class Peeked(Stream):
-    """A stream whose first bytes have been looked at and are still to be read."""
+class Peeked(ByteStream):
+    """A stream with its first bytes in `head`; reading still returns them."""
 
     def __init__(self, inner: Readable) -> None:
         self.inner = inner
@@ -74,12 +74,12 @@ class Peeked(Stream):
         return data + self.inner.read(-1) if size < 0 else data
 
 
-class Unpacked(Stream):
-    """What a decompressor gives: counted, its many kinds of errors made one line of ours."""
+class Unpacked(ByteStream):
+    """The output of a decompressor, metered; its many error types become one CorpusError."""
 
     def __init__(self, inner: Readable, kind: str, label: str, meter: Meter, step: int = 1 << 20) -> None:
         self.inner, self.kind, self.label, self.meter = inner, kind, label, meter
-        self.step = step  # bytes asked for at once
+        self.step = step  # bytes read at once
 
     def read(self, size: int = -1) -> bytes:
         try:
@@ -93,9 +93,9 @@ class Unpacked(Stream):
 
 
 def damaged(label: str, kind: str, error: Exception) -> CorpusError:
-    """One line about data that a decompressor or an archive's reader stumbled over."""
+    """The error for data that a decompressor or archive reader cannot read."""
     reason = printable(str(error).partition("\n")[0]) or type(error).__name__
-    return CorpusError(f"{label}: damaged or cut off {kind} data ({reason}); get the file again")
+    return CorpusError(f"{label}: damaged or truncated {kind} data ({reason}); get the file again")
 
 
 def compression_of(head: bytes) -> str | None:
@@ -103,18 +103,18 @@ def compression_of(head: bytes) -> str | None:
 
 
 def decompressed(stream: Peeked, name: str, label: str, meter: Meter) -> tuple[Peeked, str]:
-    """The stream with its compression undone, if it has one, and its name without the compression's suffix."""
+    """The decompressed stream, and its name without the suffix of the compression."""
     kind = compression_of(stream.head)
     if kind is None:
         return stream, uncompressed_name(name)
-    inner = Peeked(Unpacked(opened(stream, kind, label), kind, label, meter))
+    inner = Peeked(Unpacked(decompressor(stream, kind, label), kind, label, meter))
     if compression_of(inner.head):
         raise CorpusError(f"{label}: is compressed twice; decompress it once and give the result")
     return inner, uncompressed_name(name)
 
 
-def opened(stream: Stream, kind: str, label: str) -> Any:
-    """The decompressor of the standard library, or pyarrow's for zstd; all take concatenated streams."""
+def decompressor(stream: ByteStream, kind: str, label: str) -> Any:
+    """A decompressor of the standard library, or pyarrow's for zstd; all accept concatenated streams."""
     if kind == "gzip":
         return gzip.GzipFile(fileobj=stream, mode="rb")  # type: ignore[call-overload]
     if kind == "bzip2":

@@ -1,4 +1,4 @@
-"""The sentences in a docstring: code, doctests, tables and markup fall away."""
+"""Extract the sentences of a docstring, without code, doctests, tables and markup."""
 
 import re
 from collections.abc import Iterator
@@ -11,16 +11,16 @@ FIELD = re.compile(r"^\s*(:\w[^:]*:|\.\. |@\w+|[-*+•]\s*$|\|)")  # :param x:, 
 PARAMETER = re.compile(r"^\s*[\w.*, {}'\"\[\]-]+\s*:(\s|$)(?!.*[.!?]$)")  # numpydoc: "x : array_like"
 BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\(?[a-z]\))\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z])")
-WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
+PROSE_WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
 MINIMUM_WORDS = 4
-LETTER_SHARE = 0.7  # of a sentence's words that must be made of letters
+LETTER_SHARE = 0.7  # of a sentence's words must consist of letters
 
 
-def sentences(docstring: str) -> Iterator[str]:
-    """The sentences of the text, words and punctuation separated by single spaces."""
-    for paragraph in paragraphs(docstring):
+def prose_sentences(docstring: str) -> Iterator[str]:
+    """The sentences of a docstring, with single spaces between words and punctuation."""
+    for paragraph in docstring_paragraphs(docstring):
         for sentence in SENTENCE_END.split(plain(paragraph)):
-            words = WORD.findall(sentence)
+            words = PROSE_WORD.findall(sentence)
             spelled = sum(word.isalpha() for word in words)
             signs = sum(not word[0].isalnum() for word in words)
             if (
@@ -33,10 +33,10 @@ def sentences(docstring: str) -> Iterator[str]:
                 yield " ".join(words)
 
 
-def paragraphs(docstring: str) -> Iterator[str]:
-    """Runs of prose lines, joined. A bullet begins a paragraph; a literal block (after `::`) is passed over."""
+def docstring_paragraphs(docstring: str) -> Iterator[str]:
+    """Prose lines joined to paragraphs. A bullet begins one; literal blocks (after `::`) are skipped."""
     gathered: list[str] = []
-    literal_indent: int | None = None  # indentation of the line that announced a literal block
+    literal_indent: int | None = None  # of the line before a literal block
     doctest = False
     for line in [*docstring.expandtabs().split("\n"), ""]:
         indent = len(line) - len(line.lstrip())
@@ -66,5 +66,5 @@ def paragraphs(docstring: str) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """Markup off: roles, links, emphasis."""
+    """The text without roles, links and emphasis."""
     return MARKS.sub("", LINK.sub(r"\1", ROLE.sub(r"\1", text)))

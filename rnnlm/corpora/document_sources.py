@@ -1,7 +1,7 @@
-"""Where the files, archive members and table rows of a corpus begin in its stored text.
+"""Index of the sources (files, archive members, table rows) in a corpus's stored text.
 
-`<role>.sources` beside `<role>.txt` holds 16 bytes a source: the byte at which it begins and the first 8 bytes of the
-sha256 of its text, both little-endian. A text of one source has no such file.
+`<role>.sources` beside `<role>.txt` holds 16 bytes per source: its byte offset, little-endian, and the first 8 bytes of
+the sha256 of its text. A text of one source has no such file.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ AT_ONCE = 65_536  # entries read together
 
 
 class SourceIndex:
-    """Written while the text is. What holds white space alone is no source and belongs to the one before."""
+    """Writes the index while the text is written. Text of only white space belongs to the source before it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,7 +35,7 @@ class SourceIndex:
             yield
 
     def add(self, data: bytes) -> None:
-        """More bytes of the source that was begun."""
+        """Add bytes of the current source."""
         self._offset += len(data)
         self._any_text = self._any_text or bool(data.strip())
         self._hash.update(data)
@@ -56,16 +56,16 @@ class SourceIndex:
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of one file of a corpus, in its order."""
+    """The sources of one corpus file, in order."""
 
     starts: np.ndarray  # (sources,) uint64: byte offsets
-    digests: np.ndarray  # (sources, 8) uint8: the beginnings of their sha256
+    digests: np.ndarray  # (sources, 8) uint8: first bytes of their sha256
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def at(self, offset: int) -> int:
-        """The number of the source that the byte belongs to."""
+        """The number of the source that holds the byte."""
         return int(np.searchsorted(self.starts, np.uint64(offset), side="right")) - 1
 
     def starts_between(self, begin: int, end: int) -> Iterator[int]:
@@ -76,7 +76,7 @@ class Sources:
 
 
 def read_sources(folder: Path, role: str) -> Sources:
-    """The sources of a role's text; one that begins at byte 0 where there is no index."""
+    """The sources of a role's text; without an index, one source that begins at byte 0."""
     path = folder / f"{role}.sources"
     if not path.exists():
         return Sources(np.zeros(1, np.uint64), np.zeros((1, 8), np.uint8))

@@ -1,4 +1,4 @@
-"""Where text comes from, fetched once: a catalogue name, hf:…, a file, folder or glob, an http(s) URL."""
+"""The corpus stage: obtain text once from a catalogue name, hf:…, a file, folder, glob or http(s) URL."""
 
 import logging
 import re
@@ -12,31 +12,29 @@ from urllib.parse import urlsplit
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.freshness import Note, freshness_of, is_current, now, read_note
-from rnnlm.corpora.hub import PREFIX, hub_name
+from rnnlm.corpora.hub import HUB_PREFIX, hub_name
 from rnnlm.corpora.local_files import WILDCARDS
 from rnnlm.corpora.preflight import look_at
 from rnnlm.corpora.sources import (
     Downloaded,
-    Facts,
+    Metadata,
     OnDisk,
-    Origin,
+    Source,
     UnavailableError,
     UnchangedError,
+    find_source,
     is_url,
-    origin_of,
 )
 from rnnlm.corpora.split_names import COMPRESSED, check_roles, split_named
-from rnnlm.corpora.splits import carved_splits
 from rnnlm.corpora.text_encoding import check_encoding
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home, digest_of, read_json, write_json, write_once
+from rnnlm.home import Home, digest_of, read_json, write_json
 from rnnlm.records import CorpusRecord
-from rnnlm.stages import stage
+from rnnlm.stages import STAGE_VERSIONS, stage, write_once
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 3
-TEXT_SETTINGS = (  # the fields of CorpusConfig that change the stored text; the shares cut it later
+TEXT_SETTINGS = (  # fields of CorpusConfig that change the stored text; the shares only split it later
     "format",
     "column",
     "encoding",
@@ -52,50 +50,48 @@ TEXT_SETTINGS = (  # the fields of CorpusConfig that change the stored text; the
 def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> CorpusRecord:
     """The corpus as clean UTF-8 text under home.corpora, named by the sha256 of its bytes.
 
-    A single UTF-8 file keeps its own sha256. What was obtained before is not read again: a file is known by its path,
-    size and time of change. A server or hub is asked whether its text has changed, as often as config.refresh says;
-    if it cannot be reached, what was obtained before is used, with a warning. CorpusError where there is no text to be
-    had; FetchError where a download failed and may be tried again.
+    A single UTF-8 file keeps its own sha256. A local file is read again only if its path, size or modification time has
+    changed. A server or hub is asked for changes as often as config.refresh says; if it is unavailable, the stored copy
+    is used, with a warning. CorpusError if there is no text; FetchError if a download failed and may be retried.
     """
-    origin = named_origin(config)
+    source = configured_source(config)
     settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
-    key = {"stage": STAGE_VERSION, "origin": origin.key(), "settings": settings}
-    corpus = remembered(home, config, key, origin, force)
-    carved = carved_splits(corpus.files)
-    if carved:
-        role = next(iter(set(corpus.files) & {"text", "train"}))
-        shares = ", ".join(f"{split} {getattr(config, f'{split}_share'):.1%}" for split in carved)
-        logger.info("corpus: not given, so carved from %s by digest: %s", role, shares)
+    key = {"stage": STAGE_VERSIONS["corpus"], "origin": source.key(), "settings": settings}
+    corpus = remembered(home, config, key, source, force)
+    if corpus.carved_shares:
+        role = "text" if "text" in corpus.files else "train"
+        shares = ", ".join(f"{split} {share:.1%}" for split, share in corpus.carved_shares.items())
+        logger.info("corpus: splits that are not given are carved from %s by digest: %s", role, shares)
     return corpus
 
 
 def check_source(config: CorpusConfig) -> None:
-    """CorpusError for a source that cannot be right, before anything is started for it. Files are looked into."""
-    origin = named_origin(config)
-    if isinstance(origin, OnDisk):
-        look_at(config.source, origin.paths, origin.named, config)
+    """CorpusError for a wrong source, before anything is started for it. Reads the beginning of files."""
+    source = configured_source(config)
+    if isinstance(source, OnDisk):
+        look_at(config.source, source.paths, source.named, config)
 
 
-def named_origin(config: CorpusConfig) -> Origin:
-    """The source's origin. CorpusError for a name that cannot be right."""
+def configured_source(config: CorpusConfig) -> Source:
+    """The source that the configuration names. CorpusError if there is none."""
     check_encoding(config.encoding)
-    origin = origin_of(config.source, config.format)
-    if isinstance(origin, OnDisk) and origin.named:
-        check_roles(config.source, {str(path): split_named(path.name) for path in origin.paths})
-    one_file = isinstance(origin, Downloaded) or (isinstance(origin, OnDisk) and not origin.named)
+    source = find_source(config.source, config.format)
+    if isinstance(source, OnDisk) and source.named:
+        check_roles(config.source, {str(path): split_named(path.name) for path in source.paths})
+    one_file = isinstance(source, Downloaded) or (isinstance(source, OnDisk) and not source.named)
     if config.sha256 and not one_file:
         raise CorpusError(f"corpus.sha256: is for one file or URL, and {config.source} is neither; leave it out")
-    return origin
+    return source
 
 
 def corpus_name(config: CorpusConfig) -> str:
-    """The configured name, else one made of the source's: 'data/My Text.txt' → 'my-text'."""
+    """The configured name, else one derived from the source: 'data/My Text.txt' → 'my-text'."""
     if config.name:
         return config.name
     source = config.source
     if source in CATALOGUE:
         stem = source
-    elif source.startswith(PREFIX):
+    elif source.startswith(HUB_PREFIX):
         name = hub_name(source)
         stem = "-".join(filter(None, (Path(name.path).expanduser().resolve().name, name.configuration)))
     elif is_url(source):
@@ -108,67 +104,67 @@ def corpus_name(config: CorpusConfig) -> str:
 
 
 def stem_of(name: str) -> str:
-    """The name without its suffix, and without a compression's: news.tar.gz → news."""
+    """The name without its suffix and that of a compression: news.tar.gz → news."""
     path = PurePosixPath(name)
     return PurePosixPath(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem
 
 
 def last_plain_part(source: str) -> str:
-    """'data/*.txt' → 'data': the last part that has no wildcard."""
+    """The last part without a wildcard: 'data/*.txt' → 'data'."""
     path = Path(source).expanduser()
     parts = path.parts if path.exists() else [part for part in path.parts if not WILDCARDS & set(part)]
     return Path(*parts).resolve().name if parts else ""
 
 
-def remembered(home: Home, config: CorpusConfig, key: Facts, origin: Origin, force: bool) -> CorpusRecord:
-    """The corpus that `key` led to before, if it is still whole and current; else it is written and remembered."""
+def remembered(home: Home, config: CorpusConfig, key: Metadata, source: Source, force: bool) -> CorpusRecord:
+    """The corpus stored for `key`, if it is complete and current; else obtain and remember it."""
     name = digest_of(key)[:16]
     path = home.corpora / "known" / f"{name}.json"
     began = now()
     note = None if force else read_note(home, path)
-    if note and is_current(note, config, origin, began):
-        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, origin))
+    if note and is_current(note, config, source, began):
+        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, source))
     home.make(home.corpora)
-    with home.lock(f"corpus-{name}"):  # two runs at once: the second finds what the first wrote
+    with home.lock(f"corpus-{name}"):  # of two simultaneous runs, the second finds what the first wrote
         note = None if force else read_note(home, path)
-        if not (note and is_current(note, config, origin, began)):
-            note, made = renewed(home, config, origin, name, note, force)
+        if not (note and is_current(note, config, source, began)):
+            note, made = renewed(home, config, source, name, note, force)
             home.make(path.parent)
             write_json(path, {**vars(note), "key": key})
             if made:
                 return made
-        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, origin))
+        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, source))
 
 
 def renewed(
-    home: Home, config: CorpusConfig, origin: Origin, name: str, note: Note | None, force: bool
+    home: Home, config: CorpusConfig, source: Source, name: str, note: Note | None, force: bool
 ) -> tuple[Note, CorpusRecord | None]:
-    """The note of the text as it is now, and its record if it was written."""
+    """The note of the current text, and its record if it was written."""
     try:
-        made, version = keep(home, config, origin, name, note.version if note else None, force)
+        made, version = store_text(home, config, source, name, note.version if note else None, force)
     except UnchangedError:
         assert note is not None
         return replace(note, checked=now(), problem=""), None
     except UnavailableError as error:
         assert note is not None
-        logger.warning("%s\nThe copy of %s is used.", error, note.obtained[:10])
-        return replace(note, problem="could not be asked"), None
+        logger.warning("%s\nThe stored copy of %s is used.", error, note.obtained[:10])
+        return replace(note, problem="its server was unavailable"), None
     same = note is not None and note.digest == made.digest
     moment = now()
     renewal = Note(made.digest, version, note.obtained if note and same else moment, moment)
-    return renewal, made.model_copy(update={"freshness": freshness_of(renewal, origin)})
+    return renewal, made.model_copy(update={"freshness": freshness_of(renewal, source)})
 
 
-def keep(
-    home: Home, config: CorpusConfig, origin: Origin, name: str, known: Facts | None, force: bool
-) -> tuple[CorpusRecord, Facts | None]:
-    """Write the text aside, its digest taken on the way, and move it under that digest unless it is there.
+def store_text(
+    home: Home, config: CorpusConfig, source: Source, name: str, known: Metadata | None, force: bool
+) -> tuple[CorpusRecord, Metadata | None]:
+    """Write the text to a temporary folder, then move it under its digest unless that exists.
 
-    Returns its version, too. UnchangedError, UnavailableError: as Origin.write.
+    Returns the record and the remote version. UnchangedError, UnavailableError: as Origin.write.
     """
     with incoming(home, name) as folder:
         writer = CorpusWriter(folder, config)
-        written = origin.write(home, config, writer, known)
+        written = source.write(home, config, writer, known)
         writer.refuse_emptiness(config.public_source)
 
         def build(partial: Path) -> None:
@@ -185,10 +181,7 @@ def keep(
 
 @contextmanager
 def incoming(home: Home, name: str) -> Iterator[Path]:
-    """An empty folder that is gone afterwards, used under the name's lock.
-
-    What killed runs left goes first: under this name, and under any other whose lock nobody holds.
-    """
+    """An empty temporary folder; call it under the name's lock. Removes folders that killed runs left behind."""
     folder = home.corpora / f".incoming-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     for other in home.corpora.glob(".incoming-*"):
@@ -210,6 +203,7 @@ def record(home: Home, config: CorpusConfig, digest: str, skipped: bool, freshne
         digest=digest,
         folder=folder,
         files=about["files"],
+        shares=(config.valid_share, config.test_share),
         corpus_bytes=about["corpus_bytes"],
         source_counts=about["source_counts"],
         licence=about["licence"],

@@ -1,25 +1,24 @@
-"""Text whose lines were broken at a width, as Project Gutenberg's are: `sentence` mode takes each for a sentence."""
+"""Detect text wrapped at a fixed width, such as Project Gutenberg's: in sentence mode each line is a sentence."""
 
 import itertools
 from collections.abc import Iterable
 
-from rnnlm.corpora.splits import corpus_files
-from rnnlm.corpora.stored_text import read_lines
+from rnnlm.corpora.splits import corpus_files, stored_lines
 from rnnlm.records import CorpusRecord
 
-LINES_READ = 5_000  # of a corpus's first file
-FEWEST_PAIRS = 50  # fewer lines tell nothing
-WIDEST = 120  # characters of a line that was broken at a width
-NEARLY_FULL = 0.7  # of that width, which a word that did not fit leaves
-FULL_SHARE = 0.8  # of the lines that go on with another
-BROKEN_SHARE = 0.3  # of the lines that go on, which end no sentence
+LINES_READ = 5_000  # of the training text
+FEWEST_PAIRS = 50  # too few lines to tell
+WIDEST = 120  # characters of a wrapped line
+NEARLY_FULL = 0.7  # of the width: a long word was moved to the next line
+FULL_SHARE = 0.8  # of the lines that are followed by another
+BROKEN_SHARE = 0.3  # of those lines, that do not end a sentence
 SENTENCE_ENDS = ".!?:;\"'”’)"
 
 
 def is_hard_wrapped(lines: Iterable[str]) -> bool:
-    """True if most lines that another one follows are about as long as the longest, and many end amid a sentence.
+    """True if most lines followed by another are about as long as the longest, and many end inside a sentence.
 
-    Sentences a line differ in length; verses and short entries do, too.
+    Lines that are sentences, verses or short entries differ in length.
     """
     stripped = [line.strip() for line in lines]
     pairs = [line for line, following in itertools.pairwise(stripped) if line and following]
@@ -33,7 +32,7 @@ def is_hard_wrapped(lines: Iterable[str]) -> bool:
 
 
 def looks_hard_wrapped(corpus: CorpusRecord) -> bool:
-    """Judged by the first lines of the corpus's training text."""
+    """is_hard_wrapped of the first lines of the training text."""
     name = corpus.files.get("train") or corpus_files(corpus)[0]
-    lines = itertools.islice(read_lines(corpus.folder / name), LINES_READ)
+    lines = itertools.islice(stored_lines(corpus.folder / name), LINES_READ)
     return is_hard_wrapped(line.decode("utf-8") for line in lines)

@@ -1,38 +1,87 @@
-"""Plain http(s) downloads: resumed where they broke off, length and digest checked, whole or absent."""
+"""http(s) downloads that resume, check length and digest, and are complete or absent."""
 
 import logging
 import random
 import re
 import shutil
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import requests
-from tqdm import tqdm
 
-from rnnlm.corpora.http_request import FetchPolicy, TransientError, ask, network_errors_told, pieces
-from rnnlm.corpora.partial_download import Partial, Version
+from rnnlm.corpora.http_request import FetchPolicy, TransientError, ask, network_errors_explained, pieces
 from rnnlm.errors import CorpusError, FetchError, HomeError
-from rnnlm.home import file_digest, sync
+from rnnlm.home import digest_of, file_digest, read_json, sync, write_json
+from rnnlm.progress import BYTES, Progress
 from rnnlm.redaction import redacted
 
 logger = logging.getLogger(__name__)
 POLICY = FetchPolicy()
-LOG_EVERY_SECONDS = 10.0
 CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)$")
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is asked for, and within which limits."""
+class Version:
+    """The version of a file on a server."""
+
+    etag: str | None
+    modified: str | None
+    total_bytes: int | None
+
+    @property
+    def validator(self) -> str | None:
+        """The value for If-Range: a strong ETag, else the date."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
+
+    def differs(self, other: "Version") -> bool:
+        """True if any field that both have differs."""
+        return any(
+            mine is not None and theirs is not None and mine != theirs
+            for mine, theirs in (
+                (self.etag, other.etag),
+                (self.modified, other.modified),
+                (self.total_bytes, other.total_bytes),
+            )
+        )
+
+
+class PartialDownload:
+    """The bytes received from a URL, in home.corpora/downloads, and their version."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        key = digest_of(url)[:16]
+        self.path, self.note = folder / f"{key}.part", folder / f"{key}.json"
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    @property
+    def version(self) -> Version | None:
+        known = read_json(self.note)
+        try:
+            return Version(**known["version"])
+        except (TypeError, KeyError):
+            return None
+
+    def begin(self, url: str, version: Version) -> None:
+        self.discard()
+        write_json(self.note, {"url": redacted(url), "version": vars(version)})
+
+    def discard(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self.note.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class DownloadRequest:
+    """A download and its limits."""
 
     url: str
     sha256: str | None
     policy: FetchPolicy
-    known: Version | None  # only another version is wanted
+    known: Version | None  # download only if the server has another version
     deadline: float  # time.monotonic()
 
     @property
@@ -43,7 +92,7 @@ class Request:
         if byte_count > self.policy.maximum_bytes:
             raise CorpusError(
                 f"{self.label}: is larger than {self.policy.maximum_bytes:,} bytes (corpus.maximum_download_bytes);\n"
-                "raise that if you want the file"
+                "raise it to download this file"
             )
 
     def refuse_delay(self) -> None:
@@ -51,7 +100,7 @@ class Request:
             raise TimeLimitError(
                 f"{self.label}: took more than {self.policy.maximum_seconds:,.0f} s "
                 "(corpus.maximum_download_seconds);\n"
-                "run again (what came is kept where the server can resume), or raise that"
+                "run again (if the server can resume, the received bytes are kept), or raise it"
             )
 
 
@@ -67,19 +116,19 @@ def fetch(
     policy: FetchPolicy | None = None,
     known: Version | None = None,
 ) -> Version | None:
-    """Download `url` to `target`, both on the disk of `downloads`, where an unfinished file waits to be resumed.
+    """Download `url` to `target`. `downloads`, on the same disk, holds unfinished files for a later resume.
 
-    Returns the version that came; None if the server says that it still has the known one, and then there is no target.
-    FetchError after the last attempt: worth another try later. CorpusError: it is not.
+    Returns the version received, or None, without a target, if the server still has the known one. FetchError after
+    the last attempt, worth a retry later; CorpusError if a retry is pointless.
     """
     policy = policy or POLICY
-    partial = Partial(url, downloads)
-    request = Request(url, sha256, policy, known, time.monotonic() + policy.maximum_seconds)
-    draw = random.Random()  # full jitter: many clients that failed together do not come again together
+    partial = PartialDownload(url, downloads)
+    request = DownloadRequest(url, sha256, policy, known, time.monotonic() + policy.maximum_seconds)
+    draw = random.Random()  # full jitter: clients that failed together do not retry together
     for attempt in range(1, policy.attempts + 1):
         resumed = partial.size > 0
         try:
-            with network_errors_told(request.label):
+            with network_errors_explained(request.label):
                 unchanged = not receive(request, partial)
             if unchanged:
                 return None
@@ -88,7 +137,7 @@ def fetch(
         except TransientError as error:
             if attempt == policy.attempts:
                 forget_what_cannot_be_resumed(partial, sha256)
-                kept = f", {partial.size:,} bytes are kept for the next" if partial.size else ""
+                kept = f", {partial.size:,} bytes are kept for the next attempt" if partial.size else ""
                 raise FetchError(f"{error}\n({attempt} attempts{kept})") from error
             longest = min(policy.maximum_wait_seconds, policy.backoff_seconds * 2 ** (attempt - 1))
             wait = draw.uniform(0, longest)
@@ -104,7 +153,7 @@ def fetch(
             partial.discard()
             if not resumed or attempt == policy.attempts:
                 raise
-            logger.warning("%s: what was kept does not fit; starting over", request.label)
+            logger.warning("%s: the kept bytes do not fit; starting over", request.label)
     version = partial.version
     sync(partial.path)
     partial.path.replace(target)
@@ -112,10 +161,10 @@ def fetch(
     return version
 
 
-def receive(request: Request, partial: Partial) -> bool:
-    """One attempt: the rest of the file, or all of it. False if the server still has the known version.
+def receive(request: DownloadRequest, partial: PartialDownload) -> bool:
+    """One attempt to get the rest of the file, or all of it. False if the server still has the known version.
 
-    TransientError where it broke off.
+    TransientError if it broke off.
     """
     forget_what_cannot_be_resumed(partial, request.sha256)
     offset, begun = partial.size, partial.version
@@ -138,34 +187,36 @@ def receive(request: Request, partial: Partial) -> bool:
             partial.discard()
             raise TransientError(f"{request.label}: the file on the server has changed; run again")
         elif response.status_code == 416 and version.total_bytes == offset:
-            return True  # it was whole already
+            return True  # it was complete
         elif begin != offset:
             partial.discard()
-            raise TransientError(f"{request.label}: the server sent another range than asked for; run again")
+            raise TransientError(f"{request.label}: the server sent another range than requested; run again")
         else:
             logger.info("%s: resumed at byte %s", request.label, f"{offset:,}")
         check_space(request, partial.path, offset, version.total_bytes)
         append(response, partial.path, offset, version.total_bytes, request)
     if version.total_bytes is not None and partial.size != version.total_bytes:
-        raise TransientError(f"{request.label}: {partial.size} bytes came, expected {version.total_bytes}; run again")
+        raise TransientError(
+            f"{request.label}: received {partial.size} bytes, expected {version.total_bytes}; run again"
+        )
     return True
 
 
-def check_space(request: Request, path: Path, offset: int, total: int | None) -> None:
-    """CorpusError for a file that is too large, HomeError for a disk that is too small, before a byte is read."""
+def check_space(request: DownloadRequest, path: Path, offset: int, total: int | None) -> None:
+    """CorpusError if the file is too large, HomeError if the disk is too small, before reading a byte."""
     if total is None:
         return
     request.refuse_size(total)
     free = shutil.disk_usage(path.parent).free
     if total - offset > free:
         raise HomeError(
-            f"{request.label}: {total - offset:,} bytes are still to come, and {path.parent} has room for {free:,};\n"
+            f"{request.label}: {total - offset:,} bytes remain, and {path.parent} has room for {free:,};\n"
             "free some space, or set RNNLM_HOME to a larger disk"
         )
 
 
 def range_of(response: requests.Response) -> tuple[int | None, Version]:
-    """The offset that the answer begins at, and the version it is of."""
+    """The offset at which the response begins, and its version."""
     headers = response.headers
     if response.status_code == 200:
         length = headers.get("Content-Length", "")
@@ -178,13 +229,9 @@ def range_of(response: requests.Response) -> tuple[int | None, Version]:
     return begin, Version(headers.get("ETag"), headers.get("Last-Modified"), total)
 
 
-def append(response: requests.Response, path: Path, offset: int, total: int | None, request: Request) -> None:
-    """Write the body as it comes, with a bar on a terminal and a line every ten seconds elsewhere."""
-    next_line = time.monotonic() + LOG_EVERY_SECONDS
-    bar: Any = tqdm(
-        total=total, initial=offset, desc="download", unit="B", unit_scale=True, disable=not sys.stderr.isatty()
-    )
-    with bar, path.open("ab") as stream:
+def append(response: requests.Response, path: Path, offset: int, total: int | None, request: DownloadRequest) -> None:
+    """Write the body as it arrives."""
+    with Progress(request.label, total, BYTES, done=offset) as progress, path.open("ab") as stream:
         for piece in pieces(response):
             try:
                 stream.write(piece)
@@ -193,23 +240,19 @@ def append(response: requests.Response, path: Path, offset: int, total: int | No
             offset += len(piece)
             request.refuse_size(offset)
             request.refuse_delay()
-            bar.update(len(piece))
-            if bar.disable and time.monotonic() >= next_line:
-                next_line = time.monotonic() + LOG_EVERY_SECONDS
-                of = f" of {total / 1e6:,.1f}" if total else ""
-                logger.info("%s: %.1f%s MB", request.label, offset / 1e6, of)
+            progress.update(len(piece))
 
 
-def forget_what_cannot_be_resumed(partial: Partial, sha256: str | None) -> None:
-    """Without a validator nobody knows that the rest belongs to the beginning, unless a digest will tell."""
+def forget_what_cannot_be_resumed(partial: PartialDownload, sha256: str | None) -> None:
+    """Without a validator or a digest to check, the rest may not belong to the beginning: start over."""
     known = partial.version
     if known is None or not (known.validator or sha256):
         partial.discard()
 
 
-def check_digest(request: Request, partial: Partial) -> None:
+def check_digest(request: DownloadRequest, partial: PartialDownload) -> None:
     if request.sha256 and (got := file_digest(partial.path)) != request.sha256:
         raise CorpusError(
             f"{request.label}: sha256 {got[:12]}, expected {request.sha256[:12]};\n"
-            "the file has changed or is damaged: correct corpus.sha256 if you trust it"
+            "the file has changed or is damaged; if you trust it, correct corpus.sha256"
         )

@@ -1,4 +1,4 @@
-"""One http(s) request: redirects judged hop by hop, an answer that is worth another try told from one that is not."""
+"""One http(s) request: checks each redirect, and tells transient failures from permanent ones."""
 
 import contextlib
 import datetime
@@ -14,26 +14,26 @@ from rnnlm.errors import CorpusError, FetchError
 from rnnlm.redaction import redacted
 
 MAXIMUM_REDIRECTS = 5
-CHUNK_BYTES = 1 << 20
+RECEIVED_AT_ONCE = 1 << 20
 RETRIED_STATUSES = {408, 425, 429}  # and all from 500 on
 EXPECTED_STATUSES = {200, 206, 304, 416}
 
 
 @dataclass(frozen=True)
 class FetchPolicy:
-    """How long to wait for what, and how often to try."""
+    """Timeouts, limits and number of attempts."""
 
-    attempts: int = 5  # requests at most, whatever came of them
+    attempts: int = 5  # at most
     connect_seconds: float = 10.0
-    read_seconds: float = 60.0  # between two pieces
-    backoff_seconds: float = 1.0  # the longest first wait; it doubles each time
-    maximum_wait_seconds: float = 60.0  # between two attempts, whatever the server asks for
+    read_seconds: float = 60.0  # between two reads
+    backoff_seconds: float = 1.0  # longest first wait; doubles with each attempt
+    maximum_wait_seconds: float = 60.0  # between two attempts, even if the server asks for more
     maximum_bytes: float = math.inf
     maximum_seconds: float = math.inf  # for all attempts together
 
 
 class TransientError(FetchError):
-    """This attempt failed; the server may have said when to come again."""
+    """This attempt failed. after_seconds: the server's Retry-After."""
 
     def __init__(self, message: str, after_seconds: float | None = None) -> None:
         super().__init__(message)
@@ -41,14 +41,14 @@ class TransientError(FetchError):
 
 
 @contextlib.contextmanager
-def network_errors_told(label: str) -> Iterator[None]:
-    """What requests and urllib3 raise becomes a TransientError, or a CorpusError for an address that is none."""
+def network_errors_explained(label: str) -> Iterator[None]:
+    """Turn errors of requests and urllib3 into TransientError, or CorpusError for an invalid address."""
     try:
         yield
     except CorpusError:
         raise
     except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
-        raise CorpusError(f"{label}: is no valid address; expected http(s)://host/path") from None
+        raise CorpusError(f"{label}: is not a valid address; expected http(s)://host/path") from None
     except requests.RequestException as error:
         raise TransientError(
             f"{label}: download failed ({type(error).__name__}); check the address and run again"
@@ -57,18 +57,15 @@ def network_errors_told(label: str) -> Iterator[None]:
         if type(error).__module__.startswith("urllib3"):  # raw streams raise urllib3's own errors
             raise TransientError(f"{label}: download broke off ({type(error).__name__}); run again") from error
         if isinstance(error, ValueError):
-            raise CorpusError(f"{label}: is no valid address; expected http(s)://host/path") from None
+            raise CorpusError(f"{label}: is not a valid address; expected http(s)://host/path") from None
         raise
 
 
 def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Response:
-    """The final answer after redirects: 200, 206, 304 or 416.
-
-    A redirect must stay within http and https, and must not leave https for http.
-    """
+    """The response after redirects: status 200, 206, 304 or 416. Redirects from https to http are refused."""
     asked = redacted(url)
     timeout = (policy.connect_seconds, policy.read_seconds)
-    # identity, so that lengths count the bytes that come
+    # identity: lengths count the bytes received
     headers = {"Accept-Encoding": "identity", "User-Agent": "rnnlm", **headers}
     for _ in range(MAXIMUM_REDIRECTS + 1):
         response = requests.get(url, stream=True, timeout=timeout, allow_redirects=False, headers=headers)
@@ -91,25 +88,25 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
 
 
 def refuse_redirect(asked: str, url: str, target: str) -> None:
-    """CorpusError for a redirect to another scheme, or to one that is not encrypted although this one was."""
+    """CorpusError for a redirect to a scheme other than http and https, or from https to http."""
     scheme = urlsplit(target).scheme
     if scheme not in ("http", "https"):
         raise CorpusError(f"{asked}: redirects to {redacted(target)}; only http and https are followed")
     if scheme == "http" and urlsplit(url).scheme == "https":
         raise CorpusError(
-            f"{asked}: redirects from https to {redacted(target)}, which anybody on the way can change;\n"
-            "give that address yourself if you trust the network"
+            f"{asked}: redirects from https to {redacted(target)}, which is not encrypted;\n"
+            "if you trust the network, give that address"
         )
 
 
 def pieces(response: requests.Response) -> Iterator[bytes]:
-    """The body as it comes, in pieces as soon as they are there, so that none is lost when the rest is."""
-    while piece := response.raw.read1(CHUNK_BYTES, decode_content=False):
+    """The body in pieces as they arrive, so that received bytes survive a broken connection."""
+    while piece := response.raw.read1(RECEIVED_AT_ONCE, decode_content=False):
         yield piece
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """Seconds until the time that Retry-After names, as a number or as an HTTP date; None where it names none."""
+    """Seconds in a Retry-After header, given as a number or an HTTP date; None if there are none."""
     if value is None:
         return None
     if value.strip().isascii() and value.strip().isdigit():

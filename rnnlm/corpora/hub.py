@@ -1,4 +1,4 @@
-"""`hf:owner/name[:config]` or `hf:FOLDER`: a data set read by Hugging Face `datasets`, streaming."""
+"""Data sets of the Hugging Face hub, `hf:owner/name[:config]`, or of a folder, `hf:FOLDER`, streamed."""
 
 import contextlib
 import logging
@@ -10,20 +10,20 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.split_names import check_roles, split_named, warn_of_omissions
-from rnnlm.corpora.table_files import column_of, no_column, no_text
+from rnnlm.corpora.table_files import no_column, no_text, text_column
 from rnnlm.corpora.text_encoding import printable, tidy_cell
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError
 
-ROWS_AT_ONCE = 1000
-REVISION_SECONDS = 30.0  # to wait for the hub's answer
-PREFIX = "hf:"
+HUB_ROWS_AT_ONCE = 1000
+REVISION_SECONDS = 30.0  # timeout of the hub
+HUB_PREFIX = "hf:"
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "requests", "urllib3"}
 
 
 @dataclass(frozen=True)
 class HubName:
-    """What stands behind `hf:`."""
+    """The parts of a name after `hf:`."""
 
     path: str  # owner/name, or a local folder
     configuration: str | None
@@ -35,10 +35,10 @@ class HubName:
 
 
 def hub_name(source: str) -> HubName:
-    """'hf:owner/name:config' in its parts. CorpusError for what is neither a name nor a folder."""
-    rest = source.removeprefix(PREFIX)
+    """Parse 'hf:owner/name:config'. CorpusError if it is neither a name nor a folder."""
+    rest = source.removeprefix(HUB_PREFIX)
     if Path(rest).expanduser().is_file():
-        raise CorpusError(f"{source}: is a file; give it without {PREFIX}, or its folder")
+        raise CorpusError(f"{source}: is a file; give it without {HUB_PREFIX}, or its folder")
     if rest and Path(rest).expanduser().is_dir():
         return HubName(rest, None)
     path, _, configuration = rest.partition(":")
@@ -49,8 +49,8 @@ def hub_name(source: str) -> HubName:
 
 
 def find_revision(source: str) -> str:
-    """The commit that the data set is at now."""
-    with errors_made_ours(source):
+    """The current commit of the data set."""
+    with hub_errors_explained(source):
         from huggingface_hub import HfApi
         from huggingface_hub.errors import RepositoryNotFoundError
 
@@ -61,13 +61,13 @@ def find_revision(source: str) -> str:
 
 
 def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter, revision: str | None) -> None:
-    """Every split whose name is one of ours goes to its role; others are told and left out."""
-    with errors_made_ours(source):
-        splits = load(hub_name(source), revision)
+    """Write the train, validation and test splits; warn of others."""
+    with hub_errors_explained(source):
+        splits = load_splits(hub_name(source), revision)
         roles = {name: split_named(name) for name in sorted(splits)}
         if not any(roles.values()):
             raise CorpusError(
-                f"{source}: has the splits {', '.join(roles)}; expected train, and perhaps validation and test"
+                f"{source}: has the splits {', '.join(roles)}; expected train, and optionally validation and test"
             )
         check_roles(source, roles)
         others = [name for name, role in roles.items() if role is None]
@@ -75,11 +75,11 @@ def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter, revision:
         for name, role in roles.items():
             if role is not None:
                 label = f"{source}: {name}"
-                texts = limited(cells(splits[name], label, column_of(config)), label, config)
+                texts = limited(cells(splits[name], label, text_column(config)), label, config)
                 writer.append(role, texts, label, rows=True)
 
 
-def load(name: HubName, revision: str | None) -> Any:
+def load_splits(name: HubName, revision: str | None) -> Any:
     from datasets import load_dataset
 
     for noisy in ("fsspec.local", "huggingface_hub.utils._http", "httpx"):
@@ -89,11 +89,11 @@ def load(name: HubName, revision: str | None) -> Any:
 
 
 def cells(rows: Any, label: str, column: str) -> Iterator[str]:
-    """The column's texts, each ending in a line feed; null is no text."""
+    """The column's texts, each ending in a line feed; null is skipped."""
     there = rows.column_names or list(next(iter(rows), {}))
     if column not in there:
         raise no_column(label, column, there)
-    for batch in rows.select_columns([column]).iter(batch_size=ROWS_AT_ONCE):
+    for batch in rows.select_columns([column]).iter(batch_size=HUB_ROWS_AT_ONCE):
         for cell in batch[column]:
             if isinstance(cell, str):
                 yield tidy_cell(cell, label)
@@ -102,23 +102,23 @@ def cells(rows: Any, label: str, column: str) -> Iterator[str]:
 
 
 def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[str]:
-    """The texts, refused as soon as they are more, or take longer, than a download may."""
+    """The texts, refused as soon as they exceed the limits of a download."""
     deadline = time.monotonic() + config.maximum_download_seconds
     byte_count = 0
     for text in texts:
         byte_count += len(text.encode("utf-8", "replace"))
         if byte_count > config.maximum_download_bytes:
             limit = f"{config.maximum_download_bytes:,} bytes of text (corpus.maximum_download_bytes)"
-            raise CorpusError(f"{label}: holds more than {limit}; raise that if you want it")
+            raise CorpusError(f"{label}: holds more than {limit}; raise it to use this data set")
         if time.monotonic() > deadline:
             limit = f"{config.maximum_download_seconds:,.0f} s (corpus.maximum_download_seconds)"
-            raise FetchError(f"{label}: took more than {limit}; run again, or raise that")
+            raise FetchError(f"{label}: took more than {limit}; run again, or raise it")
         yield text
 
 
 @contextlib.contextmanager
-def errors_made_ours(source: str) -> Iterator[None]:
-    """`datasets` and what lies below it raise many types: two of ours say whether another try is worth it."""
+def hub_errors_explained(source: str) -> Iterator[None]:
+    """Turn the many error types of `datasets` into FetchError, worth a retry, or CorpusError."""
     try:
         yield
     except CorpusError:
@@ -134,7 +134,7 @@ def errors_made_ours(source: str) -> Iterator[None]:
             raise not_found(source, error) from error
         if network:
             raise FetchError(
-                f"{source}: the hub could not be reached; check the network, or give the text as a file\n({reason})"
+                f"{source}: the hub is unavailable; check the network, or give the text as a file\n({reason})"
             ) from error
         raise CorpusError(
             f"{source}: cannot be loaded as a data set; check its name and config (hf:owner/name:config)\n({reason})"

@@ -1,23 +1,23 @@
-"""Text without line ends, such as text8, gets some: a line that never ends fits no memory and makes no document."""
+"""Break very long lines, such as those of text8, which has no line ends and would not fit in memory."""
 
 from collections.abc import Iterator
 
-LINE_CHARACTERS = 8_192  # of a line at most; a longer one is broken
+LINE_CHARACTERS = 8_192  # longest line that is not broken
 
 
 class LineBreaker:
     """Breaks lines of more than LINE_CHARACTERS and counts the breaks.
 
-    At white space a line feed takes the place of a space, so the text's size stays; in a run of LINE_CHARACTERS
-    without a space it is put in. Where the pieces were cut changes nothing.
+    A line feed replaces a space, which keeps the size of the text; in LINE_CHARACTERS without a space it is inserted.
+    The result does not depend on how the text is cut into pieces.
     """
 
     def __init__(self) -> None:
         self.breaks = 0
 
     def __call__(self, pieces: Iterator[str]) -> Iterator[str]:
-        """One piece for each piece that ends with a line feed; else pieces of any length."""
-        held = ""  # the beginning of a line that has not ended yet
+        """The text with broken lines, in pieces of any length."""
+        held = ""  # beginning of an unfinished line
         for piece in pieces:
             text = held + piece
             end = text.rfind("\n") + 1
@@ -34,7 +34,7 @@ class LineBreaker:
             yield held
 
     def broken(self, text: str) -> tuple[str, str]:
-        """The text with its long lines broken, and the beginning of a line that has not ended yet."""
+        """The text with its long lines broken, and the beginning of an unfinished line."""
         done: list[str] = []
         start = 0
         while True:
@@ -53,7 +53,7 @@ class LineBreaker:
 
 
 def has_long_line(text: str, end: int) -> bool:
-    """True where a line of text[:end], which ends with a line feed, is too long."""
+    """True if a line of text[:end], which ends with a line feed, is too long."""
     if end <= LINE_CHARACTERS:
         return False
     return max(map(len, text[:end].split("\n"))) > LINE_CHARACTERS

@@ -1,4 +1,4 @@
-"""A first look at files: what is wrong at their beginning is told before anything is started for them."""
+"""Read the beginning of files early, so that errors appear before a server is started."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -10,13 +10,13 @@ from rnnlm.corpora.file_formats import Opener, SourceFile
 from rnnlm.corpora.split_names import is_archive_name
 from rnnlm.errors import CorpusError
 
-LOOK_BYTES = 16 << 20  # read at most: a fraction of a second
+LOOK_BYTES = 16 << 20  # read at most, in a fraction of a second
 
 
 def look_at(source: str, paths: tuple[Path, ...], named: bool, config: CorpusConfig) -> None:
-    """Read the files as the corpus stage will, up to LOOK_BYTES, and keep nothing. CorpusError as that would raise.
+    """Read up to LOOK_BYTES as the corpus stage would, with its CorpusErrors, and discard them.
 
-    Of more than LOOK_BYTES only files that are no archives are looked into: to list a tar, all of it must be read.
+    Archives are skipped if there are more bytes: listing a tar reads all of it.
     """
     files = [SourceFile(path, str(path), path.name) for path in paths]
     with tempfile.TemporaryDirectory(prefix="rnnlm-look-") as scratch:
@@ -33,7 +33,7 @@ def look_at(source: str, paths: tuple[Path, ...], named: bool, config: CorpusCon
 
 
 def any_text(texts: Iterable[Iterator[str]]) -> bool:
-    """True if there is anything but white space, as far as LOOK_BYTES reach."""
+    """True if LOOK_BYTES hold anything but white space, or are not all."""
     found, characters = False, 0
     for pieces in texts:
         for piece in pieces:

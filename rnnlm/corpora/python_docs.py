@@ -1,7 +1,7 @@
-"""The embedded corpus: the English documentation that every installation already carries.
+"""The built-in corpus python-docs: English documentation from the installation itself.
 
-`pydoc_data.topics` and the docstrings of the standard library and of named libraries, read with `ast`,
-never imported. One sentence a line, words and punctuation apart, a blank line after each docstring.
+`pydoc_data.topics` and the docstrings of the standard library and of some libraries, read with `ast`, not imported. One
+sentence per line with spaces around punctuation; a blank line after each docstring.
 """
 
 import ast
@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rnnlm.corpora.docstring_prose import sentences
+from rnnlm.corpora.docstring_prose import prose_sentences
 
 logger = logging.getLogger(__name__)
 LIBRARIES = {  # import name → distribution, all pinned in constraints.txt
@@ -26,13 +26,13 @@ LIBRARIES = {  # import name → distribution, all pinned in constraints.txt
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "lib2to3", "site-packages", "dist-packages", "_vendor"}
 
 
-def versions() -> dict[str, str]:
-    """All that the text depends on."""
+def python_docs_versions() -> dict[str, str]:
+    """Everything the text depends on."""
     return {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES.values()}
 
 
-def write_corpus(target: Path) -> dict[str, Any]:
-    """Write the corpus; the same bytes for the same `versions()`. Returns counts."""
+def write_python_docs(target: Path) -> dict[str, Any]:
+    """Write the corpus: the same bytes for the same versions. Returns facts for the corpus record."""
     seen: set[str] = set()
     words = 0
     with target.open("w", encoding="utf-8", newline="\n") as stream:
@@ -40,39 +40,35 @@ def write_corpus(target: Path) -> dict[str, Any]:
             before = words
             for path in files:
                 for docstring in docstrings(path):
-                    fresh = [line for line in sentences(docstring) if line not in seen]
-                    fresh = list(dict.fromkeys(fresh))
+                    fresh = list(dict.fromkeys(line for line in prose_sentences(docstring) if line not in seen))
                     seen.update(fresh)
                     words += sum(len(line.split()) for line in fresh)
                     if fresh:
                         stream.write("\n".join(fresh) + "\n\n")
             logger.info("python-docs: %s gave %s words", name, f"{words - before:,}")
-    return {"words": words, "versions": versions()}
+    return {"words": words, "versions": python_docs_versions()}
 
 
 def python_sources() -> Iterator[tuple[str, list[Path]]]:
-    """(library, its source files in order of path), the standard library first."""
+    """(library, its source files sorted by path), the standard library first."""
     yield "the standard library", source_files(Path(sysconfig.get_paths()["stdlib"]))
     for name in LIBRARIES:
         found = importlib.util.find_spec(name)
-        assert found is not None and found.origin is not None, name  # a dependency of ours
+        assert found is not None and found.origin is not None, name  # a dependency of this package
         yield name, source_files(Path(found.origin).parent)
 
 
 def source_files(folder: Path) -> list[Path]:
-    """Its .py files, without tests; a folder is judged by its name below `folder` only."""
+    """All .py files below a folder, without tests."""
     files = (path for path in folder.rglob("*.py") if not SKIPPED_FOLDERS & set(path.relative_to(folder).parts[:-1]))
     return sorted(path for path in files if not path.name.startswith(("test_", "conftest")))
 
 
 def docstrings(path: Path) -> Iterator[str]:
-    """The docstrings of a file in order; of `pydoc_data/topics.py` the topics themselves."""
+    """The docstrings of a file in order; for `pydoc_data/topics.py`, the topics."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (
-        SyntaxError,
-        ValueError,
-    ):  # a template, or a file in another encoding: it has no docstrings for us
+    except (SyntaxError, ValueError):  # a template, or a file in another encoding
         return
     if path.parts[-2:] == ("pydoc_data", "topics.py"):
         yield from (

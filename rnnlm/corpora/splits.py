@@ -1,30 +1,35 @@
-"""Documents and their splits: a digest decides, so that a document stays where it is when the corpus grows.
+"""Documents of a corpus and their splits, decided by digest: a document keeps its split when the corpus grows.
 
-A file, an archive member and a table row is a source. No document lies in two of them. Of SOURCES_TO_SPLIT_BY sources
-or more each lies whole in one split; of fewer, such as a few books, each document is decided by itself.
+A source is a file, an archive member or a table row. No document spans two sources. A corpus with at least
+SOURCES_TO_SPLIT_BY sources is split by whole sources; one with fewer, such as a few books, by documents.
 """
 
 import hashlib
-from collections.abc import Container, Iterable, Iterator
+import re
+import string
+import unicodedata
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
 
-from rnnlm.config import CorpusConfig
 from rnnlm.corpora.document_sources import read_sources
-from rnnlm.corpora.stored_text import read_lines
-from rnnlm.records import SPLITS, CorpusRecord, Split
+from rnnlm.records import CorpusRecord, Split
 
-DOCUMENT_LINES = 50  # a longer paragraph, or a text without paragraphs, is cut into blocks of so many
-DOCUMENT_BYTES = 8_192  # and into blocks of so many bytes at most, where no line is longer
-SOURCES_TO_SPLIT_BY = 100  # fewer whole sources would leave a split of 5 % empty too often
+DOCUMENT_LINES = 50  # a longer paragraph, or text without paragraphs, is cut into blocks of this many lines
+DOCUMENT_BYTES = 8_192  # and of at most this many bytes, unless a single line is longer
+SOURCES_TO_SPLIT_BY = 100  # with fewer, a split of 5 % of whole sources would often be empty
+NO_LETTER = re.compile(r"[\W\d_]+")
+NO_ASCII_LETTER = bytes(set(range(128)) - set(string.ascii_letters.encode()))
 
 
 @dataclass(frozen=True)
-class Document:
-    """A paragraph with the blank lines after it; all documents' bytes add up to the corpus."""
+class CorpusDocument:
+    """A paragraph with the blank lines after it; all documents together are the corpus."""
 
     split: Split
     source_file: str  # within the corpus folder
-    source_number: int  # of the file, archive member or table row that it is from, within source_file
+    source_number: int  # of its source within source_file
     byte_offset: int
     data: bytes  # UTF-8
     sha256: str  # of the data, hexadecimal
@@ -32,33 +37,32 @@ class Document:
 
     @property
     def lines(self) -> list[str]:
-        """The text's lines without their line feeds; a final line feed begins no further line."""
+        """The lines without their line feeds; a final line feed does not begin another line."""
         return self.data.decode("utf-8").removesuffix("\n").split("\n")
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Whole documents that lie side by side in one file of a corpus."""
+    """Whole neighbouring documents in one file of a corpus."""
 
     source_file: str  # within the corpus folder
     byte_offset: int
     byte_count: int
 
 
-def documents(corpus: CorpusRecord, config: CorpusConfig) -> Iterator[Document]:
-    """All documents in the corpus's order."""
+def corpus_documents(corpus: CorpusRecord) -> Iterator[CorpusDocument]:
+    """All documents of a corpus, in its order."""
     for file_name in corpus_files(corpus):
         size = (corpus.folder / file_name).stat().st_size
-        yield from documents_in(corpus, config, Stretch(file_name, 0, size))
+        yield from documents_in(corpus, Stretch(file_name, 0, size))
 
 
-def documents_in(corpus: CorpusRecord, config: CorpusConfig, stretch: Stretch) -> Iterator[Document]:
-    """The documents of a stretch. Given splits are kept; what is not given is carved by digest."""
-    shares = config.model_copy(update={f"{split}_share": 0.0 for split in SPLITS[1:] if split in corpus.files})
+def documents_in(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocument]:
+    """The documents of a stretch. Splits that the source gives are kept; the others are carved by digest."""
     role = role_of(corpus, stretch.source_file)
     sources = read_sources(corpus.folder, role)
     begin, end = stretch.byte_offset, stretch.byte_offset + stretch.byte_count
-    lines = read_lines(corpus.folder / stretch.source_file, begin, stretch.byte_count)
+    lines = stored_lines(corpus.folder / stretch.source_file, begin, stretch.byte_count)
     starts = sources.starts_between(begin, end)
     number, next_start = sources.at(begin), next(starts, end)
     offset = begin
@@ -67,18 +71,27 @@ def documents_in(corpus: CorpusRecord, config: CorpusConfig, stretch: Stretch) -
             number, next_start = number + 1, next(starts, end)
         digest = hashlib.sha256(data)
         key = sources.digests[number].tobytes() if len(sources) >= SOURCES_TO_SPLIT_BY else digest.digest()[:8]
-        split: Split = split_of(key, shares) if role in ("text", "train") else role  # type: ignore[assignment]
-        yield Document(split, stretch.source_file, number, offset, data, digest.hexdigest(), key.hex())
+        split = carve(key, corpus.carved_shares) if role in ("text", "train") else cast(Split, role)
+        yield CorpusDocument(split, stretch.source_file, number, offset, data, digest.hexdigest(), key.hex())
         offset += len(data)
 
 
+def carve(key: bytes, shares: dict[Split, float]) -> Split:
+    """The split of a document whose key, 8 bytes, is read as a fraction of 1: below the share of `test` it is test."""
+    fraction = int.from_bytes(key, "big") / 2**64
+    test_share = shares.get("test", 0.0)
+    if fraction < test_share:
+        return "test"
+    return "valid" if fraction < test_share + shares.get("valid", 0.0) else "train"
+
+
 def stretches(corpus: CorpusRecord, byte_count: int) -> Iterator[Stretch]:
-    """The whole corpus in its order, in stretches of at least `byte_count` bytes but for a file's last one."""
+    """The whole corpus in order, in stretches of at least `byte_count` bytes, except at the end of each file."""
     for file_name in corpus_files(corpus):
         path = corpus.folder / file_name
         starts = read_sources(corpus.folder, role_of(corpus, file_name)).starts_between(0, path.stat().st_size)
         start = size = 0
-        for data in paragraphs(read_lines(path), starts):
+        for data in paragraphs(stored_lines(path), starts):
             size += len(data)
             if size >= byte_count:
                 yield Stretch(file_name, start, size)
@@ -96,16 +109,11 @@ def corpus_files(corpus: CorpusRecord) -> list[str]:
     return [name for _, name in sorted(corpus.files.items())]
 
 
-def carved_splits(roles: Container[str]) -> tuple[Split, ...]:
-    """The splits that the source does not give, so that they are carved from `text` or `train`."""
-    return tuple(split for split in SPLITS[1:] if split not in roles)
-
-
 def paragraphs(lines: Iterable[bytes], starts: Iterable[int] = ()) -> Iterator[bytes]:
-    """Lines (with their ends) gathered up to the last of the blank lines after them, or to a block's size.
+    """Lines with their line feeds, joined up to the blank lines after a paragraph or to the size of a block.
 
     A block ends at DOCUMENT_LINES or DOCUMENT_BYTES, and before each offset in `starts`, where a source begins.
-    Blank is a line of ASCII white space. Where a paragraph begins, nothing before it matters.
+    A line of ASCII white space is blank. A paragraph does not depend on the text before it.
     """
     gathered: list[bytes] = []
     text_seen = blank_after = False
@@ -129,9 +137,35 @@ def paragraphs(lines: Iterable[bytes], starts: Iterable[int] = ()) -> Iterator[b
         yield b"".join(gathered)
 
 
-def split_of(digest: bytes, config: CorpusConfig) -> Split:
-    """The split of a document, decided by the first 8 bytes of its sha256 read as a fraction of 1."""
-    fraction = int.from_bytes(digest[:8], "big") / 2**64
-    if fraction < config.test_share:
-        return "test"
-    return "valid" if fraction < config.test_share + config.valid_share else "train"
+def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None) -> Iterator[bytes]:
+    """The lines of a stretch of a corpus file, with their line feeds, read one by one.
+
+    The stretch must begin and end at lines. byte_count None: to the end of the file.
+    """
+    left = byte_count
+    with path.open("rb") as stream:
+        stream.seek(byte_offset)
+        for line in stream:
+            if left is not None:
+                if left <= 0:
+                    return
+                left -= len(line)
+            yield line
+
+
+def text_fingerprint(data: bytes) -> str:
+    """sha256 of the letters, hexadecimal: the same text has the same fingerprint however it was cleaned."""
+    return hashlib.sha256(letters_of(data)).hexdigest()
+
+
+def letters_of(data: bytes) -> bytes:
+    """The letters of a UTF-8 text in one case and one Unicode form, or all of a text without letters.
+
+    Unicode normalisation, lower case, replaced digits and white space do not change them.
+    """
+    if data.isascii():  # the same result, a hundred times as fast
+        letters = data.lower().translate(None, NO_ASCII_LETTER)
+    else:
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", data.decode("utf-8", "replace")).casefold())
+        letters = NO_LETTER.sub("", text).encode()
+    return letters or data

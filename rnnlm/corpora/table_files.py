@@ -1,4 +1,4 @@
-"""csv, tsv, JSON lines and Parquet: one named column of them, a row at a time."""
+"""One text column of csv, tsv, JSON lines and Parquet files, row by row."""
 
 import csv
 import json
@@ -8,32 +8,32 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.compression import Meter, damaged
-from rnnlm.corpora.text_encoding import printable, tidy_cell, whole_lines
+from rnnlm.corpora.text_encoding import printable, single_lines, tidy_cell
 from rnnlm.errors import CorpusError
 
-MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: a quote never closed would take in the whole file
+MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: an unclosed quote would read the whole file
 PARQUET_ROWS_AT_ONCE = 256
-PARQUET_MARK = b"PAR1\x15"  # the mark, and how every first header begins: text may begin with the mark alone
+PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
 
 
-def column_of(config: CorpusConfig) -> str:
+def text_column(config: CorpusConfig) -> str:
     return config.column or "text"
 
 
 def no_column(label: str, column: str, there: list[str]) -> CorpusError:
     names = ", ".join(printable(str(name)) for name in there[:10]) or "none"
     more = f" and {len(there) - 10} more" if len(there) > 10 else ""
-    return CorpusError(f"{label}: has no column {column!r}; it has: {names}{more};\nname the text's with corpus.column")
+    return CorpusError(f"{label}: has no column {column!r}; it has: {names}{more};\nset corpus.column")
 
 
 def no_text(label: str, column: str, got: str) -> CorpusError:
-    return CorpusError(f"{label}: column {column!r} holds {got}, expected text; name the text's with corpus.column")
+    return CorpusError(f"{label}: column {column!r} holds {got}, expected text; set corpus.column")
 
 
-def csv_cells(pieces: Iterator[str], label: str, column: str, dialect: str) -> Iterator[str]:
-    """The column's cells; the first row names the columns, an empty row is none."""
+def csv_cells(pieces: Iterator[str], label: str, column: str, kind: str) -> Iterator[str]:
+    """The column's cells. kind: csv or tsv. The first row names the columns; empty rows are skipped."""
     csv.field_size_limit(MAXIMUM_CELL_CHARACTERS)
-    rows = csv.reader(whole_lines(pieces), dialect=dialect, strict=True)
+    rows = csv.reader(single_lines(pieces), dialect="excel" if kind == "csv" else "excel-tab", strict=True)
     try:
         heads = next(rows, [])
         if not heads:
@@ -46,32 +46,28 @@ def csv_cells(pieces: Iterator[str], label: str, column: str, dialect: str) -> I
                 continue
             if len(row) <= place:
                 raise CorpusError(
-                    f"{label}: row {number} has {len(row)} cells, too few for column {column!r}, which is number "
-                    f"{place + 1}; mend the row"
+                    f"{label}: row {number} has {len(row)} cells, expected at least {place + 1} for column {column!r}; "
+                    "fix the row"
                 )
             yield tidy_cell(row[place], label)
     except csv.Error as error:
-        raise CorpusError(f"{label}: line {rows.line_num} is no {dialect_name(dialect)} ({error}); mend it") from None
-
-
-def dialect_name(dialect: str) -> str:
-    return {"excel": "csv", "excel-tab": "tsv"}[dialect]
+        raise CorpusError(f"{label}: line {rows.line_num} is not {kind} ({error}); fix it") from None
 
 
 def json_cells(pieces: Iterator[str], label: str, column: str) -> Iterator[str]:
-    """The column's cells, one object a line; null is no text, an empty line no row."""
-    for number, line in enumerate(whole_lines(pieces), start=1):
+    """The column's cells, one object per line; null and empty lines are skipped."""
+    for number, line in enumerate(single_lines(pieces), start=1):
         if line.isspace():
             continue
         try:
             row: Any = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise CorpusError(
-                f"{label}: line {number} is no JSON ({printable(str(error))});\n"
-                "expected one object a line; give another corpus.format if it is none"
+                f"{label}: line {number} is not JSON ({printable(str(error))});\n"
+                "expected one object per line; set another corpus.format if it is another format"
             ) from None
         if not isinstance(row, dict):
-            raise CorpusError(f"{label}: line {number} is a JSON {type(row).__name__}, expected one object a line")
+            raise CorpusError(f"{label}: line {number} is a JSON {type(row).__name__}, expected one object per line")
         if column not in row:
             raise no_column(f"{label}: line {number}", column, list(row))
         cell = row[column]
@@ -82,11 +78,11 @@ def json_cells(pieces: Iterator[str], label: str, column: str) -> Iterator[str]:
 
 
 def parquet_cells(path: Path, label: str, config: CorpusConfig, meter: Meter) -> Iterator[str]:
-    """The column's cells, a few hundred rows at once; null is no text."""
+    """The column's cells, a few hundred rows at a time; null is skipped."""
     import pyarrow
     import pyarrow.parquet
 
-    column = column_of(config)
+    column = text_column(config)
     try:
         with pyarrow.parquet.ParquetFile(path) as table:
             schema = table.schema_arrow

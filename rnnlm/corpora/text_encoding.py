@@ -1,4 +1,4 @@
-"""A stranger's bytes become our text: decoded, line feeds, nothing binary; or the error says where."""
+"""Decode files to text with line feeds; errors say where the bytes are not text."""
 
 import codecs
 import io
@@ -7,56 +7,56 @@ from typing import Literal, Protocol
 
 from rnnlm.errors import CorpusError
 
-CHUNK_BYTES = 1 << 20
+READ_AT_ONCE = 1 << 20
 
 
 class Readable(Protocol):
-    """What can be read in pieces."""
+    """A binary stream."""
 
     def read(self, size: int = -1, /) -> bytes: ...
 
 
 def check_encoding(encoding: str) -> None:
-    """CorpusError for a name that is no text encoding of Python's."""
+    """CorpusError if Python has no text encoding of this name."""
     try:
         io.TextIOWrapper(io.BytesIO(), encoding=encoding)
         codecs.getincrementaldecoder(encoding)("strict")
     except (LookupError, ValueError):
         raise CorpusError(
-            f"corpus.encoding: {encoding!r} is no text encoding that Python knows; try utf-8 or latin-1"
+            f"corpus.encoding: {encoding!r} is not a text encoding of Python; try utf-8 or latin-1"
         ) from None
 
 
 def text_pieces(
     stream: Readable, label: str, encoding: str, undecodable: Literal["refuse", "replace"] = "refuse"
 ) -> Iterator[str]:
-    """The stream's text in pieces of any length, with line feeds for line ends and without a byte-order mark.
+    """The stream's text in pieces of any length, with line feeds as line ends and without a byte-order mark.
 
-    CorpusError names `label` and the byte offset of what is no text in that encoding.
+    CorpusError, with the byte offset, if the bytes are not text in this encoding.
     """
     check_encoding(encoding)
     decoder = codecs.getincrementaldecoder(encoding)("strict" if undecodable == "refuse" else "replace")
     line_ends = io.IncrementalNewlineDecoder(None, translate=True)
     offset, begun, chunk = 0, False, b"\n"
     while chunk:
-        waiting = len(decoder.getstate()[0])  # bytes of a character that the last chunk cut
+        waiting = len(decoder.getstate()[0])  # bytes of a character split between chunks
         try:
-            chunk = stream.read(CHUNK_BYTES)
+            chunk = stream.read(READ_AT_ONCE)
             text = decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
             raise CorpusError(
                 f"{label}: byte {offset - waiting + error.start} is not {encoding}: {error.reason};\n"
-                "name the file's encoding, such as --set corpus.encoding=latin-1, or set corpus.undecodable=replace"
+                "set the encoding, for example --set corpus.encoding=latin-1, or set corpus.undecodable=replace"
             ) from None
         except UnicodeError as error:  # UTF-16 without a byte-order mark, for one
-            raise CorpusError(f"{label}: is not {encoding} ({error}); name the file's encoding") from None
+            raise CorpusError(f"{label}: is not {encoding} ({error}); set corpus.encoding") from None
         except OSError as error:
             raise CorpusError(
                 f"{label}: cannot be read ({error.strerror or error}); check its path and permissions"
             ) from error
         text = line_ends.decode(text, final=not chunk)
         if not begun and text:
-            text, begun = text.removeprefix("\ufeff"), True  # a byte-order mark is no text
+            text, begun = text.removeprefix("\ufeff"), True  # byte-order mark
         refuse_nul(text, label)
         offset += len(chunk)
         if text:
@@ -65,11 +65,11 @@ def text_pieces(
 
 def refuse_nul(text: str, label: str) -> None:
     if "\x00" in text:
-        raise CorpusError(f"{label}: holds NUL bytes, so it is no text; give a text file, or its corpus.encoding")
+        raise CorpusError(f"{label}: contains NUL bytes, so it is not text; give a text file, or set corpus.encoding")
 
 
-def whole_lines(pieces: Iterator[str]) -> Iterator[str]:
-    """Single lines with their ends, whatever the pieces were cut at."""
+def single_lines(pieces: Iterator[str]) -> Iterator[str]:
+    """The lines, with their line feeds, of a text in pieces."""
     for block in line_blocks(pieces):
         lines = block.split("\n")
         yield from (line + "\n" for line in lines[:-1])
@@ -78,7 +78,7 @@ def whole_lines(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
-    """The pieces cut anew, at line ends only. A line longer than a piece is held whole."""
+    """The text in pieces that end at line ends. A line longer than a piece is held in memory."""
     held: list[str] = []
     for piece in pieces:
         end = piece.rfind("\n") + 1
@@ -92,12 +92,12 @@ def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def tidy_cell(text: str, label: str) -> str:
-    """A table's cell as lines of text: line feeds only, one at its end."""
+    """A table's cell with line feeds as line ends, one of them at its end."""
     refuse_nul(text, label)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 
 
 def printable(text: str) -> str:
-    """A stranger's text made fit for one line of a message."""
+    """Untrusted text for a one-line message: at most 100 characters, none of them control characters."""
     return "".join(character if character.isprintable() else "?" for character in text)[:100]

@@ -1,4 +1,4 @@
-"""The text of a corpus goes to disk: one file a role, its digest taken on the way."""
+"""Write the text of a corpus: one file per role, with digests."""
 
 import hashlib
 import logging
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class CorpusWriter:
-    """Writes `<role>.txt` files into a folder, cleaned as configured, and where each of its sources begins."""
+    """Writes cleaned `<role>.txt` files and the index of their sources into a folder."""
 
     def __init__(self, folder: Path, config: CorpusConfig) -> None:
         self.folder, self.config = folder, config
@@ -26,9 +26,9 @@ class CorpusWriter:
         self.any_text = False  # other than white space
 
     def append(self, role: str, pieces: Iterator[str], label: str, *, rows: bool = False) -> None:
-        """Add a source's text to the role's file; its last line ends like the others.
+        """Append a source's text to the role's file, with a line feed at its end.
 
-        rows: each piece is a row of a table, a source by itself, and ends with a line feed.
+        rows: each piece is a table row, a source of its own that ends with a line feed.
         """
         hash_ = self.hashes.setdefault(role, hashlib.sha256())
         path = self.folder / self.files[role]
@@ -59,7 +59,7 @@ class CorpusWriter:
             index.end_source()
         if breaker.breaks:
             logger.warning(
-                "%s: lines of more than %s characters are broken, %s times; give text with line ends to choose where",
+                "%s: lines of more than %s characters were broken %s times; give text with line ends to avoid this",
                 label,
                 f"{LINE_CHARACTERS:,}",
                 f"{breaker.breaks:,}",
@@ -76,12 +76,12 @@ class CorpusWriter:
 
     @property
     def source_counts(self) -> dict[str, int]:
-        """Role → files, archive members and table rows that its text is from."""
+        """Role → number of its files, archive members and table rows."""
         return {role: index.count for role, index in sorted(self.indexes.items())}
 
     @property
     def written(self) -> list[str]:
-        """The names of all files; a role of one source needs no index."""
+        """Names of all written files; a role with one source has no index."""
         return [
             *self.files.values(),
             *(index.path.name for index in self.indexes.values() if index.count > 1),
@@ -89,7 +89,7 @@ class CorpusWriter:
 
     @property
     def digest(self) -> str:
-        """One source's own sha256; else the sha256 over each role's name and digest, and that of its sources."""
+        """The sha256 of a single source; else the sha256 over each role's name, digest and index digest."""
         if self.source_counts.get("text") == 1:
             return self.digests["text"]
         lines = ""

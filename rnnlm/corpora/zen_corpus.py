@@ -1,6 +1,6 @@
-"""The Zen of Python as a corpus of one line: text that a model can learn by heart in seconds.
+"""The Zen of Python as a corpus of one line, which a model memorises in seconds.
 
-All three splits hold the same text. What is scored is what was learnt: that is the point of overfitting.
+All three splits hold the same text, because the corpus shows overfitting.
 """
 
 import ast
@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 
 
-def versions() -> dict[str, str]:
-    """All that the text depends on."""
+def zen_versions() -> dict[str, str]:
+    """Everything the text depends on."""
     return {"python": platform.python_version()}
 
 
-def write_corpus(target: Path) -> dict[str, Any]:
-    """Write a folder of splits. Returns counts."""
+def write_zen(target: Path) -> dict[str, Any]:
+    """Write a folder of splits. Returns facts for the corpus record."""
     target.mkdir()
     text = " ".join(zen().split())
     for split in ("train", "valid", "test"):
         (target / f"{split}.txt").write_text(text + "\n", encoding="utf-8")
-    return {"words": len(text.split()), "versions": versions()}
+    return {"words": len(text.split()), "versions": zen_versions()}
 
 
 def zen() -> str:
-    """The text that `import this` prints; importing it would print it."""
+    """The text of `import this`, read from its source: importing would print it."""
     found = importlib.util.find_spec("this")
     assert found is not None and found.origin is not None  # of the standard library
     for node in ast.parse(Path(found.origin).read_bytes()).body:

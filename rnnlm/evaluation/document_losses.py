@@ -16,8 +16,17 @@ import torch
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.shared_prefix_scoring import nll_of_alike_rows
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.line_counts import predicted_by_line, sums_between, unsaid_by_line
-from rnnlm.sequences.segmentation import TokenRows, ends, rows_of, running_text, sentences
+from rnnlm.sequences.segmentation import (
+    TokenRows,
+    ends,
+    predicted_by_line,
+    running_text,
+    sentences,
+    sums_between,
+    token_rows,
+    unsaid_by_line,
+)
+from rnnlm.sequences.shift import shifted_rows
 from rnnlm.tokenizers.text_tokenizer import BOS, TextTokenizer, utf8_bytes
 
 KnownNll = Callable[[int], np.ndarray]  # n → (n,) float32, nats
@@ -76,11 +85,11 @@ def document_losses(
     documents = [text.removesuffix("\n").split("\n") for text in texts]
     line_counts = np.array([len(document) for document in documents], np.int64)
     line_texts = [line for document in documents for line in document]
-    lines = rows_of(tokenizer.encode_lines(line_texts))
+    lines = token_rows(tokenizer.encode_lines(line_texts))
     rows = sentences(lines, cut.context_length) if cut.mode == "sentence" else streams(lines, line_counts)
     first_lines = ends(line_counts)  # of each document in the lines of all; likewise in the tokens:
     bounds = ends(predicted_by_line(lines, cut.mode))[first_lines].tolist()
-    token_ids = np.delete(rows.token_ids, rows.offsets[:-1])
+    _, token_ids = shifted_rows(rows)
     if known_nll is None:
         nll_nats = nll_of_alike_rows(model, rows, batch_size, tail)
     else:

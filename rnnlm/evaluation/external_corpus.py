@@ -73,7 +73,7 @@ def open_corpus(
     corpus = obtain_corpus(home, config)
     whole = split is None and "text" in corpus.files and corpus.digest != origin.corpus_digest
     if whole:  # no share is held back, so all of it lies in the split called train
-        config = config.model_copy(update={"valid_share": 0.0, "test_share": 0.0})
+        corpus = corpus.model_copy(update={"shares": (0.0, 0.0)})
     scored: Split = "train" if whole else (split or "test")
     tokenizer = TokenizerRecord(
         digest=file_digest(folder / "tokenizer.json"),
@@ -82,7 +82,7 @@ def open_corpus(
         vocabulary_size=face.vocabulary_size,
     )
     required = SPLITS if needs_all_splits and not whole else (scored,)
-    dataset = store_sequences(home, corpus, config, tokenizer, origin.cut, required_splits=required)
+    dataset = store_sequences(home, corpus, tokenizer, origin.cut, required_splits=required)
     reported_as = "all" if whole else scored
     seen = seen_share(home, origin, dataset, scored)
     if seen is None:

@@ -12,16 +12,16 @@ from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts
 from rnnlm.evaluation.full_softmax import TokenLoss
 from rnnlm.evaluation.token_losses import nll_of_split, stored_nll
-from rnnlm.home import Home, digest_of
+from rnnlm.home import Home
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
-from rnnlm.sequences.batches import Batch, Mode, Source
+from rnnlm.sequences.batches import Batch, RowSource
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.stages import once_in_run, stage
-
-STAGE_VERSION = 2
+from rnnlm.sequences.segmentation import Mode
+from rnnlm.sequences.shift import padding_mask
+from rnnlm.stages import stage, stage_key, write_json_once
 
 
 @stage("evaluation")
@@ -36,13 +36,8 @@ def evaluate_run(
 
         return {split: score_of(dataset, split, summed_nll).model_dump() for split in config.splits}
 
-    facts = {
-        "stage": STAGE_VERSION,
-        "run": run.run_id,
-        "dataset": dataset.dataset_id,
-        "splits": config.splits,
-    }
-    value, skipped = once_in_run(home, run.folder / "evaluation.json", digest_of(facts), build, force=force)
+    key = stage_key("evaluation", run=run.run_id, dataset=dataset.dataset_id, splits=config.splits)
+    value, skipped = write_json_once(home, run.folder / "evaluation.json", key, build, force=force)
     scores = {split: SplitScore(**score) for split, score in value.items()}
     return EvaluationRecord(scores=scores, skipped=skipped)
 
@@ -77,7 +72,7 @@ def score_of(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Split],
     )
 
 
-def nll_per_token(model: ElmanLanguageModel, source: Source, mode: Mode, batch_size: int) -> float:
+def nll_per_token(model: ElmanLanguageModel, source: RowSource, mode: Mode, batch_size: int) -> float:
     """Mean negative log-likelihood in nats over all predicted tokens: summed, then divided once."""
     total, count = nll_of_batches(model, evaluation_batches(source, mode, batch_size))
     return total / count
@@ -89,7 +84,7 @@ def nll_of_batches(model: ElmanLanguageModel, batches: Iterable[Batch]) -> tuple
     total, count = 0.0, 0
     loss = TokenLoss(model)
     for batch, hidden, target_ids in read_batches(model, batches):
-        predicted = target_ids.ne(model.pad_id)
+        predicted = padding_mask(target_ids)
         total += float(loss(hidden[predicted], target_ids[predicted]).double().sum())
         count += batch.predicted_tokens
     return total, count

@@ -15,6 +15,7 @@ from rnnlm.evaluation.token_losses import groups
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW, by_length, padded
 from rnnlm.sequences.segmentation import TokenRows, ends
+from rnnlm.sequences.shift import padding_mask
 
 SHARED_DEPTH = 64  # tokens from a row's beginning up to which others are looked for that begin alike
 
@@ -71,6 +72,6 @@ def contexts(
         for begin in range(0, places.shape[1], EVALUATION_WINDOW):
             window = slice(begin, begin + EVALUATION_WINDOW)
             target_ids = batch.target_ids[:, window]
-            there = target_ids.ne(model.pad_id)
+            there = padding_mask(target_ids)
             hidden, state = model.hidden(batch.input_ids[:, window].to(device), state)
             yield places[:, window][there.numpy()], hidden[there.to(device)], target_ids[there].to(device)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rnnlm.evaluation.full_softmax import TokenLoss
-from rnnlm.home import Home, digest_of, file_digest, read_json, write_json, write_once
+from rnnlm.home import Home, digest_of, file_digest, read_json, write_json
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.progress import Progress
@@ -17,8 +17,7 @@ from rnnlm.sequences.batches import (
     CHUNK_TOKENS,
     EVALUATION_WINDOW,
     Batch,
-    Mode,
-    Source,
+    RowSource,
     by_length,
     chunk_rows,
     cut_stream,
@@ -26,7 +25,9 @@ from rnnlm.sequences.batches import (
     stream_batches,
 )
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import TokenRows, ends, stretches_of
+from rnnlm.sequences.segmentation import Mode, TokenRows, ends, stretches_of
+from rnnlm.sequences.shift import padding_mask, shifted_rows
+from rnnlm.stages import write_once
 
 NLL, KEY = "nll.npy", "key.json"
 
@@ -53,7 +54,7 @@ def joined_losses(parts: list[TokenLosses]) -> TokenLosses:
     return TokenLosses(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(parts[0])))
 
 
-def token_losses(source: Source, nll_nats: np.ndarray) -> Iterator[TokenLosses]:
+def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[TokenLosses]:
     """The tokens of a split with their losses, in chunks of about CHUNK_TOKENS: memory does not grow with the split.
 
     nll_nats: (predicted tokens,), from nll_of_split or stored_nll. Rows overlap in the token that is read first, so
@@ -94,7 +95,7 @@ def stored_nll(
 
 
 def nll_of_split(
-    model: ElmanLanguageModel, source: Source, mode: Mode, batch_size: int = 64, what: str = "evaluation"
+    model: ElmanLanguageModel, source: RowSource, mode: Mode, batch_size: int = 64, what: str = "evaluation"
 ) -> Iterator[np.ndarray]:
     """The loss in nats of every predicted token of a split once, in the order of the text, as float32 arrays.
 
@@ -109,13 +110,13 @@ def nll_of_split(
             progress.update(len(nll))
 
 
-def nll_of_sentences(loss: TokenLoss, source: Source, batch_size: int) -> Iterator[np.ndarray]:
+def nll_of_sentences(loss: TokenLoss, source: RowSource, batch_size: int) -> Iterator[np.ndarray]:
     """A chunk of rows at a time."""
     for first in range(0, len(source), size := chunk_rows(source)):
         yield nll_of_rows(loss, source.read(first, min(first + size, len(source))), batch_size)
 
 
-def nll_of_stream(loss: TokenLoss, source: Source) -> Iterator[np.ndarray]:
+def nll_of_stream(loss: TokenLoss, source: RowSource) -> Iterator[np.ndarray]:
     """A window at a time."""
     state = None
     for batch in stream_batches(source, EVALUATION_WINDOW, cut_stream(source.predicted_count, 1, EVALUATION_WINDOW)):
@@ -165,17 +166,13 @@ def nll_of_batch(loss: TokenLoss, batch: Batch) -> np.ndarray:
     windows = (ids.split(EVALUATION_WINDOW, dim=1) for ids in (batch.input_ids, batch.target_ids))
     for input_ids, target_ids in zip(*windows, strict=True):
         hidden, state = model.hidden(input_ids.to(device), state)
-        predicted = target_ids.ne(model.pad_id)
+        predicted = padding_mask(target_ids)
         nll = torch.zeros(target_ids.shape)
         nll[predicted] = loss(hidden[predicted.to(device)], target_ids[predicted].to(device)).cpu()
         losses.append(nll)
-    return torch.cat(losses, dim=1)[batch.target_ids.ne(model.pad_id)].numpy()
+    return torch.cat(losses, dim=1)[batch.mask].numpy()
 
 
 def losses_of_rows(rows: TokenRows, sequence_ids: np.ndarray, nll_nats: np.ndarray) -> TokenLosses:
     """Rows less their last token as what was read, less their first as what was predicted."""
-    is_input, is_target = np.ones((2, len(rows.token_ids)), bool)
-    is_input[rows.offsets[1:] - 1] = is_target[rows.offsets[:-1]] = False
-    return TokenLosses(
-        np.repeat(sequence_ids, rows.predicted), rows.token_ids[is_input], rows.token_ids[is_target], nll_nats
-    )
+    return TokenLosses(np.repeat(sequence_ids, rows.predicted), *shifted_rows(rows), nll_nats)

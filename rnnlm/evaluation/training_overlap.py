@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rnnlm.corpora.fingerprints import letters_of
+from rnnlm.corpora.splits import letters_of
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.paired.holdout_documents import GroundDocument, read_text
 from rnnlm.home import Home

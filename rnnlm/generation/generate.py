@@ -7,16 +7,15 @@ from pathlib import Path
 from rnnlm.config import GenerationConfig
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_batch
-from rnnlm.home import Home, digest_of
+from rnnlm.home import Home
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, RunRecord, Sample, SamplesRecord
 from rnnlm.sequences.dataset_reader import read_openings
-from rnnlm.stages import once_in_run, stage
+from rnnlm.stages import stage, stage_key, write_json_once
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 1
 OPENINGS = 3  # taken from the validation split where no prompts are configured
 
 
@@ -31,8 +30,8 @@ def generate_samples(
         prompts = choose_prompts(dataset, tokenizer, config)
         return [sample.model_dump() for sample in continue_prompts(model, tokenizer, prompts, config)]
 
-    key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "generation": config.model_dump(mode="json")})
-    value, skipped = once_in_run(home, run.folder / "samples.json", key, build, force=force)
+    key = stage_key("samples", run=run.run_id, generation=config.model_dump(mode="json"))
+    value, skipped = write_json_once(home, run.folder / "samples.json", key, build, force=force)
     return SamplesRecord(samples=tuple(Sample(**sample) for sample in value), skipped=skipped)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Continuation, Continuations, Sampling
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batches import Mode
+from rnnlm.sequences.segmentation import Mode
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
 NO_END = -1  # no token's id: nothing that is written ends the text

@@ -23,7 +23,8 @@ from rnnlm.evaluation.token_losses import groups
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch, by_length, padded
-from rnnlm.sequences.segmentation import TokenRows, joined, rows_of, sentences
+from rnnlm.sequences.segmentation import TokenRows, join_rows, sentences, token_rows
+from rnnlm.sequences.shift import shifted_rows
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
 
@@ -57,7 +58,7 @@ def continuation_of(tokenizer: TextTokenizer, cut: SequencesConfig, context: str
     first characters join the context's last ones in one token.
     """
     whole, before = open_rows(tokenizer, cut, context + continuation), open_rows(tokenizer, cut, context)
-    shared = shared_length(predicted_ids(whole), predicted_ids(before))
+    shared = shared_length(shifted_rows(whole)[1], shifted_rows(before)[1])
     counts = np.clip(np.cumsum(whole.predicted) - shared, 0, whole.predicted)
     rows = np.flatnonzero(counts)
     bits = spelling_bits(tokenizer, context + continuation) - spelling_bits(tokenizer, context)
@@ -66,7 +67,7 @@ def continuation_of(tokenizer: TextTokenizer, cut: SequencesConfig, context: str
 
 def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> TokenRows:
     """The text's rows; a line that no line feed ends has no `<eos>`, for it may go on."""
-    lines = rows_of(tokenizer.encode_lines(text.split("\n")))
+    lines = token_rows(tokenizer.encode_lines(text.split("\n")))
     if cut.mode == "stream":
         rows, goes_on = streams(lines, np.array([len(lines)])), True  # the last piece of a split has no line feed
     else:
@@ -76,11 +77,6 @@ def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> Toke
         offsets[-1] -= 1
         rows = TokenRows(rows.token_ids[: offsets[-1]], offsets)
     return rows
-
-
-def predicted_ids(rows: TokenRows) -> np.ndarray:
-    """Every row but its first token, which is context: each token of the text once."""
-    return np.delete(rows.token_ids, rows.offsets[:-1])
 
 
 def shared_length(a: np.ndarray, b: np.ndarray) -> int:
@@ -103,7 +99,7 @@ def score_continuations(
 
     batch_size changes nothing but rounding.
     """
-    rows = joined([one.rows for one in asked])
+    rows = join_rows([one.rows for one in asked])
     counts = np.concatenate([np.zeros(0, np.int64), *(one.counts for one in asked)])
     owner = np.repeat(np.arange(len(asked)), np.array([len(one.rows) for one in asked], np.int64))
     nats, misses = np.zeros(len(rows)), np.zeros(len(rows))
@@ -124,7 +120,7 @@ def read_ends(model: ElmanLanguageModel, batch: Batch, counts: torch.Tensor) -> 
     of them are not the likeliest. Only these go through the head, which is most of the work.
     """
     device = model.embedding.weight.device
-    ends = batch.target_ids.ne(model.pad_id).sum(dim=1, keepdim=True)
+    ends = batch.mask.sum(dim=1, keepdim=True)
     places = torch.arange(batch.target_ids.shape[1])
     asked = (places >= ends - counts[:, None]) & (places < ends)
     nats, misses = torch.zeros(2, len(ends), dtype=torch.float64)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rnnlm.losses.projection import GradientInForward, Projection, log_normalizers
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.sequences.shift import padding_mask
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class ChunkedCrossEntropy:
     ) -> Tensor:
         bias = model.head_bias()
         targets = target_ids.flatten()
-        predicted = targets.ne(model.pad_id)
+        predicted = padding_mask(targets)
         loss: Tensor = SummedCrossEntropy.apply(
             hidden.flatten(0, 1), model.head.weight, bias, targets, predicted, self.precision
         )

@@ -22,6 +22,7 @@ from torch.nn.functional import pad
 
 from rnnlm.losses.projection import GradientInForward, Projection, log_normalizers
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.sequences.shift import padding_mask
 
 FLATTENING = 0.75  # below 1 rare classes are drawn more often
 
@@ -54,7 +55,7 @@ class SampledCrossEntropy:
         """sample: from `draw`, on the model's device."""
         assert sample is not None
         rows, targets = hidden.flatten(0, 1), target_ids.flatten()
-        predicted = targets.ne(model.pad_id)
+        predicted = padding_mask(targets)
         self.log_inclusion = self.log_inclusion.to(rows.device)
         # sparse: the gradient holds only the looked-up rows, and the optimizer updates only these.
         sparse = model.embedding.sparse

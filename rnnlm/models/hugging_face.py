@@ -179,7 +179,7 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
         logits = self.language_model.logits(hidden[:, -logits_to_keep:])
         loss = None
         if shift_labels is None and labels is not None:
-            shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
+            shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]  # transformers' own shift
         if shift_labels is not None:
             # Ignore <pad> as well as -100, the padding of transformers.
             targets = shift_labels.masked_fill(shift_labels == self.config.pad_token_id, -100).flatten()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rnnlm.config import TrainingConfig
-from rnnlm.home import Home, digest_of
+from rnnlm.home import Home
 from rnnlm.probes.echo import measure_echo
 from rnnlm.probes.gradients import measure_gradients
 from rnnlm.probes.probe_config import EchoConfig, GradientProbeConfig
@@ -15,9 +15,8 @@ from rnnlm.probes.probe_plots import draw_echo, draw_gradient_comparison
 from rnnlm.probes.probe_records import EchoComparison, GradientComparison, ProbeComparison
 from rnnlm.probes.run_probes import measure_and_draw
 from rnnlm.records import DatasetRecord
-from rnnlm.stages import stage
+from rnnlm.stages import stage, stage_key
 
-STAGE_VERSION = 1
 C = TypeVar("C", bound=ProbeComparison)
 
 
@@ -67,7 +66,7 @@ def stored_comparison(
     force: bool,
 ) -> C:
     """The record made by `build`, stored as NAME-KEY.json and .png; the key is a digest of the settings."""
-    key = digest_of({"stage": STAGE_VERSION, "probe": name, "torch": version("torch"), **settings})
+    key = stage_key("probe-comparison", probe=name, torch=version("torch"), **settings)
     home.make(home.probes)
     figures = home.probes / f"{name}-{key[:8]}.json"
     record_of = partial(kind, key=key, figures=figures)

@@ -8,7 +8,7 @@ from torch import Tensor
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.records import Record
 from rnnlm.sequences.batches import Batch
-from rnnlm.tokenizers.text_tokenizer import EOS, PAD
+from rnnlm.tokenizers.text_tokenizer import EOS
 
 LOGIT_ROWS = 1_024  # computed together
 
@@ -35,7 +35,7 @@ def right_by_position(model: ElmanLanguageModel, batches: Iterable[Batch], given
     """
     counts: list[Tensor] = []  # each (3, t): rows, right, exact
     for batch in batches:
-        counted = (batch.target_ids != PAD) & (batch.target_ids != EOS)  # (b, t)
+        counted = batch.mask & (batch.target_ids != EOS)  # (b, t)
         hits = (best_guesses(model, batch.input_ids) == batch.target_ids) & counted
         faultless = hits.clone()
         faultless[:, :given_tokens] = True

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rnnlm.config import ProbesConfig
-from rnnlm.home import Home, digest_of, drawn_once
+from rnnlm.home import Home, atomic_file
 from rnnlm.models.model_factory import load_model
 from rnnlm.probes.gradients import gradient_norms
 from rnnlm.probes.positions import right_by_position
@@ -14,9 +14,8 @@ from rnnlm.probes.windows import stored_windows
 from rnnlm.records import DatasetRecord, GradientFlowRecord, PositionsRecord, RunRecord, StageRecord
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, longest_row
-from rnnlm.stages import once_in_run
+from rnnlm.stages import stage_key, write_json_once
 
-STAGE_VERSION = 2
 BATCH_ROWS = 64
 R = TypeVar("R", bound=StageRecord)
 
@@ -64,7 +63,7 @@ def measure_once(
     force: bool,
 ) -> R:
     """The record made by `build` with these settings, with a plot beside it."""
-    key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, **settings})
+    key = stage_key("probes", run=run.run_id, dataset=dataset.dataset_id, **settings)
     return measure_and_draw(home, path, key, build, kind, draw, force)
 
 
@@ -79,7 +78,9 @@ def measure_and_draw(
 ) -> R:
     """A record of the figures made by `build`, stored at `path` under the key, with a plot beside it."""
     picture = path.with_suffix(".png")
-    value, skipped = once_in_run(home, path, key, build, force=force)
+    value, skipped = write_json_once(home, path, key, build, force=force)
     record = record_of(**value, picture=picture, skipped=skipped)
-    drawn_once(picture, lambda partial: draw(record, partial), anew=not skipped)
+    if not (skipped and picture.exists()):
+        with atomic_file(picture) as partial:
+            draw(record, partial)
     return record

@@ -5,8 +5,10 @@ import torch
 from torch import Tensor
 
 from rnnlm.records import DatasetRecord, Split
-from rnnlm.sequences.batches import Mode, Source, Stream
+from rnnlm.sequences.batches import RowSource, TokenStream
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.segmentation import Mode
+from rnnlm.sequences.shift import shifted
 from rnnlm.tokenizers.text_tokenizer import BOS
 
 ROWS_READ = 8_192  # sentences, from the start of the split
@@ -22,14 +24,14 @@ def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int)
         source.close()
 
 
-def cut_windows(source: Source, mode: Mode, steps: int, count: int) -> tuple[Tensor, Tensor]:
+def cut_windows(source: RowSource, mode: Mode, steps: int, count: int) -> tuple[Tensor, Tensor]:
     """Inputs (rows, t) int64 and the token after each (rows,): at most `count` rows of at most `steps` tokens.
 
     stream: windows spread evenly over the text. sentence: the beginnings of the longest sentences, cut to the length of
     the shortest of them. Rows that continue a line longer than the context are left out.
     """
     if mode == "stream":
-        stream = Stream(source)
+        stream = TokenStream(source)
         steps = min(steps, stream.predicted)
         count = min(count, stream.predicted - steps + 1)
         starts = np.linspace(0, stream.predicted - steps, count).astype(np.int64).tolist()
@@ -42,5 +44,5 @@ def cut_windows(source: Source, mode: Mode, steps: int, count: int) -> tuple[Ten
         longest = by_length[: min(count, -(-len(beginnings) // LONGEST_QUARTER))]
         steps = min(steps, int(rows.predicted[longest].min()))
         cut = np.stack([rows.token_ids[start : start + steps + 1] for start in rows.offsets[longest].tolist()])
-    tokens = torch.from_numpy(cut.astype(np.int64))
-    return tokens[:, :-1].contiguous(), tokens[:, -1].contiguous()
+    inputs, targets = shifted(torch.from_numpy(cut.astype(np.int64)))
+    return inputs.contiguous(), targets[:, -1].contiguous()

@@ -9,13 +9,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rnnlm.home import ABSENT, COMPLETE, file_digest, find_damage, mark_complete
+from rnnlm.disk_errors import ABSENT
+from rnnlm.home import file_digest
+from rnnlm.stages import COMPLETE, find_damage, mark_complete
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-STAGE_VERSION = 3  # raised when the registered bundle changes for the same run
 LIBRARY = Path(__file__).resolve().parent.parent
 SERVED_CODE = (  # needs torch alone, or tokenizers alone
     LIBRARY / "models" / "elman.py",

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.errors import ModelError
-from rnnlm.home import Home, digest_of, write_once
+from rnnlm.home import Home, digest_of
 from rnnlm.records import ModelVersion
 from rnnlm.registry.bundle import BUNDLE, EVIDENCE, find_bundle_damage, local_artifacts, model_digest
 from rnnlm.registry.model_names import is_lock
+from rnnlm.stages import write_once
 from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow, tracking_uri
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from pathlib import Path
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home, read_json
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.registry.bundle import LIBRARY, STAGE_VERSION, model_digest
+from rnnlm.registry.bundle import LIBRARY, model_digest
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
+from rnnlm.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
 
 PERPLEXITIES = {"train": "train_perplexity", "valid": "validation_perplexity", "test": "test_perplexity"}
@@ -34,7 +35,7 @@ def identity_tags(dataset: DatasetRecord, run: RunRecord, evaluation: Evaluation
         "unknown_rate": repr(test.unknown_rate),
         "model_sha256": model_digest(run.model_folder),
         "code_version": importlib.metadata.version("rnnlm"),
-        "bundle_version": str(STAGE_VERSION),
+        "bundle_version": str(STAGE_VERSIONS["bundle"]),
     }
 
 

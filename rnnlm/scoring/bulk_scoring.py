@@ -27,10 +27,10 @@ from rnnlm.scoring.score_output import (
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import FoundModel, find_model
 from rnnlm.sequences.sql_tables import table
+from rnnlm.stages import STAGE_VERSIONS
 from rnnlm.training.devices import choose_device
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 2  # raised when the same input scores differently
 LOG_EVERY_SECONDS = 10.0
 CHANGES_THE_SCORES = {  # fields of ScoringConfig; the others say where from, where to, and what to do with it
     *("query", "column", "id_column", "document", "keep_text", "surprising_tokens"),
@@ -109,7 +109,7 @@ def score_texts(home: Home, config: ScoringConfig) -> ScoringRecord:
 
 def all_it_depends_on(config: ScoringConfig, files: list[InputFile], model: FoundModel) -> dict[str, Any]:
     return {
-        "stage": STAGE_VERSION,
+        "stage": STAGE_VERSIONS["scoring"],
         "model_digest": model.digest,
         "inputs": fingerprint(files),
         "settings": config.model_dump(mode="json", include=CHANGES_THE_SCORES),

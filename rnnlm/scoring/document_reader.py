@@ -13,7 +13,7 @@ from duckdb import ColumnExpression
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.file_formats import Opener, SourceFile
 from rnnlm.corpora.splits import paragraphs
-from rnnlm.corpora.text_encoding import whole_lines
+from rnnlm.corpora.text_encoding import single_lines
 from rnnlm.errors import CorpusError
 from rnnlm.scoring.input_files import InputFile
 from rnnlm.scoring.scoring_config import ScoringConfig
@@ -78,7 +78,7 @@ def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
     """
     with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
         opener = Opener(str(path), CorpusConfig(format="text", undecodable="replace"), Path(scratch))
-        lines = whole_lines(opener.pieces_of_file(SourceFile(path, str(path), path.name)))
+        lines = single_lines(opener.pieces_of_file(SourceFile(path, str(path), path.name)))
         if config.document == "line":
             yield from (Cell(None, line) for line in lines)
         else:

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from rnnlm.errors import DatasetError
-from rnnlm.home import Home, drawn_once
+from rnnlm.home import Home, atomic_file
 from rnnlm.records import Record
 from rnnlm.scoring.bulk_scoring import ScoringRecord, work_folder
 from rnnlm.scoring.drift_plot import draw_distributions
@@ -64,7 +64,8 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
     folder = work_folder(home, scoring.key)
     home.make(folder)
     picture = folder / f"distribution-{config.document}.png"
-    drawn_once(picture, lambda path: draw_distributions(found, config.document, path), anew=True)
+    with atomic_file(picture) as partial:
+        draw_distributions(found, config.document, partial)
     return Drift(
         drifted=found.distance > max(config.drift_threshold, found.noise),
         threshold=config.drift_threshold,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rnnlm.corpora.local_files import WILDCARDS, files_in_folder, files_of_glob, states
-from rnnlm.corpora.split_names import TABLES, suffix_of
+from rnnlm.corpora.split_names import TABLE_SUFFIXES, suffix_of
 from rnnlm.errors import CorpusError
 from rnnlm.scoring.scoring_config import ScoringConfig
 
@@ -47,7 +47,7 @@ def named_files(name: str) -> tuple[Path, ...]:
 
 def kind_of(path: Path) -> Kind:
     """By the file's name: what has no suffix of a table is text."""
-    return KINDS.get(TABLES.get(suffix_of(path.name), ""), "text")
+    return KINDS.get(TABLE_SUFFIXES.get(suffix_of(path.name), ""), "text")
 
 
 def fingerprint(files: list[InputFile]) -> list[Any]:

@@ -29,11 +29,12 @@ from rnnlm.scoring.scoring_model import FoundModel, find_model, model_in
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sql_statements import statement
+from rnnlm.stages import STAGE_VERSIONS
 
 Unit = Literal["line", "paragraph"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 FOLDER = "reference"
-REFERENCE_VERSION = b"1"  # raised when the same text scores differently
+REFERENCE_VERSION = str(STAGE_VERSIONS["reference-scores"]).encode()
 # Of the validation split, evenly spread over it. A distribution does not need all of a text whose scoring takes time.
 REFERENCE_DOCUMENTS = 10_000  # at most
 REFERENCE_BYTES = 100_000  # at most, where the model has to read them; but then about ENOUGH_DOCUMENTS at least:

@@ -1,28 +1,28 @@
-"""Rows become batches of tensors: shuffled and padded (sentence), or windows over lanes (stream).
+"""Batches of tensors: shuffled, padded rows (sentence mode) or windows over lanes (stream mode).
 
-All orders come from NumPy's Philox, a counter-based generator (Salmon et al. 2011): the same on any machine.
+All random orders come from NumPy's Philox, a counter-based generator (Salmon et al. 2011): the same on any machine.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 
-from rnnlm.sequences.segmentation import TokenRows, joined
+from rnnlm.sequences.segmentation import TokenRows, join_rows
+from rnnlm.sequences.shift import padding_mask, shifted, shifted_rows
 
-Mode = Literal["sentence", "stream"]
-CHUNK_TOKENS = 1 << 18  # read together, in stored order
-CHUNK_ROWS = 8_192  # at most
-WINDOW_CHUNKS = 16  # chunks from all over the split, whose rows are shuffled together
-BUCKET_BATCHES = 100  # so many batches' rows are sorted by length together: little padding, still shuffled
-LANE_TOKENS = 1 << 22  # read at once over all lanes of a stream
-EVALUATION_WINDOW = 256  # tokens at once over the single lane of a stream; changes no result
+CHUNK_TOKENS = 1 << 18  # neighbouring rows read together
+CHUNK_ROWS = 8_192  # at most, in a chunk
+WINDOW_CHUNKS = 16  # chunks whose rows are shuffled together, from all over the split
+BUCKET_BATCHES = 100  # batches whose rows are sorted by length together: little padding, still shuffled
+LANE_TOKENS = 1 << 22  # read at once, over all lanes of a stream
+EVALUATION_WINDOW = 256  # tokens at once over a stream's single lane; does not change results
 
 
-class Source(Protocol):
-    """Rows that can be read by range: a StoredSplit, or TokenRows in memory."""
+class RowSource(Protocol):
+    """Rows that can be read by range: a StoredSplit on disk, or TokenRows in memory."""
 
     @property
     def predicted_count(self) -> int: ...  # tokens
@@ -31,33 +31,33 @@ class Source(Protocol):
 
     def read(self, first: int, last: int) -> TokenRows: ...
 
-    def close(self) -> None: ...  # reading opens it again
+    def close(self) -> None: ...  # the next read opens it again
 
 
 @dataclass(frozen=True)
 class Batch:
-    """input_ids, target_ids: (batch, time) int64; targets are the inputs moved by one, `<pad>` where there is none."""
+    """input_ids, target_ids: (batch, time) int64, shifted by one (shift.py); `<pad>` after the end of a row."""
 
     input_ids: torch.Tensor
     target_ids: torch.Tensor
-    carries_state: bool  # the state goes on from the batch before
-    predicted_tokens: int  # of the whole batch, though these rows may be a process's share of it
+    carries_state: bool  # the recurrent state continues from the previous batch
+    predicted_tokens: int  # of the batch over all ranks, even if these rows are one rank's share
 
     @property
-    def own_tokens(self) -> torch.Tensor:
-        """Predicted tokens of these very rows, an int64 scalar where they lie."""
-        return self.target_ids.ne(0).sum()  # zero is <pad>
+    def mask(self) -> torch.Tensor:
+        """(batch, time) bool: True where there is a token to predict."""
+        return padding_mask(self.target_ids)
 
     def share(self, rank: int, world_size: int) -> "Batch":
-        """Every world_size-th row from the rank-th on; none where there are fewer rows than processes."""
+        """Every world_size-th row from row `rank`; possibly none."""
         if world_size == 1:
             return self
-        # Not neighbouring rows: sorted by length as they are, they would give the last rank the longest.
+        # Not neighbouring rows: they are sorted by length, so the last rank would get the longest.
         mine = slice(rank, None, world_size)
         return replace(self, input_ids=self.input_ids[mine].contiguous(), target_ids=self.target_ids[mine].contiguous())
 
     def parts(self, count: int) -> list["Batch"]:
-        """Neighbouring rows, in at most `count` batches of about the same height; one where there is no row."""
+        """Split into at most `count` batches of neighbouring rows; always at least one."""
         count = max(1, min(count, len(self.input_ids)))
         if count == 1:
             return [self]
@@ -65,18 +65,19 @@ class Batch:
         return [replace(self, input_ids=inputs, target_ids=targets) for inputs, targets in pairs]
 
 
-def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
-    """One epoch of sentences: each row once, in an order that (seed, epoch) alone decides.
+def shuffled_batches(
+    source: RowSource, batch_size: int, seed: int, epoch: int, first_batch: int = 0
+) -> Iterator[Batch]:
+    """One epoch of sentences: each row once, in an order that depends only on (seed, epoch).
 
-    Chunks of neighbouring rows are drawn from all over the split, WINDOW_CHUNKS of them at a time; the rows of
-    such a window are shuffled, sorted by length within buckets of BUCKET_BATCHES batches, and the batches of a
-    bucket shuffled again. Rows that do not fill a batch wait for the next window: only the last batch is smaller.
-    The batches before first_batch are drawn like the others, but not read.
+    A window is WINDOW_CHUNKS chunks of neighbouring rows drawn from the whole split. Its rows are shuffled, then sorted
+    by length within buckets of BUCKET_BATCHES batches, and the batches of each bucket are shuffled. Rows that do not
+    fill a batch wait for the next window, so only the last batch is smaller. Batches before first_batch are not read.
     """
-    waiting: TokenRows | None = None  # None: the window they come from was left out
+    waiting: TokenRows | None = None  # None: their window was skipped
     for window in windows_of_epoch(source, batch_size, seed, epoch, first_batch):
         parts = [waiting] if waiting else [source.read(row, row + 1) for row in window.waiting.tolist()]
-        rows = joined([*parts, *(source.read(first, last) for first, last in window.ranges)])
+        rows = join_rows([*parts, *(source.read(first, last) for first, last in window.ranges)])
         waiting = rows.take(window.left)
         for bucket, order in zip(window.buckets, window.orders, strict=True):
             if len(order):
@@ -85,19 +86,19 @@ def shuffled_batches(source: Source, batch_size: int, seed: int, epoch: int, fir
 
 
 def by_length(bucket: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The bucket sorted by lengths[bucket]; what is equally long stays in order."""
+    """The bucket sorted by lengths[bucket]; a stable sort."""
     return bucket[np.argsort(lengths[bucket], kind="stable")]
 
 
 @dataclass(frozen=True)
 class Window:
-    """Rows that are shuffled together: those that wait from the window before, then those of `ranges`."""
+    """Rows shuffled together: those waiting from the previous window, then those of `ranges`."""
 
     waiting: np.ndarray  # row numbers, fewer than a batch
     ranges: list[tuple[int, int]]  # first row, last row + 1
-    buckets: list[np.ndarray]  # places in the window, whose rows are sorted by length together
+    buckets: list[np.ndarray]  # positions in the window whose rows are sorted by length together
     orders: list[np.ndarray]  # of the batches of each bucket
-    left: np.ndarray  # places whose rows wait for the next window
+    left: np.ndarray  # positions whose rows wait for the next window
 
     @property
     def batch_count(self) -> int:
@@ -105,11 +106,11 @@ class Window:
 
     @property
     def rows(self) -> np.ndarray:
-        """Row numbers, by place."""
+        """Row numbers by position."""
         return np.concatenate([self.waiting, *(np.arange(first, last) for first, last in self.ranges)])
 
     def without(self, count: int) -> "Window":
-        """Less the first batches."""
+        """Without the first `count` batches."""
         orders = []
         for order in self.orders:
             orders.append(order[count:])
@@ -117,8 +118,8 @@ class Window:
         return replace(self, orders=orders)
 
 
-def windows_of_epoch(source: Source, batch_size: int, seed: int, epoch: int, first_batch: int) -> Iterator[Window]:
-    """The windows of an epoch less the batches before first_batch. Nothing is read for them."""
+def windows_of_epoch(source: RowSource, batch_size: int, seed: int, epoch: int, first_batch: int) -> Iterator[Window]:
+    """The windows of an epoch without the batches before first_batch."""
     left_out = first_batch
     for window in draw_windows(len(source), chunk_rows(source), batch_size, philox(seed, epoch)):
         if left_out < window.batch_count:
@@ -127,7 +128,7 @@ def windows_of_epoch(source: Source, batch_size: int, seed: int, epoch: int, fir
 
 
 def draw_windows(row_count: int, size: int, batch_size: int, generator: np.random.Generator) -> Iterator[Window]:
-    """All random decisions of an epoch over chunks of `size` rows."""
+    """All random decisions of an epoch, over chunks of `size` rows."""
     together = batch_size * BUCKET_BATCHES
     chunks = generator.permutation(-(-row_count // size))
     waiting = np.zeros(0, np.int64)
@@ -145,40 +146,37 @@ def draw_windows(row_count: int, size: int, batch_size: int, generator: np.rando
         yield window
 
 
-def ordered_batches(source: Source, batch_size: int) -> Iterator[Batch]:
-    """Every row once, for evaluation: in stored order but for sorting by length within a chunk."""
+def ordered_batches(source: RowSource, batch_size: int) -> Iterator[Batch]:
+    """Every row once, for evaluation: in stored order, sorted by length within a chunk."""
     for first in range(0, len(source), size := chunk_rows(source)):
         chunk = source.read(first, min(first + size, len(source)))
         yield from padded(chunk.take(by_length(np.arange(len(chunk)), chunk.lengths)), batch_size)
 
 
-def chunk_rows(source: Source) -> int:
-    """How many neighbouring rows are read together: CHUNK_ROWS, fewer where rows are long."""
+def chunk_rows(source: RowSource) -> int:
+    """Rows in a chunk: CHUNK_ROWS, or fewer if rows are long."""
     mean_length = 1 + source.predicted_count // max(1, len(source))
     return max(1, min(CHUNK_ROWS, CHUNK_TOKENS // mean_length))
 
 
 def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
-    """Consecutive rows as batches, each padded at the right to its longest row.
+    """Consecutive rows as batches, each right-padded to its longest row.
 
-    All batches are laid out in one array, one after the other, because that costs a few NumPy calls in all
-    instead of a few for each batch.
+    All batches are views of one array: a few NumPy calls in total instead of a few per batch.
     """
     predicted = rows.predicted
     starts = np.arange(0, len(rows), batch_size)
     heights = np.minimum(batch_size, len(rows) - starts)
     widths = np.maximum.reduceat(predicted, starts) if len(rows) else predicted
     areas = heights * widths
-    corners = np.cumsum(areas) - areas  # where each batch begins in the array
+    corners = np.cumsum(areas) - areas  # start of each batch in the array
     # Row r of batch i begins at corners[i] + r * widths[i].
     row_starts = np.repeat(corners, heights) + (np.arange(len(rows)) - np.repeat(starts, heights)) * np.repeat(
         widths, heights
     )
     places = np.arange(predicted.sum()) + np.repeat(row_starts - (np.cumsum(predicted) - predicted), predicted)
-    last, first = np.ones((2, len(rows.token_ids)), bool)
-    last[rows.offsets[1:] - 1] = first[rows.offsets[:-1]] = False
     inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)  # zero is <pad>
-    inputs.numpy()[places], targets.numpy()[places] = rows.token_ids[last], rows.token_ids[first]
+    inputs.numpy()[places], targets.numpy()[places] = shifted_rows(rows)
     totals = np.add.reduceat(predicted, starts) if len(rows) else predicted
     return [
         Batch(
@@ -195,7 +193,7 @@ def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
 
 @dataclass(frozen=True)
 class StreamCut:
-    """A stream as `lanes` equal pieces of `length` predicted tokens each, from token `offset` on."""
+    """A stream cut into `lanes` equal pieces of `length` predicted tokens, starting at token `offset`."""
 
     lanes: int
     offset: int
@@ -205,10 +203,10 @@ class StreamCut:
 def cut_stream(
     predicted: int, lanes: int, window_length: int, generator: np.random.Generator | None = None
 ) -> StreamCut:
-    """How a stream of so many predicted tokens is cut for an epoch.
+    """Cut a stream of `predicted` tokens for an epoch.
 
-    With a generator the stream begins at a random offset below one window, so that epochs cut it differently; what
-    does not fill the lanes is left for another epoch. Without, nothing is left out of a single lane.
+    With a generator it starts at a random offset below one window, so that epochs are cut differently; tokens that do
+    not fill the lanes are skipped. Without one, a single lane holds all tokens.
     """
     lanes = min(lanes, predicted)
     if not lanes:
@@ -221,7 +219,7 @@ def cut_stream(
 
 
 def stream_batches(
-    source: Source,
+    source: RowSource,
     window_length: int,
     cut: StreamCut,
     rank: int = 0,
@@ -230,12 +228,11 @@ def stream_batches(
 ) -> Iterator[Batch]:
     """Consecutive windows over the lanes of a stream; the state is carried from window to window.
 
-    Of the lanes rank r has every world_size-th from the r-th on, perhaps none. The batches before first_batch are not
-    read.
+    Rank r has every world_size-th lane from lane r, possibly none. Batches before first_batch are not read.
     """
     if not cut.length:
         return
-    stream = Stream(source)
+    stream = TokenStream(source)
     starts = [cut.offset + cut.length * lane for lane in range(rank, cut.lanes, world_size)]
     at_once = max(1, LANE_TOKENS // (max(1, len(starts)) * window_length)) * window_length
     for done in range(first_batch * window_length, cut.length, at_once):
@@ -245,13 +242,13 @@ def stream_batches(
             text[lane] = stream.read(start + done, start + done + count + 1)
         for first in range(0, count, window_length):
             window = torch.from_numpy(text[:, first : min(first + window_length, count) + 1].astype(np.int64))
-            yield Batch(window[:, :-1], window[:, 1:], done + first > 0, cut.lanes * (window.shape[1] - 1))
+            yield Batch(*shifted(window), done + first > 0, cut.lanes * (window.shape[1] - 1))
 
 
-class Stream:
-    """The running text of a split, read by range: blocks less the one token by which each overlaps the next."""
+class TokenStream:
+    """The running text of a split, read by range from blocks that overlap by one token."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RowSource) -> None:
         self.source = source
         self.block = int(source.read(0, 1).lengths[0]) - 1  # predicted tokens of every block but the last
         self.predicted = source.predicted_count

@@ -1,12 +1,11 @@
-"""Tokenizing in parallel processes: the corpus in shards, each a few Parquet files, none made twice."""
+"""Tokenize a corpus in parallel: in shards, each a few Parquet files that are written once."""
 
-import logging
 import os
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +13,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rnnlm.config import CorpusConfig, SequencesConfig
-from rnnlm.corpora.fingerprints import fingerprint
-from rnnlm.corpora.splits import Document, Stretch, documents_in, stretches
+from rnnlm.config import SequencesConfig
+from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in, stretches, text_fingerprint
 from rnnlm.home import atomic_file
+from rnnlm.progress import BYTES, Progress
 from rnnlm.records import SPLITS, CorpusRecord, Split
-from rnnlm.sequences.line_counts import predicted_by_line, sums_between, unsaid_by_line
-from rnnlm.sequences.segmentation import TokenRows, ends, rows_of, running_text, sentences
-from rnnlm.sequences.token_ids import token_type
+from rnnlm.sequences.segmentation import (
+    TokenRows,
+    ends,
+    predicted_by_line,
+    running_text,
+    sentences,
+    sums_between,
+    token_rows,
+    unsaid_by_line,
+)
+from rnnlm.sequences.sql_tables import token_type
 from rnnlm.sequences.worker_pool import Submit, workers
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
-logger = logging.getLogger(__name__)
 SHARD_BYTES = 2 << 20  # of text: about half a million tokens
-BYTES_WORTH_A_PROCESS = 16 << 20  # starting one takes a second or two
-LOG_EVERY_SECONDS = 10.0
+BYTES_WORTH_A_PROCESS = 16 << 20  # starting a process takes a second or two
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One stretch of the corpus and the files its tokens go to."""
+    """One stretch of the corpus and the files of its tokens."""
 
     folder: Path
     number: int
@@ -41,7 +46,7 @@ class Shard:
 
     @property
     def documents(self) -> Path:
-        """The marker, too: written last, so where it lies the shard is done."""
+        """Written last: if it exists, the shard is complete."""
         return self.folder / f"{self.number:06d}.documents.parquet"
 
     def rows(self, split: Split) -> Path:
@@ -50,69 +55,69 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardMaker:
-    """All that making a shard needs; it travels to other processes."""
+    """Tokenizes shards; picklable."""
 
     corpus: CorpusRecord
-    corpus_config: CorpusConfig
     config: SequencesConfig
     tokenizer_folder: Path
 
     def __call__(self, shard: Shard) -> int:
-        """Tokenize the shard and write its files. Returns the number of predicted tokens."""
-        face = loaded(self.tokenizer_folder)
-        found = list(documents_in(self.corpus, self.corpus_config, shard.stretch))
-        texts = [document.lines for document in found]
-        lines = rows_of(face.encode_lines([line for document in texts for line in document]))
-        facts = describe(found, texts, lines, face, self.config)
-        split_of_line = np.repeat([SPLITS.index(document.split) for document in found], facts["line_count"])
+        """Write the shard's files. Returns its number of predicted tokens."""
+        tokenizer = cached_tokenizer(self.tokenizer_folder)
+        documents = list(documents_in(self.corpus, shard.stretch))
+        texts = [document.lines for document in documents]
+        lines = token_rows(tokenizer.encode_lines([line for text in texts for line in text]))
+        columns = document_columns(documents, texts, lines, tokenizer, self.config)
+        split_of_line = np.repeat([SPLITS.index(document.split) for document in documents], columns["line_count"])
         for index, split in enumerate(SPLITS):
-            part = lines.take(np.flatnonzero(split_of_line == index))
-            write_rows(shard.rows(split), cut(part, self.config), face)
+            rows = cut(lines.take(np.flatnonzero(split_of_line == index)), self.config)
+            table = pa.table({"token_ids": arrow_rows(rows, tokenizer.vocabulary_size)})
+            with atomic_file(shard.rows(split)) as partial:
+                pq.write_table(table, partial, compression="lz4")
         with atomic_file(shard.documents) as partial:
-            pq.write_table(pa.table(facts), partial)
-        return int(sum(facts["predicted_tokens"]))
+            pq.write_table(pa.table(columns), partial)
+        return int(sum(columns["predicted_tokens"]))
 
 
 def cut(lines: TokenRows, config: SequencesConfig) -> TokenRows:
-    """Rows as they will be stored; of a stream, which goes on from shard to shard, the running text."""
+    """Rows as they are stored; in stream mode the running text, which continues in the next shard."""
     if config.mode == "sentence":
         return sentences(lines, config.context_length)
     text = running_text(lines)
     return TokenRows(text, np.array([0, len(text)], np.int64))
 
 
-def describe(
-    found: list[Document], texts: list[list[str]], lines: TokenRows, face: TextTokenizer, config: SequencesConfig
+def document_columns(
+    documents: list[CorpusDocument],
+    texts: list[list[str]],
+    lines: TokenRows,
+    tokenizer: TextTokenizer,
+    config: SequencesConfig,
 ) -> dict[str, list[Any]]:
-    """Columns of the table `documents`: where each lies, its digest, and what its unknown words cost."""
-    line_counts = [len(document) for document in texts]
+    """Columns of the table `documents` but document_id."""
+    line_counts = [len(text) for text in texts]
     bounds = ends(np.array(line_counts, np.int64))
     predicted = sums_between(predicted_by_line(lines, config.mode), bounds)
-    line_texts = [line for document in texts for line in document]
-    unknown_tokens, restoration_bits = unsaid_by_line(face, line_texts, lines, config.mode)
+    line_texts = [line for text in texts for line in text]
+    unknown_tokens, restoration_bits = unsaid_by_line(tokenizer, line_texts, lines, config.mode)
     return {
-        "split": [document.split for document in found],
-        "source_file": [document.source_file for document in found],
-        "source_number": [document.source_number for document in found],
-        "byte_offset": [document.byte_offset for document in found],
-        "byte_count": [len(document.data) for document in found],
+        "split": [document.split for document in documents],
+        "source_file": [document.source_file for document in documents],
+        "source_number": [document.source_number for document in documents],
+        "byte_offset": [document.byte_offset for document in documents],
+        "byte_count": [len(document.data) for document in documents],
         "line_count": line_counts,
-        "sha256": [document.sha256 for document in found],
-        "fingerprint": [fingerprint(document.data) for document in found],
-        "split_key": [document.split_key for document in found],
+        "sha256": [document.sha256 for document in documents],
+        "fingerprint": [text_fingerprint(document.data) for document in documents],
+        "split_key": [document.split_key for document in documents],
         "predicted_tokens": predicted.tolist(),
         "unknown_tokens": sums_between(unknown_tokens, bounds).tolist(),
         "restoration_bits": sums_between(restoration_bits, bounds).tolist(),
     }
 
 
-def write_rows(path: Path, rows: TokenRows, face: TextTokenizer) -> None:
-    with atomic_file(path) as partial:
-        pq.write_table(pa.table({"token_ids": arrow_rows(rows, face.vocabulary_size)}), partial, compression="lz4")
-
-
 def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
-    """Rows as an Arrow list array of the narrowest type that holds every id."""
+    """Rows as an Arrow list array of the narrowest type that holds every token id."""
     offset_type = np.int32 if rows.offsets[-1] < 1 << 31 else np.int64
     lists = pa.ListArray if offset_type is np.int32 else pa.LargeListArray
     return lists.from_arrays(
@@ -121,70 +126,56 @@ def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
     )
 
 
-def tokenize_shards(
-    folder: Path, corpus: CorpusRecord, corpus_config: CorpusConfig, config: SequencesConfig, tokenizer_folder: Path
-) -> list[Shard]:
-    """All shards of the corpus, in its order, tokenized. Those whose files are there are left as they are."""
+def tokenize_shards(folder: Path, corpus: CorpusRecord, config: SequencesConfig, tokenizer_folder: Path) -> list[Shard]:
+    """All shards of the corpus in order, tokenized. Complete shards are not made again."""
     folder.mkdir(parents=True, exist_ok=True)
-    make = ShardMaker(corpus, corpus_config, config, tokenizer_folder)
+    make = ShardMaker(corpus, config, tokenizer_folder)
     shards: list[Shard] = []
-    progress = ShardProgress()
-    with executor(corpus.corpus_bytes, config.processes) as submit:
-        waiting: list[Future[int]] = []
+    waiting: list[tuple[Shard, Future[int]]] = []
+    tokens = 0
+    with (
+        executor(corpus.corpus_bytes, config.processes) as submit,
+        Progress("sequences", corpus.corpus_bytes, BYTES) as progress,
+    ):
+
+        def finish_oldest() -> None:
+            nonlocal tokens
+            shard, future = waiting.pop(0)
+            tokens += future.result()
+            progress.facts(f"{tokens:,} tokens")
+            progress.update(shard.stretch.byte_count)
+
         for number, stretch in enumerate(stretches(corpus, SHARD_BYTES)):
-            shards.append(Shard(folder, number, stretch))
-            if not shards[-1].documents.exists():
-                waiting.append(submit(make, shards[-1]))
-            while len(waiting) > 2 * (os.cpu_count() or 1):  # a plan ahead of the work is enough
-                progress.done(waiting.pop(0).result())
-        for future in waiting:
-            progress.done(future.result())
+            shard = Shard(folder, number, stretch)
+            shards.append(shard)
+            if shard.documents.exists():
+                progress.update(stretch.byte_count)
+            else:
+                waiting.append((shard, submit(make, shard)))
+            if len(waiting) > 2 * (os.cpu_count() or 1):  # enough to keep every process busy
+                finish_oldest()
+        while waiting:
+            finish_oldest()
     return shards
 
 
 @contextmanager
 def executor(corpus_bytes: int, processes: int | None) -> Iterator[Submit]:
-    """A way to have shards made: in other processes, or in this one where those would not pay."""
+    """Yield submit(function, *arguments) → Future: in other processes, or in this one if the corpus is small."""
     count = min(processes or os.cpu_count() or 1, -(-corpus_bytes // BYTES_WORTH_A_PROCESS))
     if count > 1:
         with workers(count) as submit:
             yield submit
     else:
 
-        def at_once(make: ShardMaker, shard: Shard) -> Future[int]:
+        def run_here(make: ShardMaker, shard: Shard) -> Future[int]:
             future: Future[int] = Future()
             future.set_result(make(shard))
             return future
 
-        yield at_once
+        yield run_here
 
 
-_LOADED: dict[Path, TextTokenizer] = {}
-
-
-def loaded(folder: Path) -> TextTokenizer:
-    """The tokenizer, read once a process."""
-    if folder not in _LOADED:
-        _LOADED.clear()
-        _LOADED[folder] = load_tokenizer(folder)
-    return _LOADED[folder]
-
-
-class ShardProgress:
-    """A log line every few seconds: how many tokens are through, and how fast."""
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-        self.next_line = self.start + LOG_EVERY_SECONDS
-        self.shards = self.tokens = 0
-
-    def done(self, tokens: int) -> None:
-        self.shards += 1
-        self.tokens += tokens
-        now = time.monotonic()
-        if now >= self.next_line:
-            self.next_line = now + LOG_EVERY_SECONDS
-            speed = self.tokens / (now - self.start)
-            logger.info(
-                "sequences: %d shards, %s tokens, %s tokens/s", self.shards, f"{self.tokens:,}", f"{speed:,.0f}"
-            )
+@lru_cache(maxsize=1)
+def cached_tokenizer(folder: Path) -> TextTokenizer:
+    return load_tokenizer(folder)

@@ -1,7 +1,8 @@
-"""The data feed of training and evaluation: a torch IterableDataset, the same batches for any number of workers."""
+"""Batches for training and evaluation: a torch IterableDataset, the same for any number of workers."""
 
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 import torch
@@ -10,8 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from rnnlm.sequences.batches import (
     EVALUATION_WINDOW,
     Batch,
-    Mode,
-    Source,
+    RowSource,
     StreamCut,
     cut_stream,
     ordered_batches,
@@ -20,44 +20,34 @@ from rnnlm.sequences.batches import (
     stream_batches,
 )
 from rnnlm.sequences.gpu_resident import ResidentText, resident_text, resident_windows, shuffled_resident_batches
+from rnnlm.sequences.segmentation import Mode
 
 
+@dataclass(eq=False)
 class TrainingBatches(IterableDataset[Batch]):
-    """All epochs of a split, batch after batch, for a DataLoader with batch_size=None and any num_workers.
+    """All batches of all epochs of a split, for a DataLoader with batch_size=None and any num_workers.
 
-    (seed, epoch) decide the order, and nothing else. Of `world_size` processes rank r gets its share of the rows
-    (lanes, in stream mode) of every batch: together they have the batch that one process would have. A worker
-    yields every num_workers-th batch, and a DataLoader takes from the workers in turn: so the order is that of
-    one worker.
-    first_batch: how many batches to leave out at the beginning, over all epochs; they are not read.
-    device: where the whole split shall lie, and every batch; None: on the CPU, and read as it is needed.
+    The order depends only on (seed, epoch). Each rank gets its share of the rows (in stream mode, lanes) of every
+    batch: together the ranks have the batch of a single process. A worker yields every num_workers-th batch and a
+    DataLoader takes them in turn, so the order does not depend on num_workers.
+    first_batch: batches to skip at the beginning, over all epochs; they are not read.
+    device: holds the whole split and every batch; None: CPU, read on demand.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        mode: Mode,
-        batch_size: int,  # of all ranks together
-        window_length: int,
-        seed: int,
-        epochs: range = range(1),
-        rank: int = 0,
-        world_size: int = 1,
-        first_batch: int = 0,
-        device: torch.device | None = None,
-    ) -> None:
-        if not 0 <= rank < world_size:
-            raise ValueError(f"rank {rank}: expected 0 <= rank < world_size, which is {world_size}")
-        self.source = source
-        self.mode = mode
-        self.batch_size = batch_size
-        self.window_length = window_length
-        self.seed = seed
-        self.epochs = epochs
-        self.rank = rank
-        self.world_size = world_size
-        self.first_batch = first_batch
-        self.device = device
+    source: RowSource
+    mode: Mode
+    batch_size: int  # over all ranks
+    window_length: int
+    seed: int
+    epochs: range = range(1)
+    rank: int = 0
+    world_size: int = 1
+    first_batch: int = 0
+    device: torch.device | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world_size:
+            raise ValueError(f"rank {self.rank}: expected 0 <= rank < world_size = {self.world_size}")
 
     def __iter__(self) -> Iterator[Batch]:
         worker = get_worker_info()
@@ -65,7 +55,7 @@ class TrainingBatches(IterableDataset[Batch]):
         return islice(self.batches(), number, None, workers)
 
     def batches(self) -> Iterator[Batch]:
-        """Those of this rank, whichever worker asks."""
+        """The batches of this rank, for all workers."""
         left_out = self.first_batch
         try:
             text = None if self.device is None else resident_text(self.source, self.mode, self.device)
@@ -89,30 +79,27 @@ class TrainingBatches(IterableDataset[Batch]):
         batches = shuffled_batches(self.source, self.batch_size, self.seed, epoch, left_out)
         return (batch.share(self.rank, self.world_size) for batch in batches)
 
-    def cut_of_epoch(self, epoch: int) -> StreamCut:
-        predicted = self.source.predicted_count
-        return cut_stream(predicted, self.batch_size, self.window_length, philox(self.seed, epoch))
+    def cut_of_epoch(self, epoch: int | None) -> StreamCut:
+        generator = None if epoch is None else philox(self.seed, epoch)
+        return cut_stream(self.source.predicted_count, self.batch_size, self.window_length, generator)
 
-    def count_of_epoch(self, epoch: int) -> int:
-        """How many batches an epoch has, the same for all ranks."""
+    def count_of_epoch(self, epoch: int | None) -> int:
+        """Number of batches in an epoch, the same on all ranks. None: in the longest epoch."""
         if self.mode == "sentence":
             return -(-len(self.source) // self.batch_size)
         return -(-self.cut_of_epoch(epoch).length // self.window_length)
 
     @property
     def batches_an_epoch(self) -> int:
-        """How many batches an epoch has at most, the same on all ranks: what a schedule is stretched over.
+        """Largest number of batches in an epoch, on which the schedule is based.
 
-        A stream that begins at its offset may fill a window less.
+        A stream that starts at an offset may have one batch less.
         """
-        if self.mode == "sentence":
-            return -(-len(self.source) // self.batch_size)
-        without_offset = cut_stream(self.source.predicted_count, self.batch_size, self.window_length)
-        return -(-without_offset.length // self.window_length)
+        return self.count_of_epoch(None)
 
 
 def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]:
-    """The batches, read ahead by `workers` processes; 0: read in this one."""
+    """A loader that reads ahead in `workers` processes; 0: in this one."""
     # Spawned, not forked: the parent holds threads and a DuckDB file.
     context = "spawn" if workers else None
     return DataLoader(
@@ -120,23 +107,23 @@ def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]
         batch_size=None,
         num_workers=workers,
         multiprocessing_context=context,
-        worker_init_fn=leave_interrupts_to_the_parent,
-        generator=torch.Generator(),  # else it draws from the global one, each time training is resumed
+        worker_init_fn=ignore_interrupts,
+        generator=torch.Generator(),  # else it draws from the global generator each time training resumes
     )
 
 
-def leave_interrupts_to_the_parent(worker: int) -> None:
-    """Ctrl-C reaches every process of a terminal; the parent still wants batches, to end in good order."""
+def ignore_interrupts(worker: int) -> None:
+    """Ctrl-C reaches every process of a terminal, but the parent needs batches to stop cleanly."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def evaluation_batches(
-    source: Source, mode: Mode, batch_size: int, rank: int = 0, world_size: int = 1
+    source: RowSource, mode: Mode, batch_size: int, rank: int = 0, world_size: int = 1
 ) -> Iterator[Batch]:
-    """Every token of the split exactly once; a stream in one lane, its state carried from end to end.
+    """Every token of the split exactly once; a stream in one lane, with its state carried throughout.
 
-    Of `world_size` processes rank r gets every world_size-th batch. A stream cannot be shared, as each window needs
-    the state after the one before: rank 0 gets all of it.
+    Rank r gets every world_size-th batch. A stream cannot be shared, because each window needs the state after the
+    previous one: rank 0 gets all of it.
     """
     if mode == "sentence":
         return islice(ordered_batches(source, batch_size), rank, None, world_size)

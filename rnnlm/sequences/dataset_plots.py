@@ -1,4 +1,4 @@
-"""What a dataset looks like: lengths, frequencies, coverage, in one picture."""
+"""Plots of a dataset: row lengths and vocabulary coverage."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ INK, BARS, LINE = "#333333", "#9db7d5", "#c0392b"
 def draw_description(description: dict[str, Any], folder: Path) -> None:
     """Write lengths.png and coverage.png from the tables of a Description."""
     lengths = description["lengths"]
-    figure, axes = new_figure()
+    figure, axes = dataset_figure()
     axes.bar(
         [row["first_length"] for row in lengths],
         [row["sequence_count"] for row in lengths],
@@ -23,7 +23,7 @@ def draw_description(description: dict[str, Any], folder: Path) -> None:
     figure.savefig(folder / "lengths.png", dpi=110)
 
     coverage = description["coverage"]
-    figure, axes = new_figure()
+    figure, axes = dataset_figure()
     axes.plot(
         [row["vocabulary"] for row in coverage],
         [100 * row["share"] for row in coverage],
@@ -42,8 +42,8 @@ def draw_description(description: dict[str, Any], folder: Path) -> None:
     figure.savefig(folder / "coverage.png", dpi=110)
 
 
-def new_figure() -> tuple[Any, Any]:
-    """Figure and axes through the object-oriented interface: no global figure, no window, safe in threads."""
+def dataset_figure() -> tuple[Any, Any]:
+    """Figure and axes without pyplot: no global state, no window, thread-safe."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter

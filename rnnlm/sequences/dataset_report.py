@@ -6,12 +6,13 @@ from pathlib import Path
 import duckdb
 
 from rnnlm.errors import DatasetError
-from rnnlm.home import Home, read_json, write_json, write_once
+from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.sequences.dataset_plots import draw_description
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import Rows, table
 from rnnlm.sql_statements import names
+from rnnlm.stages import write_once
 
 logger = logging.getLogger(__name__)
 WORTH_A_WARNING = 0.2  # share of a held-out split

@@ -1,6 +1,6 @@
-"""A split that lies on a device as integers: for a batch, only the numbers of its rows go there.
+"""A split held in GPU memory: only row numbers are copied for each batch.
 
-For a GPU. The batches are those of shuffled_batches and stream_batches, in the same order.
+The batches are those of shuffled_batches and stream_batches, in the same order.
 """
 
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ from torch import Tensor
 from rnnlm.sequences.batches import (
     CHUNK_TOKENS,
     Batch,
-    Mode,
-    Source,
-    Stream,
+    RowSource,
     StreamCut,
+    TokenStream,
     by_length,
     chunk_rows,
     windows_of_epoch,
 )
-from rnnlm.sequences.segmentation import ends
+from rnnlm.sequences.segmentation import Mode, ends
+from rnnlm.sequences.shift import shifted
 
 
 class ResidentText:
-    """Token ids end to end on the device, and on the CPU where each row begins and how many tokens it predicts."""
+    """Token ids end to end on the device; start and predicted tokens of each row on the CPU."""
 
     def __init__(self, token_ids: Tensor, predicted: np.ndarray) -> None:
         self.token_ids = token_ids  # (tokens,) int32
@@ -32,25 +32,25 @@ class ResidentText:
         self.starts = ends(predicted + 1)[:-1]
 
     def rows(self, starts: np.ndarray, predicted: np.ndarray, width: int) -> tuple[Tensor, Tensor]:
-        """Inputs and targets, (rows, width) int64, `<pad>` where a row predicts no more."""
+        """Inputs and targets, (rows, width) int64, `<pad>` after the end of a row."""
         both = torch.from_numpy(np.stack([starts, predicted]))
         if self.token_ids.is_cuda:
-            both = both.pin_memory()  # so that the copy waits for nothing
+            both = both.pin_memory()  # makes the copy asynchronous
         first, count = both.to(self.token_ids.device, non_blocking=True)[:, :, None]
-        steps = torch.arange(width, device=self.token_ids.device)
-        inside = steps < count
-        places = torch.where(inside, first + steps, 0)
-        inputs, targets = (self.token_ids[places + shift].long().mul_(inside) for shift in (0, 1))  # zero is <pad>
-        return inputs, targets
+        steps = torch.arange(width + 1, device=self.token_ids.device)
+        places = torch.where(steps <= count, first + steps, 0)
+        inputs, targets = shifted(self.token_ids[places])
+        predicts = steps[:width] < count
+        return inputs.long().mul_(predicts), targets.long().mul_(predicts)  # zero is <pad>
 
 
-def resident_text(source: Source, mode: Mode, device: torch.device) -> ResidentText:
-    """A whole split, read once, a chunk at a time."""
-    return (sentences if mode == "sentence" else stream)(source, device)
+def resident_text(source: RowSource, mode: Mode, device: torch.device) -> ResidentText:
+    """A whole split, read once in chunks."""
+    return (stored_sentences if mode == "sentence" else stored_stream)(source, device)
 
 
-def sentences(source: Source, device: torch.device) -> ResidentText:
-    """The rows of a split in stored order, a chunk of them at a time."""
+def stored_sentences(source: RowSource, device: torch.device) -> ResidentText:
+    """The rows of a split in stored order."""
     token_ids = torch.empty(source.predicted_count + len(source), dtype=torch.int32, device=device)
     lengths: list[np.ndarray] = []
     filled = 0
@@ -62,9 +62,9 @@ def sentences(source: Source, device: torch.device) -> ResidentText:
     return ResidentText(token_ids, np.concatenate(lengths))
 
 
-def stream(source: Source, device: torch.device) -> ResidentText:
-    """The running text of a split, as one row."""
-    text = Stream(source)
+def stored_stream(source: RowSource, device: torch.device) -> ResidentText:
+    """The running text of a split as one row."""
+    text = TokenStream(source)
     token_ids = torch.empty(source.predicted_count + 1, dtype=torch.int32, device=device)
     for first in range(0, len(token_ids), CHUNK_TOKENS):
         last = min(first + CHUNK_TOKENS, len(token_ids))
@@ -74,7 +74,7 @@ def stream(source: Source, device: torch.device) -> ResidentText:
 
 def shuffled_resident_batches(
     text: ResidentText,
-    source: Source,
+    source: RowSource,
     batch_size: int,
     seed: int,
     epoch: int,
@@ -82,7 +82,7 @@ def shuffled_resident_batches(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Those of shuffled_batches, as Batch.share deals them out. Of the source nothing is read."""
+    """The batches of shuffled_batches, shared among ranks as by Batch.share. Only the length of the source is used."""
     for window in windows_of_epoch(source, batch_size, seed, epoch, first_batch):
         numbers = window.rows
         for bucket, order in zip(window.buckets, window.orders, strict=True):
@@ -103,7 +103,7 @@ def resident_windows(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Those of stream_batches."""
+    """The batches of stream_batches."""
     lanes = cut.offset + cut.length * np.arange(rank, cut.lanes, world_size)
     for done in range(first_batch * window_length, cut.length, window_length):
         width = min(window_length, cut.length - done)

@@ -1,11 +1,14 @@
-"""Two ways to cut a corpus into rows of token ids: by sentence, or as one running stream."""
+"""Cut a corpus into rows of token ids, by sentence or as one stream, and count what its lines hold."""
 
 from dataclasses import dataclass
 from itertools import chain
+from typing import Literal
 
 import numpy as np
 
-from rnnlm.tokenizers.text_tokenizer import BOS, EOS
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, TextTokenizer
+
+Mode = Literal["sentence", "stream"]
 
 
 @dataclass(frozen=True)
@@ -20,12 +23,12 @@ class TokenRows:
 
     @property
     def lengths(self) -> np.ndarray:
-        """(rows,) int64: how many tokens each row holds."""
+        """(rows,) int64: number of tokens."""
         return np.diff(self.offsets)
 
     @property
     def predicted(self) -> np.ndarray:
-        """(rows,) int64: how many tokens each row predicts, one less than it holds."""
+        """(rows,) int64: number of predicted tokens, one less than it holds."""
         return self.lengths - 1
 
     @property
@@ -42,18 +45,18 @@ class TokenRows:
         return TokenRows(self.token_ids[start:end], self.offsets[first : last + 1] - start)
 
     def close(self) -> None:
-        """Rows in memory hold nothing open; those of a file do (reading.StoredSplit)."""
+        """Nothing to close; see RowSource."""
 
 
-def rows_of(lines: list[list[int]]) -> TokenRows:
-    """Lists as rows."""
+def token_rows(lines: list[list[int]]) -> TokenRows:
+    """TokenRows of lists of ids."""
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     token_ids = np.fromiter(chain.from_iterable(lines), np.int32, int(lengths.sum()))
     return TokenRows(token_ids, ends(lengths))
 
 
-def joined(parts: list[TokenRows]) -> TokenRows:
-    """The rows of all parts, one part after the other."""
+def join_rows(parts: list[TokenRows]) -> TokenRows:
+    """The rows of all parts in order."""
     return TokenRows(
         np.concatenate([np.zeros(0, np.int32), *(part.token_ids for part in parts)]),
         ends(np.concatenate([np.zeros(0, np.int64), *(part.lengths for part in parts)])),
@@ -61,21 +64,21 @@ def joined(parts: list[TokenRows]) -> TokenRows:
 
 
 def sentences(lines: TokenRows, context_length: int) -> TokenRows:
-    """Each line a row: `<bos>` before it as context, `<eos>` after it to predict.
+    """One row per line: `<bos>` before it as context, `<eos>` after it to predict.
 
-    A line of more predicted tokens than `context_length` becomes consecutive rows that overlap by one
-    token, so that each token is predicted once. A blank line is no sentence and gives no row.
+    A line with more predicted tokens than `context_length` becomes consecutive rows that overlap by one token, so that
+    each token is predicted once. A blank line has no row.
     """
     lines = lines.take(np.flatnonzero(lines.lengths))
-    whole = framed(lines)
-    predicted = whole.predicted
+    framed_lines = framed(lines)
+    predicted = framed_lines.predicted
     if not len(predicted) or predicted.max() <= context_length:
-        return whole
+        return framed_lines
     pieces = -(-predicted // context_length)  # rows that each line becomes
     nth = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    starts = np.repeat(whole.offsets[:-1], pieces) + nth * context_length
+    starts = np.repeat(framed_lines.offsets[:-1], pieces) + nth * context_length
     lengths = np.minimum(context_length, np.repeat(predicted, pieces) - nth * context_length) + 1
-    return stretches_of(whole.token_ids, starts, lengths)
+    return stretches_of(framed_lines.token_ids, starts, lengths)
 
 
 def framed(lines: TokenRows) -> TokenRows:
@@ -90,7 +93,7 @@ def framed(lines: TokenRows) -> TokenRows:
 
 
 def running_text(lines: TokenRows) -> np.ndarray:
-    """(tokens,) int32: the lines one after the other, `<eos>` for each line's end."""
+    """(tokens,) int32: all lines, each followed by `<eos>`."""
     return np.insert(lines.token_ids, lines.offsets[1:], EOS).astype(np.int32)
 
 
@@ -105,7 +108,7 @@ class StreamCutter:
         self.waiting = np.array([BOS], np.int32)
 
     def add(self, text: np.ndarray) -> TokenRows:
-        """The blocks that are full now."""
+        """Add text; returns the blocks that are full."""
         stream = np.concatenate([self.waiting, text])
         blocks = (len(stream) - 1) // self.block_length
         self.waiting = stream[blocks * self.block_length :]
@@ -113,13 +116,13 @@ class StreamCutter:
         return stretches_of(stream, starts, np.full(blocks, self.block_length + 1))
 
     def finish(self) -> TokenRows:
-        """What is left, if it predicts a token."""
+        """The last, shorter block, if it predicts a token."""
         rest = self.waiting if len(self.waiting) > 1 else self.waiting[:0]
         return TokenRows(rest, np.array([0, len(rest)] if len(rest) else [0], np.int64))
 
 
 def stretches_of(token_ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> TokenRows:
-    """token_ids[starts[i]:starts[i] + lengths[i]] as rows; stretches may overlap."""
+    """token_ids[starts[i]:starts[i] + lengths[i]] as rows, which may overlap."""
     offsets = ends(lengths)
     positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
     return TokenRows(token_ids[positions], offsets)
@@ -128,3 +131,35 @@ def stretches_of(token_ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray)
 def ends(lengths: np.ndarray) -> np.ndarray:
     """(n,) lengths → (n + 1,) offsets, beginning with 0."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+def predicted_by_line(lines: TokenRows, mode: Mode) -> np.ndarray:
+    """(lines,) int64: predicted tokens of each line, `<eos>` included; none for a blank line in sentence mode."""
+    return lines.lengths + 1 if mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
+
+
+def unsaid_by_line(
+    tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, mode: Mode
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the tokens lose of each line: (lines,) int64 unknown words and (lines,) float64 bits to restore the line.
+
+    texts, lines: the lines and their tokens. See TextTokenizer.restoration_bits.
+    """
+    unknown_counts = np.diff(np.concatenate([[0], np.cumsum(lines.token_ids == UNK)])[lines.offsets])
+    words, bits = np.zeros(len(texts), np.int64), np.zeros(len(texts))
+    dropped = mode == "sentence"
+    # Of a line without unknown words only a word tokenizer loses anything.
+    lossy = (unknown_counts > 0) | (lines.lengths == 0) | (tokenizer.kind == "word")
+    for line in np.flatnonzero(lossy).tolist():
+        unknown = int(unknown_counts[line])
+        words[line] = len(tokenizer.unknown_words(texts[line])) if unknown else 0
+        bits[line] = tokenizer.restoration_bits(texts[line], int(lines.lengths[line]), unknown, dropped)
+    return words, bits
+
+
+def sums_between(numbers: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """numbers (lines,), bounds (documents + 1,) → (documents,): the sum over the lines of each document."""
+    if len(bounds) < 2:
+        return numbers[:0]
+    sums: np.ndarray = np.add.reduceat(np.append(numbers, 0), bounds[:-1])
+    return np.where(np.diff(bounds) > 0, sums, 0)  # for an empty stretch, reduceat returns the number at its start

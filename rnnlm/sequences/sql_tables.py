@@ -1,16 +1,38 @@
-"""A statement of sql/ asked of a database, and its answer as a table."""
+"""DuckDB tables of datasets: queries by name, insertion from Arrow, and the width of a token id."""
 
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from rnnlm.sql_statements import statement
+from rnnlm.text_layout import Rows
 
-Rows = list[dict[str, Any]]  # a table: column → value
+NARROW_VOCABULARY = 65_536  # ids that fit two bytes
 
 
 def table(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, Any]) -> Rows:
-    """What the statement finds."""
+    """The rows that a statement of sql/ returns."""
     found = connection.execute(statement(name), parameters)
     columns = [column[0] for column in found.description or []]
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+
+
+def insert(
+    connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, parameters: dict[str, str] | None = None
+) -> None:
+    """Run a statement that inserts from `incoming`, which is `rows`."""
+    connection.register("incoming", rows)
+    connection.execute(statement(name), parameters or {})
+    connection.unregister("incoming")
+
+
+def token_type(vocabulary_size: int) -> pa.DataType:
+    """The narrowest unsigned type that holds every token id."""
+    return pa.uint16() if vocabulary_size <= NARROW_VOCABULARY else pa.uint32()
+
+
+def create_token_type(connection: duckdb.DuckDBPyConnection, vocabulary_size: int) -> None:
+    """Create the SQL type `token_id` of a new file."""
+    narrow = vocabulary_size <= NARROW_VOCABULARY
+    connection.execute(statement("schema/token_id" if narrow else "schema/token_id_wide"))

@@ -1,28 +1,28 @@
-"""The validation text that training looks at: stretches of neighbouring rows, evenly spread over the split.
+"""The part of the validation split on which training chooses: stretches of rows, evenly spread over the split.
 
-The checkpoint and the temperature are chosen on it. The rest of the split is kept for promotion alone: a choice must
-not be judged by the text it was made on.
+The checkpoint and the temperature are chosen on it. Promotion uses only the rest, because a choice must not be judged
+on the text it was made on.
 """
 
-from rnnlm.sequences.batches import Source
-from rnnlm.sequences.segmentation import TokenRows, joined
+from rnnlm.sequences.batches import RowSource
+from rnnlm.sequences.segmentation import TokenRows, join_rows
 
 STRETCHES = 8
-LARGEST_SHARE = 3  # a third of the split at most
+LARGEST_SHARE = 3  # at most one third of the split
 
 
 class RowSample:
-    """A Source of about `tokens` predicted tokens of another one; the same rows each time.
+    """A RowSource of about `tokens` predicted tokens of another one; always the same rows.
 
-    In stream mode the stretches are read as one text: only the first token of each is predicted after a token that
-    does not stand before it.
+    In stream mode the stretches are read as one text, so the first token of each follows a token that does not precede
+    it in the corpus.
     """
 
-    def __init__(self, source: Source, tokens: int) -> None:
+    def __init__(self, source: RowSource, tokens: int) -> None:
         self.source = source
         wanted = -(-tokens * len(source) // max(1, source.predicted_count))  # rows
         stretches = min(STRETCHES, wanted)
-        # Stretch i ends where the i-th part of the source ends: the last, perhaps shorter, row stays last.
+        # Stretch i ends where part i of the source ends, so the last row, which may be shorter, stays last.
         ends = [len(source) * (index + 1) // stretches for index in range(stretches)]
         sizes = [wanted * (index + 1) // stretches - wanted * index // stretches for index in range(stretches)]
         self.stretches = [(end - size, end) for end, size in zip(ends, sizes, strict=True)]
@@ -40,13 +40,13 @@ class RowSample:
             if low < high:
                 parts.append(self.source.read(start + low - before, start + high - before))
             before += end - start
-        return joined(parts)
+        return join_rows(parts)
 
     def close(self) -> None:
         self.source.close()
 
 
-def tuning_sample(source: Source, tokens: int | None) -> RowSample:
-    """About so many predicted tokens of the validation split, at most a third of it. None: a third."""
+def tuning_sample(source: RowSource, tokens: int | None) -> RowSample:
+    """A sample of about `tokens` predicted tokens, at most a third of the split. None: a third."""
     third = -(-source.predicted_count // LARGEST_SHARE)
     return RowSample(source, third if tokens is None else min(tokens, third))

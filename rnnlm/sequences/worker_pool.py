@@ -1,8 +1,8 @@
-"""Other processes that call functions of ours: plain ones, which import nothing of the caller's and end with it.
+"""A pool of processes that work from any script and end with their parent.
 
-multiprocessing would import the caller's main module in each (a script without a guard then starts itself again)
-or copy the locks of its threads (fork). A worker reads pickled calls from its standard input, where the end of the
-caller, however it came, is the end of the file.
+Not concurrent.futures.ProcessPoolExecutor: spawn and forkserver import the caller's main module, so a script without a
+`__main__` guard starts itself again; fork copies locks that the caller's threads hold; and its workers outlive a parent
+that is killed. These workers read pickled calls from standard input, which ends with the parent however it ends.
 """
 
 import contextlib
@@ -19,71 +19,57 @@ from typing import Any
 from rnnlm.errors import DatasetError
 from rnnlm.subprocess_environment import python_path
 
-Submit = Callable[..., "Future[Any]"]  # (function, *arguments) → its result to come
+Submit = Callable[..., "Future[Any]"]  # (function, *arguments) → future result
 
 
 @contextlib.contextmanager
 def workers(count: int) -> Iterator[Submit]:
-    """`count` processes; functions and arguments must be picklable. An exception of a call is that of its future."""
+    """Yield submit(function, *arguments) → Future, run by `count` processes. Everything must be picklable."""
+    # -P: do not import from the caller's working directory
+    command = [sys.executable, "-P", "-m", "rnnlm.sequences.worker_pool"]
+    environment = os.environ | {"PYTHONPATH": python_path()}
     with contextlib.ExitStack() as stack:
-        idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         for _ in range(count):
-            idle.put(stack.enter_context(Worker()))
+            process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            idle.put(stack.enter_context(process))  # at the end, Popen closes its standard input and waits
 
         def call(function: Callable[..., Any], *arguments: Any) -> Any:
-            worker = idle.get()
+            process = idle.get()
             try:
-                return worker.call(function, *arguments)
+                return remote_call(process, function, arguments)
             finally:
-                idle.put(worker)
+                idle.put(process)
 
         threads = ThreadPoolExecutor(count)
         stack.callback(threads.shutdown, cancel_futures=True)
         yield lambda function, *arguments: threads.submit(call, function, *arguments)
 
 
-class Worker:
-    """One process; a context manager that ends it."""
-
-    def __enter__(self) -> "Worker":
-        # -P: the caller's working directory is no place to import from
-        command = [sys.executable, "-P", "-m", "rnnlm.sequences.worker_pool"]
-        environment = os.environ | {"PYTHONPATH": python_path()}
-        self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=False
-        )
-        return self
-
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            pickle.dump((function, arguments), self.process.stdin)
-            self.process.stdin.flush()
-            done, result = pickle.load(self.process.stdout)
-        except (EOFError, OSError, pickle.UnpicklingError) as error:
-            raise DatasetError(
-                f"a process that tokenizes ended with code {self.process.wait()}, perhaps for want of memory;\n"
-                "run again (what is done is kept), with a smaller sequences.processes if it comes back"
-            ) from error
-        if not done:
-            raise result
-        return result
-
-    def __exit__(self, *_: object) -> None:
-        assert self.process.stdin is not None
+def remote_call(process: subprocess.Popen[bytes], function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """The call's result or its exception; DatasetError if the process died."""
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        pickle.dump((function, arguments), process.stdin)
+        process.stdin.flush()
+        succeeded, result = pickle.load(process.stdout)
+    except (EOFError, OSError, ValueError, pickle.UnpicklingError) as error:
         with contextlib.suppress(OSError):
-            self.process.stdin.close()
-        self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+            process.stdin.close()  # with what it did not read
+        raise DatasetError(
+            f"a tokenizing process ended with exit code {process.wait()}, perhaps because memory ran out;\n"
+            "run again (finished shards are kept), with a smaller sequences.processes if it happens again"
+        ) from error
+    if not succeeded:
+        raise result
+    return result
 
 
-def serve() -> None:
-    """Answer calls until standard input ends. Standard output is for answers; whatever prints goes to the error's."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller decides when to stop
+def answer_calls() -> None:
+    """Answer calls until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     calls, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    os.dup2(2, 1)  # standard output is for answers: prints go to standard error
     while True:
         try:
             function, arguments = pickle.load(calls)
@@ -98,4 +84,4 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    answer_calls()

@@ -12,7 +12,8 @@ from rnnlm.evaluation.document_losses import document_losses, streams
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW
-from rnnlm.sequences.segmentation import TokenRows, rows_of, sentences
+from rnnlm.sequences.segmentation import TokenRows, sentences, token_rows
+from rnnlm.sequences.shift import shifted
 from rnnlm.serving.messages import Alternative, Scored, ScoredToken, ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.text_stream import spelling
@@ -97,7 +98,7 @@ def likeliest_tokens(loaded: LoadedModel, text: str, count: int) -> list[Likelie
     found: list[Likeliest] = []
     for row in scored_rows(loaded, text):
         state = None
-        for piece in row[:-1].split(EVALUATION_WINDOW):
+        for piece in shifted(row)[0].split(EVALUATION_WINDOW):
             hidden, state = loaded.model.hidden(piece[None], state)
             for some in hidden[0].split(CPU_ROWS):
                 shares, token_ids = loaded.model.logits(some).softmax(dim=-1).topk(count)
@@ -109,7 +110,7 @@ def likeliest_tokens(loaded: LoadedModel, text: str, count: int) -> list[Likelie
 
 def scored_rows(loaded: LoadedModel, text: str) -> Iterator[torch.Tensor]:
     """The rows that document_losses reads: (tokens,) int64 each, the first of them context."""
-    lines = rows_of(loaded.tokenizer.encode_lines(text.removesuffix("\n").split("\n")))
+    lines = token_rows(loaded.tokenizer.encode_lines(text.removesuffix("\n").split("\n")))
     if loaded.cut.mode == "sentence":
         rows: TokenRows = sentences(lines, loaded.cut.context_length)
     else:

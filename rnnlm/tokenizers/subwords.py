@@ -1,4 +1,4 @@
-"""bpe and unigram: pieces of bytes, so that every text can be spelled and comes back exactly."""
+"""Train bpe and unigram tokenizers over bytes, which encode every text without loss."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from rnnlm.config import TokenizerConfig
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
-UNREACHABLE = -1e6  # log-probability of a special token's spelling: any spelling by bytes is likelier
+UNREACHABLE = -1e6  # log-probability of the spelling of a special token: its bytes are always likelier
 
 
 def train_bpe(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
@@ -39,7 +39,7 @@ def train_unigram(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
     tokenizer.train_from_iterator(lines, trainer)
     saved = json.loads(tokenizer.to_str())
     pieces = [[piece, UNREACHABLE if piece in SPECIAL_TOKENS else score] for piece, score in saved["model"]["vocab"]]
-    # The trainer may drop a byte that the text lacks; other text may hold it.
+    # The trainer may drop bytes that do not occur in the training text.
     known = {piece for piece, _ in pieces}
     rarest = min(score for piece, score in pieces if score > UNREACHABLE)
     pieces += [[byte, rarest - 1.0] for byte in alphabet if byte not in known]

@@ -1,5 +1,7 @@
-"""Text ↔ ids behind one face, whatever the kind of tokenizer. Needs tokenizers alone: it travels with every
-registered model."""
+"""TextTokenizer: text ↔ token ids for every kind of tokenizer.
+
+Copied into every registered model, so it imports only the tokenizers library.
+"""
 
 import math
 import re
@@ -9,25 +11,24 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
-PAD, UNK, BOS, EOS = range(4)  # their ids, in every tokenizer of ours
+PAD, UNK, BOS, EOS = range(4)  # their ids in every tokenizer
 NEVER_FROM_TEXT = frozenset((PAD, BOS, EOS))
-SETTINGS_FILE = "rnnlm_tokenizer.json"  # what tokenizer.json cannot say: kind, splitting, unknown_literal
+SETTINGS_FILE = "rnnlm_tokenizer.json"  # settings that tokenizer.json lacks: kind, splitting, unknown_literal
 ANY_CHARACTER, WORD = re.compile("(?s:.)"), re.compile(r"\S+")
-# What it costs to restore a text from its tokens. The probabilities of all texts sum to at most one: see
-# TextTokenizer.restoration_bits.
-SPELLED_BYTE_BITS = 8  # a byte that is written out without any model
-PLAIN_GAP_BITS = math.log2(256 / 255)  # a gap between words is as expected
-PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)  # nothing stands before the first word, or after the last
-SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)  # one space does, as in the Penn Treebank
-LITERAL_BITS = math.log2(6 / 5)  # `<unk>` is the corpus's own literal and no unknown word
+# Bits to restore a text from its tokens: see TextTokenizer.restoration_bits. The probabilities of all texts sum to at
+# most one.
+SPELLED_BYTE_BITS = 8  # a byte spelled out without a model
+PLAIN_GAP_BITS = math.log2(256 / 255)  # an expected gap between words
+PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)  # nothing before the first word or after the last
+SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)  # one space there, as in the Penn Treebank
+LITERAL_BITS = math.log2(6 / 5)  # `<unk>` is the corpus's own literal, not an unknown word
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: not encodable as UTF-8
 
 
 class TextTokenizer:
-    """Ids of one line of text, without `<bos>` and `<eos>`: where a sequence begins and ends is not its affair.
+    """Encodes lines of text without `<bos>` and `<eos>`, which sequences add.
 
-    Special tokens never come from text. What has no id becomes `<unk>`; at word level that is also what is
-    spelled like a special token, while char, bpe and unigram spell it out.
+    Text never becomes a special token: a word spelled like one becomes `<unk>`; char, bpe and unigram spell it out.
     """
 
     pad_id, unk_id, bos_id, eos_id = PAD, UNK, BOS, EOS
@@ -39,8 +40,8 @@ class TextTokenizer:
         self.unknown_literal = unknown_literal
         self.splitting = splitting
         self._tokenizer = tokenizer
-        self._tokenizer.encode_special_tokens = True  # do not look for special tokens in text
-        self._words: dict[str, int] | None = None  # a dictionary does what the library does, six times as fast
+        self._tokenizer.encode_special_tokens = True  # do not match special tokens in text
+        self._words: dict[str, int] | None = None  # a dictionary is six times as fast as the library
         if kind == "char" or (kind == "word" and splitting == "whitespace"):
             self._words = {piece: id for piece, id in tokenizer.get_vocab().items() if id not in NEVER_FROM_TEXT}
             self._words.pop(SPECIAL_TOKENS[UNK], None)
@@ -53,7 +54,7 @@ class TextTokenizer:
         return self.encode_lines([LONE_SURROGATE.sub("\ufffd", line)])[0]
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
-        """Of many lines at once, which must be encodable as UTF-8."""
+        """Ids of many lines, which must be encodable as UTF-8."""
         if self._words is not None:
             get = self._words.get
             if self.kind == "char":
@@ -63,7 +64,7 @@ class TextTokenizer:
         return [ids if NEVER_FROM_TEXT.isdisjoint(ids) else unspecial(ids) for ids in found]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text; `<unk>` shows, the other special tokens are left out."""
+        """The text, with `<unk>` and without the other special tokens."""
         kept = [int(token_id) for token_id in ids if token_id not in NEVER_FROM_TEXT]
         if self.kind in ("word", "char"):
             return (" " if self.kind == "word" else "").join(self.pieces(kept))
@@ -71,11 +72,11 @@ class TextTokenizer:
         return text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """How the vocabulary spells each id; a byte-level piece spells a byte as one visible character."""
+        """The vocabulary's spelling of each id; byte-level pieces show each byte as one visible character."""
         return [str(self._tokenizer.id_to_token(int(token_id))) for token_id in ids]
 
     def spans(self, line: str) -> list[tuple[int, int, int]]:
-        """(id, start, end) of each token: the characters of the line that it stands for."""
+        """(id, start, end) of each token, as character offsets in the line."""
         if self._words is not None:
             pattern = ANY_CHARACTER if self.kind == "char" else WORD
             found = ((match.group(), *match.span()) for match in pattern.finditer(line))
@@ -85,7 +86,7 @@ class TextTokenizer:
         return [(token_id, start, end) for token_id, (start, end) in zip(ids, encoding.offsets, strict=True)]
 
     def unknown_words(self, line: str) -> list[str]:
-        """What of the line became `<unk>`. The literal the corpus itself uses for that is not among it."""
+        """The words that became `<unk>`, except the corpus's own literal for unknown words."""
         if self._words is not None:
             known = self._words
             words = [word for word in (line if self.kind == "char" else line.split()) if word not in known]
@@ -94,15 +95,15 @@ class TextTokenizer:
         return [word for word in words if word != self.unknown_literal]
 
     def restoration_bits(self, line: str, token_count: int, unknown_count: int, blank_is_dropped: bool) -> float:
-        """What it costs to restore the line from its tokens: the bits that come on top of theirs.
+        """Bits needed, besides those of the tokens, to restore the line.
 
         An unknown word costs 8 bits for each of its UTF-8 bytes and for its end (a character needs no end). A word
-        tokenizer does not see white space and loses what its pattern does not match. So each gap between words says
-        whether it is as expected: one space, or nothing or one space at the ends of the line; if words are split at
-        punctuation, one more bit tells whether a space stands there. Any other gap is written out, with an escape and
-        an end. So is a blank line if it becomes no sequence (blank_is_dropped). Other tokenizers restore their text.
+        tokenizer also loses white space and whatever its pattern does not match, so each gap between words is marked as
+        expected or not: expected is one space, and nothing or one space at the ends of the line; if words are split at
+        punctuation, one more bit tells whether there is a space. Any other gap is spelled out, with an escape and an
+        end, and so is a blank line that has no sequence (blank_is_dropped). Other tokenizers lose nothing.
 
-        token_count, unknown_count: of the line's ids, and how many of them are `<unk>`.
+        token_count: ids of the line. unknown_count: how many of them are `<unk>`.
         """
         if not token_count and blank_is_dropped:
             return SPELLED_BYTE_BITS * (2 + utf8_bytes(line))
@@ -116,16 +117,16 @@ class TextTokenizer:
         return bits + (self.spelling_bits(line, unknown_count) if unknown_count else 0.0)
 
     def spelling_bits(self, line: str, unknown_count: int) -> float:
-        """The part of restoration_bits that is for what became `<unk>`."""
+        """The part of restoration_bits for `<unk>`."""
         words = self.unknown_words(line)
         ends = 0 if self.kind == "char" else len(words)
         bytes_and_ends = sum(map(utf8_bytes, words)) + ends
         return SPELLED_BYTE_BITS * bytes_and_ends + LITERAL_BITS * (unknown_count - len(words))
 
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
-        """The gaps between words, and at the ends of the line (True), that are not as expected."""
+        """(gap, at an end of the line) of each gap that is not as expected."""
         if self.splitting != "textbook" and line == " ".join(line.split()):
-            return  # quick: most lines are such
+            return  # fast path for most lines
         expected: tuple[str, ...] = ("",)
         end = 0
         for _, start, stop in self.spans(line):
@@ -141,13 +142,13 @@ def utf8_bytes(text: str) -> int:
 
 
 def unspecial(ids: list[int]) -> list[int]:
-    """A pretrained vocabulary may spell a special token in text: there it is only an unknown word."""
+    """Replace special tokens, which a pretrained vocabulary may find in text, by `<unk>`."""
     return [UNK if token_id in NEVER_FROM_TEXT else token_id for token_id in ids]
 
 
 def load_tokenizer(folder: Path) -> TextTokenizer:
-    """The tokenizer saved in `folder`. ModelError where there is none of ours."""
-    # Not above: where this file has travelled to, there is no rnnlm.
+    """The tokenizer saved in `folder`. ModelError if it holds none."""
+    # Imported here: a registered model has this file but not rnnlm.
     from rnnlm.errors import ModelError
     from rnnlm.home import read_json
 
@@ -158,7 +159,7 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
         )
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # the library raises plain Exception for anything it cannot read
+    except Exception as error:  # the library raises plain Exception
         raise ModelError(
             f"{folder / 'tokenizer.json'}: is damaged ({str(error)[:80]}); train or register the model again"
         ) from error

@@ -1,4 +1,4 @@
-"""A line of text in colours, so that one sees where its pieces begin and end."""
+"""Show the tokens of a line in colours on a terminal."""
 
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
@@ -8,9 +8,9 @@ RESET = "\x1b[0m"
 
 
 def coloured(tokenizer: TextTokenizer, line: str) -> str:
-    """The line with each piece on a background of its own, unknown words on red.
+    """The line with alternating backgrounds for its tokens, red for unknown words.
 
-    Bytes of a character that fall to several pieces are shown by the pieces' own spelling.
+    If the bytes of a character belong to several tokens, the spelling of each token is shown.
     """
     shown, end = [], 0
     spans = tokenizer.spans(line)
@@ -24,5 +24,5 @@ def coloured(tokenizer: TextTokenizer, line: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Control characters spelled out: a stranger's text must not steer the terminal."""
+    """The text with control characters escaped: untrusted text must not control the terminal."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

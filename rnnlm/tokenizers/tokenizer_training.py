@@ -1,4 +1,4 @@
-"""The tokenizer of a corpus: learnt from its training split alone, or taken over, and saved for AutoTokenizer."""
+"""The tokenizer stage: train on the training split or load a pretrained one, and save it for AutoTokenizer."""
 
 import json
 from collections.abc import Iterator
@@ -7,17 +7,16 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, processors
 
-from rnnlm.config import CorpusConfig, TokenizerConfig
-from rnnlm.corpora.splits import documents
-from rnnlm.home import Home, digest_of, read_json, write_json, write_once
+from rnnlm.config import TokenizerConfig
+from rnnlm.corpora.splits import corpus_documents
+from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import CorpusRecord, TokenizerRecord
-from rnnlm.stages import stage
-from rnnlm.tokenizers.pretrained import PREFIX, load_pretrained
+from rnnlm.stages import stage, stage_key, write_once
+from rnnlm.tokenizers.pretrained import PRETRAINED_PREFIX, load_pretrained
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.text_tokenizer import BOS, SETTINGS_FILE
 from rnnlm.tokenizers.vocabularies import train_characters, train_words
 
-STAGE_VERSION = 4
 TRAINERS = {"char": train_characters, "word": train_words, "bpe": train_bpe, "unigram": train_unigram}
 
 
@@ -25,33 +24,32 @@ TRAINERS = {"char": train_characters, "word": train_words, "bpe": train_bpe, "un
 def train_tokenizer(
     home: Home,
     corpus: CorpusRecord,
-    corpus_config: CorpusConfig,
     config: TokenizerConfig,
     *,
     force: bool = False,
 ) -> TokenizerRecord:
-    """A tokenizer under home.tokenizers, named by the digest of all that it depends on.
+    """A tokenizer under home.tokenizers, named by the digest of everything it depends on.
 
-    A pretrained one depends on its own content alone, wherever it was loaded from.
+    A pretrained tokenizer depends only on its content, not on where it was loaded from.
     """
-    taken_over: Tokenizer | None = None
-    if config.kind.startswith(PREFIX):
-        taken_over = load_pretrained(config.kind.removeprefix(PREFIX))
-        depends: dict[str, object] = {"pretrained": taken_over.to_str()}
+    pretrained: Tokenizer | None = None
+    if config.kind.startswith(PRETRAINED_PREFIX):
+        pretrained = load_pretrained(config.kind.removeprefix(PRETRAINED_PREFIX))
+        depends: dict[str, object] = {"pretrained": pretrained.to_str()}
     else:
         depends = {
             "corpus": corpus.digest,
-            "shares": [corpus_config.valid_share, corpus_config.test_share],
+            "shares": corpus.shares,
             "tokenizer": config.model_dump(mode="json"),
         }
-    digest = digest_of({"stage": STAGE_VERSION, "tokenizers": version("tokenizers"), **depends})
+    digest = stage_key("tokenizer", tokenizers=version("tokenizers"), **depends)
     folder = home.tokenizers / digest[:16]
 
     def build(partial: Path) -> None:
-        tokenizer = taken_over
+        tokenizer = pretrained
         if tokenizer is None:
             limit = None if config.kind in ("char", "word") else config.training_bytes
-            tokenizer = TRAINERS[config.kind](training_lines(corpus, corpus_config, limit), config)
+            tokenizer = TRAINERS[config.kind](training_lines(corpus, limit), config)
         save(tokenizer, config, partial)
 
     skipped = write_once(home, folder, build, force=force)
@@ -59,11 +57,11 @@ def train_tokenizer(
     return TokenizerRecord(digest=digest, folder=folder, kind=config.kind, vocabulary_size=size, skipped=skipped)
 
 
-def training_lines(corpus: CorpusRecord, corpus_config: CorpusConfig, byte_limit: int | None) -> Iterator[str]:
-    """The lines of the training documents; of a larger corpus every n-th document, evenly spread over it."""
+def training_lines(corpus: CorpusRecord, byte_limit: int | None) -> Iterator[str]:
+    """The lines of the training documents; if they exceed byte_limit, of every n-th document."""
     every = max(1, -(-corpus.corpus_bytes // byte_limit)) if byte_limit else 1
     index = 0
-    for document in documents(corpus, corpus_config):
+    for document in corpus_documents(corpus):
         if document.split == "train":
             if index % every == 0:
                 yield from document.lines
@@ -71,11 +69,11 @@ def training_lines(corpus: CorpusRecord, corpus_config: CorpusConfig, byte_limit
 
 
 def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
-    """Files for AutoTokenizer, and ours beside them."""
+    """Write the files for AutoTokenizer and SETTINGS_FILE."""
     from transformers import PreTrainedTokenizerFast
 
     pad, unk, bos, eos = (tokenizer.id_to_token(token_id) for token_id in range(4))
-    # Whoever asks for special tokens, as transformers' pipelines do, begins as our own generation does. We never ask.
+    # Only for callers that ask for special tokens, such as transformers' pipelines: begin as our generation does.
     tokenizer.post_processor = processors.TemplateProcessing(
         single=[bos, "$A"], pair=[bos, "$A", "$B"], special_tokens=[(bos, BOS)]
     )

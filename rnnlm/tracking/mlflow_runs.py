@@ -17,7 +17,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.config_paths import flatten
 from rnnlm.errors import TrackingError
 from rnnlm.generation.sample_page import samples_page
-from rnnlm.home import Home, drawn_once
+from rnnlm.home import Home, atomic_file
 from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.loss_curve import plot_loss_curve
 from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow, tracking_uri
@@ -185,7 +185,9 @@ def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
     history, picture = run.folder / HISTORY, run.folder / LOSS_CURVE
     if not history.exists():
         return None
-    drawn_once(picture, lambda partial: plot_loss_curve(history, partial))
+    if not picture.exists():
+        with atomic_file(picture) as partial:
+            plot_loss_curve(history, partial)
     log_picture(home, run, picture)
     return picture
 

@@ -97,7 +97,7 @@ def split_batch(
         draws = own.draw(rows[: len(piece.input_ids)], piece_generator)
         rows = rows[len(piece.input_ids) :]
         whole = len(pieces) == 1 and size == 1
-        share = None if whole else (piece.own_tokens.double() / batch.predicted_tokens).to(own.model.head.bias.dtype)
+        share = None if whole else (piece.mask.sum().double() / batch.predicted_tokens).to(own.model.head.bias.dtype)
         micro_batch = MicroBatch(piece.input_ids, piece.target_ids, states[index], draws, share)
         micro_batches.append(map_tensors(micro_batch, lambda tensor: to_device(tensor, device)))
     return micro_batches

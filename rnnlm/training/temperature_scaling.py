@@ -17,6 +17,7 @@ from rnnlm.evaluation.perplexity import read_batches
 from rnnlm.losses.loss import in_rows
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import Batch
+from rnnlm.sequences.shift import padding_mask
 
 GRID = 10.0 ** (np.arange(-16, 17) / 16)  # candidates for 1 / temperature, from 0.1 to 10
 NEIGHBOURS = 4  # grid points tried on each side of the centre in one pass
@@ -68,7 +69,7 @@ def summed_nll_by_sharpness(model: ElmanLanguageModel, batches: Iterable[Batch],
     total = np.zeros(len(sharpness))
     for _, hidden, all_targets in read_batches(model, batches):
         for rows, target_ids in in_rows(hidden, all_targets):
-            predicted = target_ids != model.pad_id
+            predicted = padding_mask(target_ids)
             logits, target_ids = model.logits(rows[predicted]).float(), target_ids[predicted]
             logits -= logits.amax(dim=1, keepdim=True)
             target_logits = logits.gather(1, target_ids[:, None])[:, 0].double()

@@ -18,19 +18,9 @@ from pathlib import Path
 import torch
 
 from rnnlm.config import PipelineConfig, result_settings
-from rnnlm.home import (
-    COMPLETE,
-    Home,
-    digest_of,
-    find_damage,
-    mark_complete,
-    read_json,
-    remove_partials,
-    set_aside,
-    write_json,
-)
+from rnnlm.home import Home, digest_of, read_json, remove_partials, write_json
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.stages import stage
+from rnnlm.stages import COMPLETE, STAGE_VERSIONS, find_damage, mark_complete, move_aside, stage
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.devices import choose_device
@@ -40,7 +30,6 @@ from rnnlm.training.history import SAMPLES
 from rnnlm.training.training_setup import train_in_this_process
 
 logger = logging.getLogger(__name__)
-STAGE_VERSION = 4
 UNMARKED = (CHECKPOINTS, PROCESSES, TRACKING, SAMPLES)  # temporary, or may change after the run is complete
 STARTED = "started.json"
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # takes the run id
@@ -88,7 +77,7 @@ def clear_folder(folder: Path, damage: str | None, force: bool) -> None:
         if damage is not None:
             logger.warning("%s: %s; training again, and keeping this one until then", folder, damage)
         remove_partials(folder)
-        set_aside(folder)
+        move_aside(folder)
     elif force:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -97,7 +86,7 @@ def name_run(config: PipelineConfig, dataset: DatasetRecord) -> str:
     """The run id: a digest of everything that its result depends on."""
     return digest_of(
         {
-            "stage": STAGE_VERSION,
+            "stage": STAGE_VERSIONS["training"],
             "dataset": dataset.dataset_id,
             "model": result_settings(config.model),
             "training": result_settings(config.training),

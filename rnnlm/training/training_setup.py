@@ -15,7 +15,7 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import build_model
 from rnnlm.records import DatasetRecord
-from rnnlm.sequences.batches import Batch, Source
+from rnnlm.sequences.batches import Batch, RowSource
 from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches, training_loader
 from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
 from rnnlm.sequences.tuning_sample import tuning_sample
@@ -151,7 +151,7 @@ def run_loop(
         return Training(state, feed, loss, plan, validate, record, checkpoints, interruption, updater_type).run()
 
 
-def validation_sample(config: PipelineConfig, dataset: DatasetRecord) -> Source:
+def validation_sample(config: PipelineConfig, dataset: DatasetRecord) -> RowSource:
     """The part of the validation split that training is validated on."""
     return tuning_sample(StoredSplit(dataset, "valid"), config.training.validation.tokens)
 

@@ -1,5 +1,5 @@
--- Grain: one row a sequence. Tokens are stored once; the shift by one stands here and nowhere else:
--- inputs are all tokens but the last, targets all but the first (slices count from 1, ends included).
+-- Grain: one row per sequence. Tokens are stored once; the shift by one is generated: inputs are all tokens but the
+-- last, targets all but the first (slices count from 1, ends included). rnnlm/sequences/shift.py is the same in Python.
 create table shifted_sequences (
     split split not null,
     sequence_id bigint not null, -- from 0 within its split, in the corpus's order

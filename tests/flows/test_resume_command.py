@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from flows.command_line import main
-from rnnlm.home import Home, is_complete
+from rnnlm.home import Home
 from rnnlm.records import RunRecord
+from rnnlm.stages import is_complete
 
 
 @pytest.fixture(autouse=True)

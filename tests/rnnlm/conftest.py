@@ -33,7 +33,7 @@ class Storyteller:
 @pytest.fixture(scope="session")
 def storyteller(tmp_path_factory: pytest.TempPathFactory) -> Storyteller:
     """Two layers of 32, trained on 2,000 sentences for a few seconds."""
-    from rnnlm.sequences.preparation import prepare_dataset
+    from rnnlm.sequences.dataset_writer import prepare_dataset
     from rnnlm.training.training_run import run_training
     from tests.conftest import untracked
 

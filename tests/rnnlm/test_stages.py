@@ -13,7 +13,7 @@ from rnnlm.config import EvaluationConfig
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.stages import once_in_run
+from rnnlm.stages import write_json_once
 
 FULL = """
 import sys
@@ -41,9 +41,9 @@ try:
     if stage == "corpus":
         fill()
     corpus = obtain_corpus(home, source)
-    tokenizer = train_tokenizer(home, corpus, source, TokenizerConfig())
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig())
     fill()
-    store_sequences(home, corpus, source, tokenizer, SequencesConfig(mode="stream", processes=1))
+    store_sequences(home, corpus, tokenizer, SequencesConfig(mode="stream", processes=1))
 except HomeError as error:
     print(error)
 else:
@@ -65,9 +65,9 @@ def test_an_edited_evaluation_is_measured_again(
 
 def test_a_result_is_made_once_for_a_key(home: Home, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
-    assert once_in_run(home, path, "a", lambda: {"x": (1, 2)}) == ({"x": [1, 2]}, False)
-    assert once_in_run(home, path, "a", lambda: pytest.fail("made twice")) == ({"x": [1, 2]}, True)
-    assert once_in_run(home, path, "b", lambda: 3) == (3, False)
+    assert write_json_once(home, path, "a", lambda: {"x": (1, 2)}) == ({"x": [1, 2]}, False)
+    assert write_json_once(home, path, "a", lambda: pytest.fail("made twice")) == ({"x": [1, 2]}, True)
+    assert write_json_once(home, path, "b", lambda: 3) == (3, False)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ import duckdb
 
 from rnnlm.errors import ConfigError, DatasetError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.home import Home, digest_of, read_json, write_json, write_once
+from rnnlm.home import Home, digest_of, read_json, write_json
 from rnnlm.records import StageRecord
-from rnnlm.sequences.token_ids import create_token_type
+from rnnlm.sequences.sql_tables import create_token_type
 from rnnlm.sql_statements import statement
+from rnnlm.stages import STAGE_VERSIONS, write_once
 
 Method = Literal["kneser-ney", "textbook"]
-STAGE_VERSION = 1
 TABLES = (
     "ngram/create_ngrams",
     "ngram/create_openings",
@@ -47,7 +47,12 @@ def train_once(
 
     `seconds` is the time its training took, whenever that was.
     """
-    facts = {"stage": STAGE_VERSION, "method": config.method, "order": config.order, "duckdb": version("duckdb")}
+    facts = {
+        "stage": STAGE_VERSIONS["ngram"],
+        "method": config.method,
+        "order": config.order,
+        "duckdb": version("duckdb"),
+    }
     folder = home.ngrams / digest_of(facts | source)[:16]
 
     def build(partial: Path) -> None:

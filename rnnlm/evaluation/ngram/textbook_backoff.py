@@ -19,7 +19,7 @@ from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, create_tables, open_database, train_once
 from rnnlm.home import Home
 from rnnlm.records import SPLITS, CorpusRecord
-from rnnlm.sequences.token_ids import insert, token_type
+from rnnlm.sequences.sql_tables import insert, token_type
 from rnnlm.sql_statements import statement
 
 WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # of the lower-cased text

@@ -9,13 +9,13 @@ from rnnlm.evaluation.surprise.surprise_plots import draw_surprise
 from rnnlm.evaluation.surprise.surprise_tables import SurpriseTables, measure_surprise
 from rnnlm.evaluation.surprise.token_loss_files import write_losses
 from rnnlm.evaluation.token_losses import stored_nll, token_losses
-from rnnlm.home import Home, digest_of, read_json, write_json, write_once
+from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import LOSSES, DatasetRecord, Record, RunRecord, Split
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
+from rnnlm.stages import stage_key, write_once
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
-STAGE_VERSION = 1
 SPLIT: Split = "test"
 
 
@@ -35,7 +35,7 @@ def surprise_of_run(
 ) -> Surprise:
     """The losses of the run's model on the test split, and what SQL says of them."""
     folder = run.folder / LOSSES
-    key = digest_of({"stage": STAGE_VERSION, "run": run.run_id, "dataset": dataset.dataset_id, "split": SPLIT})
+    key = stage_key("surprise", run=run.run_id, dataset=dataset.dataset_id, split=SPLIT)
 
     def build(partial: Path) -> None:
         nll_nats = stored_nll(home, dataset, run, SPLIT, config.batch_size)

@@ -17,7 +17,8 @@ from torch.nn import functional
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.segments import segments
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batches import Mode, Source
+from rnnlm.sequences.batches import RowSource
+from rnnlm.sequences.segmentation import Mode
 
 STATISTICS_SEGMENTS = 500  # of the training text, whose gradients are measured
 SMOOTHING = 0.1  # added to r: a weight without gradients in training takes steps ten times as long, not endless ones
@@ -51,7 +52,9 @@ class DynamicModel:
                 weight.lerp_(self.trained[place], share * self.decays[place])
 
 
-def measure_restlessness(model: ElmanLanguageModel, train: Source, mode: Mode, config: DynamicConfig) -> Restlessness:
+def measure_restlessness(
+    model: ElmanLanguageModel, train: RowSource, mode: Mode, config: DynamicConfig
+) -> Restlessness:
     """Of each weight: the root mean square of its gradient over the training text's first segments, over the mean."""
     weights = trainable(model)
     squares = [torch.zeros_like(weight) for weight in weights]

@@ -15,7 +15,8 @@ from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import Restlessnes
 from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll, mixed
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import Walk, walk
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batches import Mode, Source
+from rnnlm.sequences.batches import RowSource
+from rnnlm.sequences.segmentation import Mode
 
 logger = logging.getLogger(__name__)
 TUNING_TOKENS = 20_000
@@ -27,7 +28,7 @@ THETAS = (0.03, 0.1, 0.3, 1.0)
 
 def tuned_dynamic(
     model: ElmanLanguageModel,
-    valid: Source,
+    valid: RowSource,
     mode: Mode,
     start: DynamicConfig,
     restlessness: Restlessness | None = None,
@@ -46,7 +47,7 @@ def tuned_dynamic(
     return start.model_copy(update={"rate": rate, "decay": decay})
 
 
-def tuned_cache(model: ElmanLanguageModel, valid: Source, mode: Mode, start: CacheConfig) -> CacheConfig:
+def tuned_cache(model: ElmanLanguageModel, valid: RowSource, mode: Mode, start: CacheConfig) -> CacheConfig:
     """`start` with the theta and the share that score the validation text best; its size stays."""
 
     shares: dict[float, float] = {}

@@ -7,7 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rnnlm.sequences.batches import CHUNK_TOKENS, Mode, Source, Stream, chunk_rows
+from rnnlm.sequences.batches import CHUNK_TOKENS, RowSource, TokenStream, chunk_rows
+from rnnlm.sequences.segmentation import Mode
+from rnnlm.sequences.shift import shifted
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Segment:
     carries_state: bool
 
 
-def segments(source: Source, mode: Mode, length: int) -> Iterator[Segment]:
+def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Segment]:
     """Every predicted token once, in the order of the text, `length` at a time.
 
     A sentence begins with a state of zeros, as in training, and its last segment is as short as what is left of it.
@@ -29,10 +31,10 @@ def segments(source: Source, mode: Mode, length: int) -> Iterator[Segment]:
         ids = torch.from_numpy(text.astype(np.int64))[None]
         for start in range(0, ids.shape[1] - 1, length):
             piece = ids[:, start : start + length + 1]
-            yield Segment(piece[:, :-1], piece[:, 1:], start > 0 or goes_on)
+            yield Segment(*shifted(piece), start > 0 or goes_on)
 
 
-def texts(source: Source, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, bool]]:
+def texts(source: RowSource, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, bool]]:
     """(t,) token ids, and whether they go on from the ones before: a sentence, or a stretch of the stream.
 
     Stretches overlap by one token and hold whole segments.
@@ -43,7 +45,7 @@ def texts(source: Source, mode: Mode, length: int) -> Iterator[tuple[np.ndarray,
             for row in range(len(rows)):
                 yield rows.read(row, row + 1).token_ids, False
     elif source.predicted_count:
-        stream = Stream(source)
+        stream = TokenStream(source)
         at_once = max(1, CHUNK_TOKENS // length) * length
         for start in range(0, stream.predicted, at_once):
             yield stream.read(start, min(start + at_once, stream.predicted) + 1), start > 0

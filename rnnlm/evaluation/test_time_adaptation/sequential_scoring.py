@@ -11,7 +11,8 @@ from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import DynamicMode
 from rnnlm.evaluation.test_time_adaptation.neural_cache import NeuralCache
 from rnnlm.evaluation.test_time_adaptation.segments import segments
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batches import Mode, Source
+from rnnlm.sequences.batches import RowSource
+from rnnlm.sequences.segmentation import Mode
 
 SEGMENT = 128  # tokens at once where nothing is learnt: changes no result but by rounding
 
@@ -26,7 +27,7 @@ class Walk:
 
 def walk(
     model: ElmanLanguageModel,
-    source: Source,
+    source: RowSource,
     mode: Mode,
     dynamic: DynamicConfig | None = None,
     cache: CacheConfig | None = None,

@@ -23,7 +23,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from rnnlm.home import find_damage, mark_complete, sync
+from rnnlm.home import sync
+from rnnlm.stages import find_damage, mark_complete
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)

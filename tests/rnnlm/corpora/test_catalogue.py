@@ -8,7 +8,7 @@ import pytest
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import catalogue, http_download
 from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
-from rnnlm.corpora.splits import documents
+from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from tests.rnnlm.corpora.loopback import QUICK, Server
@@ -51,7 +51,7 @@ def test_news_is_an_archive_without_a_suffix_whose_validation_split_is_carved(
     assert corpus.licence == catalogue.CATALOGUE["news"].licence
     assert (corpus.folder / "test.txt").read_bytes() == b"on ### may .\n"
     plain = config.model_copy(update={"digits": None})
-    assert {document.split for document in documents(obtain_corpus(home, plain), plain)} == {"train", "valid", "test"}
+    assert {document.split for document in corpus_documents(obtain_corpus(home, plain))} == {"train", "valid", "test"}
 
 
 def test_brown_is_gzip_without_a_suffix(home: Home, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

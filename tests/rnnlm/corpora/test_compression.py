@@ -177,7 +177,7 @@ def test_a_compressed_file_that_is_cut_off_or_damaged_is_refused(home: Home, tmp
     middle = len(whole) // 2
     for data in (whole[:-3], whole[:middle], whole[:middle] + b"\x00\xff" * 20 + whole[middle + 40 :]):
         # bzip2 gives what it has of a block before it finds the block's checksum wrong
-        refused(home, tmp_path / f"a.txt{suffix}", data, "damaged or cut off|NUL|not utf-8")
+        refused(home, tmp_path / f"a.txt{suffix}", data, "damaged or truncated|NUL|not utf-8")
 
 
 @pytest.mark.parametrize("suffix", COMPRESSIONS)
@@ -187,7 +187,7 @@ def test_a_tar_that_is_cut_off_or_damaged_is_refused(home: Home, tmp_path: Path,
     wrong_header = members[:second] + b"rest.txt" + members[second + 8 :]  # its checksum fails
     for inner in (members[:100], members[:700], members[:second], members[: second + 100], wrong_header):
         data = COMPRESSIONS[suffix](inner)
-        one_line(refused(home, tmp_path / f"a.tar{suffix}", data, "damaged or cut off tar"))
+        one_line(refused(home, tmp_path / f"a.tar{suffix}", data, "damaged or truncated tar"))
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
@@ -208,7 +208,7 @@ def test_a_member_of_negative_size_is_refused(home: Home, tmp_path: Path) -> Non
 def test_a_zip_that_is_cut_off_or_damaged_is_refused(home: Home, tmp_path: Path) -> None:
     whole = zip_of({"train.txt": b"".join(b"line %d\n" % number for number in range(5000))}, zipfile.ZIP_STORED)
     for data in (whole[:-30], whole[:200], whole.replace(b"line 77\n", b"line 78\n")):
-        one_line(refused(home, tmp_path / "a.zip", data, "damaged or cut off zip"))
+        one_line(refused(home, tmp_path / "a.zip", data, "damaged or truncated zip"))
 
 
 def test_archives_inside_archives_are_not_opened(home: Home, tmp_path: Path) -> None:

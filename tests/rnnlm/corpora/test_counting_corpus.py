@@ -25,7 +25,7 @@ def test_every_line_counts_by_one_and_test_lines_go_on_longest(home: Home) -> No
 
 
 def test_training_counts_through_all_numbers(tmp_path: Path) -> None:
-    counting_corpus.write_corpus(tmp_path / "counting")
+    counting_corpus.write_counting(tmp_path / "counting")
     lines = (tmp_path / "counting" / "train.txt").read_text().splitlines()
     steps = {pair for line in lines for pair in zip(line.split(), line.split()[1:], strict=False)}
     assert steps == {(str(number), str(number + 1)) for number in range(999)}

@@ -7,7 +7,7 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.splits import Document, documents, documents_in, stretches
+from rnnlm.corpora.splits import CorpusDocument, corpus_documents, documents_in, stretches
 from rnnlm.home import Home
 from tests.rnnlm.corpora.packing import csv_of, json_of, parquet_of, tar_of, zip_of
 
@@ -22,9 +22,9 @@ PACKED = {
 }
 
 
-def documents_of(home: Home, path: Path, **settings: object) -> list[Document]:
+def documents_of(home: Home, path: Path, **settings: object) -> list[CorpusDocument]:
     config = CorpusConfig.model_validate({"source": str(path)} | SETTINGS | settings)
-    return list(documents(obtain_corpus(home, config), config))
+    return list(corpus_documents(obtain_corpus(home, config)))
 
 
 def test_many_sources_of_any_packing_are_split_whole(home: Home, tmp_path: Path) -> None:
@@ -90,6 +90,6 @@ def test_stretches_give_the_same_documents(home: Home, tmp_path: Path) -> None:
     corpus = obtain_corpus(home, config)
     found = list(stretches(corpus, 3_000))
     assert len(found) > 5
-    assert [document for stretch in found for document in documents_in(corpus, config, stretch)] == list(
-        documents(corpus, config)
+    assert [document for stretch in found for document in documents_in(corpus, stretch)] == list(
+        corpus_documents(corpus)
     )

@@ -103,7 +103,7 @@ def test_folder_of_texts_is_one_text_in_order_of_name(home: Home, tmp_path: Path
 
 def test_folder_without_text_is_refused(home: Home, tmp_path: Path) -> None:
     write(tmp_path / "picture.png", b"\x89PNG")
-    with pytest.raises(CorpusError, match="holds no text"):
+    with pytest.raises(CorpusError, match="has no text"):
         obtain(home, tmp_path)
 
 

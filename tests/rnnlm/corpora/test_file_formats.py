@@ -8,7 +8,7 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
-from rnnlm.corpora.splits import documents
+from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord
@@ -97,12 +97,12 @@ def test_a_missing_column_names_those_there_are(home: Home, tmp_path: Path, name
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.jsonl", b'{"text": "x"}\n{"text"', "line 2 is no JSON"),
+        ("a.jsonl", b'{"text": "x"}\n{"text"', "line 2 is not JSON"),
         ("a.json", b'["text"]\n', "JSON list, expected one object"),
-        ("a.jsonl", b"[" * 100_000, "line 1 is no JSON"),
+        ("a.jsonl", b"[" * 100_000, "line 1 is not JSON"),
         ("a.jsonl", b'{"text": "\\ud800"}', r"U\+D800.*\n.*undecodable"),
         ("a.jsonl", b'{"text": "\\u0000"}', "NUL"),
-        ("a.csv", b'id,text\n1,"open\n', "line 2 is no csv"),
+        ("a.csv", b'id,text\n1,"open\n', "line 2 is not csv"),
         ("a.csv", b"id,text\n1\n", "row 2 has 1 cells"),
         ("a.csv", b"", "empty"),
         ("a.parquet", b"PAR1 and no more", "Parquet"),
@@ -195,9 +195,9 @@ def test_a_split_that_is_not_given_is_carved_from_training_text(
         corpus = obtain_corpus(home, config)
     assert "carved from train" in caplog.text
     assert all(f"{split} 20.0%" in caplog.text for split in carved)
-    from_train = {document.split for document in documents(corpus, config) if document.source_file == "train.txt"}
+    from_train = {document.split for document in corpus_documents(corpus) if document.source_file == "train.txt"}
     assert from_train == {"train"} | carved
-    for document in documents(corpus, config):
+    for document in corpus_documents(corpus):
         if document.source_file != "train.txt":
             assert document.source_file == f"{document.split}.txt"
 
@@ -223,8 +223,8 @@ def test_a_name_of_two_splits_is_refused(home: Home, tmp_path: Path) -> None:
 def test_pictures_notes_and_hidden_files_of_an_archive_are_passed_over(home: Home, tmp_path: Path) -> None:
     junk = {"a.png": b"\x89PNG", "README.md": b"\xff", "LICENSE": b"\xff", "._a.txt": b"\xff", "x/": b""}
     assert stored(home, write(tmp_path / "a.zip", zip_of({**junk, "a.txt": b"a\n"}))) == {"text": "a\n"}
-    refused(Home(tmp_path / "other"), write(tmp_path / "b.zip", zip_of(junk)), "holds no text")
-    refused(Home(tmp_path / "other"), write(tmp_path / "b.tar", tar_of({"a.png": b"x"})), "holds no text")
+    refused(Home(tmp_path / "other"), write(tmp_path / "b.zip", zip_of(junk)), "has no text")
+    refused(Home(tmp_path / "other"), write(tmp_path / "b.tar", tar_of({"a.png": b"x"})), "has no text")
 
 
 def test_a_second_run_does_not_read_the_file_again(home: Home, tmp_path: Path) -> None:

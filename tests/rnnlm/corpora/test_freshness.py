@@ -82,8 +82,8 @@ def test_a_server_that_does_not_answer_leaves_the_known_copy_in_use(
     with caplog.at_level(logging.WARNING):
         again = obtain(home, server.url)
     assert (again.skipped, again.digest) == (True, first.digest)
-    assert again.freshness == f"could not be asked; the copy of {TODAY} is used"
-    assert f"The copy of {TODAY} is used." in caplog.text
+    assert again.freshness == f"its server was unavailable; the stored copy of {TODAY} is used"
+    assert f"The stored copy of {TODAY} is used." in caplog.text
     if failure != "away":
         server.behaviour = "good"
         assert obtain(home, server.url).freshness.startswith("unchanged since")
@@ -122,7 +122,7 @@ def test_a_data_set_s_revision_is_asked_for(home: Home, monkeypatch: pytest.Monk
         loaded.append(revision)
         return {"train": Dataset.from_dict({"text": [f"text of {revision}"]}).to_iterable_dataset()}
 
-    monkeypatch.setattr(hub, "load", load)
+    monkeypatch.setattr(hub, "load_splits", load)
     monkeypatch.setattr(
         "huggingface_hub.HfApi.dataset_info",
         lambda *_, **__: SimpleNamespace(sha=revisions.pop(0) if revisions else ""),
@@ -136,7 +136,7 @@ def test_a_data_set_s_revision_is_asked_for(home: Home, monkeypatch: pytest.Monk
         raise ConnectionError("no route")
 
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", away)
-    assert obtain(home, "hf:owner/name").freshness.startswith("could not be asked")
+    assert obtain(home, "hf:owner/name").freshness.startswith("its server was unavailable")
 
 
 def test_a_changed_text_that_is_none_is_an_error_and_the_known_one_stays(server: Server, home: Home) -> None:

@@ -1,4 +1,4 @@
-"""Lines broken at a width are told from sentences, verses and lists."""
+"""Lines wrapped at a fixed width are told from sentences, verses and lists."""
 
 import logging
 import random
@@ -10,7 +10,7 @@ import pytest
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.hard_wrapping import is_hard_wrapped
 from rnnlm.home import Home
-from rnnlm.sequences.preparation import prepare_dataset
+from rnnlm.sequences.dataset_writer import prepare_dataset
 
 DRAW = random.Random(0)
 WORDS = [
@@ -64,4 +64,4 @@ def test_only_sentence_mode_warns(
     ).model_copy(update={"corpus": CorpusConfig(source=str(tmp_path / "book.txt"), valid_share=0.2, test_share=0.2)})
     with caplog.at_level(logging.WARNING):
         prepare_dataset(home, config)
-    assert ("broken at a width" in caplog.text) == warned
+    assert ("wrapped at a fixed width" in caplog.text) == warned

@@ -233,7 +233,7 @@ def test_two_that_want_the_same_url_fetch_it_once(server: Server, home: Home) ->
 def test_without_a_terminal_progress_is_logged(
     server: Server, target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(http_download, "LOG_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("rnnlm.progress.LOG_EVERY_SECONDS", 0.0)
     with caplog.at_level("INFO"):
         get(server, target)
     assert f"{server.url}: 0.0 of 0.0 MB" in caplog.text

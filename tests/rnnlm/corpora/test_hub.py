@@ -94,7 +94,7 @@ def test_no_hub_is_worth_another_try(home: Home, monkeypatch: pytest.MonkeyPatch
         raise ConnectionError("Couldn't reach 'nobody/nothing' on the Hub\nand more")
 
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", unreachable)  # its client waits 30 s before it says so
-    refused(home, "hf:nobody/nothing", "hub could not be reached", FetchError)
+    refused(home, "hf:nobody/nothing", "hub is unavailable", FetchError)
 
 
 def from_loopback_hub(source: str, folder: Path) -> str:

@@ -8,7 +8,7 @@ import pytest
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
-from rnnlm.corpora.splits import documents
+from rnnlm.corpora.splits import corpus_documents
 from rnnlm.home import Home
 
 LONG = " ".join(f"word{number}" for number in range(60_000))  # 600 kB in one line
@@ -47,7 +47,7 @@ def test_a_text_of_one_line_is_cut_into_documents_of_all_splits(
     config = CorpusConfig(source=str(tmp_path / "text8"), valid_share=0.2, test_share=0.2)
     with caplog.at_level(logging.WARNING):
         corpus = obtain_corpus(home, config)
-    found = list(documents(corpus, config))
+    found = list(corpus_documents(corpus))
     assert len(found) > 60
     assert max(len(document.data) for document in found) <= LINE_CHARACTERS + 1
     assert {document.split for document in found} == {"train", "valid", "test"}

@@ -21,7 +21,7 @@ BAD = b"caf\xe9\n"
         ("a.txt", BAD, {}, "byte 3 is not utf-8"),
         ("a.zip", zip_of({"one.txt": b"one\n", "two.txt": BAD}), {}, r"a\.zip: two\.txt: byte 3 is not utf-8"),
         ("a.tar.gz", COMPRESSIONS[".gz"](tar_of({"one.txt": BAD})), {}, "byte 3 is not utf-8"),
-        ("a.zip", zip_of({"a.png": b"\x89PNG"}), {}, "holds no text"),
+        ("a.zip", zip_of({"a.png": b"\x89PNG"}), {}, "has no text"),
         ("a.zip", zip_of({"valid.txt": b"a\n"}), {}, "none for train"),
         ("a.csv", csv_of(["one"]), {"column": "body"}, "has no column 'body'"),
         ("a.txt", b" \n", {}, "is empty"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.corpora import python_docs
-from rnnlm.corpora.docstring_prose import sentences
+from rnnlm.corpora.docstring_prose import prose_sentences
 
 DOCSTRING = """
 Return the :func:`~os.walk` of *a tree*. It is
@@ -39,7 +39,7 @@ x = 3 + 4 * (5 - 6) / [7, 8].
 
 
 def test_prose_stays_and_the_rest_falls_away() -> None:
-    assert list(sentences(DOCSTRING)) == [
+    assert list(prose_sentences(DOCSTRING)) == [
         "Return the os.walk of a tree .",
         "It is lazy , and yields three values each time .",
         "The folder to begin with .",
@@ -78,8 +78,8 @@ def test_the_same_sources_give_the_same_bytes_and_no_sentence_twice(
     standard = dict(python_docs.python_sources())["the standard library"]
     few = [path for path in standard if path.parent.name in ("json", "email", "pydoc_data")]
     monkeypatch.setattr(python_docs, "python_sources", lambda: iter([("a few modules", few)]))
-    facts = python_docs.write_corpus(tmp_path / "one.txt")
-    python_docs.write_corpus(tmp_path / "two.txt")
+    facts = python_docs.write_python_docs(tmp_path / "one.txt")
+    python_docs.write_python_docs(tmp_path / "two.txt")
     text = (tmp_path / "one.txt").read_text()
     assert text == (tmp_path / "two.txt").read_text()
     lines = [line for line in text.split("\n") if line]
@@ -89,4 +89,4 @@ def test_the_same_sources_give_the_same_bytes_and_no_sentence_twice(
 
 @pytest.mark.slow
 def test_the_corpus_has_at_least_600_000_words(tmp_path: Path) -> None:
-    assert python_docs.write_corpus(tmp_path / "text.txt")["words"] >= 600_000
+    assert python_docs.write_python_docs(tmp_path / "text.txt")["words"] >= 600_000

@@ -72,7 +72,7 @@ def test_a_named_format_reads_members_of_any_suffix(home: Home, tmp_path: Path) 
         write(tmp_path / "data" / Path(name).name, data)
     packed = [write(tmp_path / "a.zip", zip_of(members)), write(tmp_path / "a.tar", tar_of(members))]
     for source in (tmp_path / "data", *packed):
-        message = refused(Home(tmp_path / "other"), source, "holds no text")
+        message = refused(Home(tmp_path / "other"), source, "has no text")
         assert "one.md" in message
         assert "a.png" in message
         texts = stored(home, source, format="text")

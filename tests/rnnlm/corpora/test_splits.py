@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.splits import documents, documents_in, paragraphs, stretches
+from rnnlm.corpora.splits import corpus_documents, documents_in, paragraphs, stretches
 from rnnlm.home import Home
 
 SHARES = CorpusConfig(source="x", valid_share=0.2, test_share=0.2)
@@ -13,7 +13,7 @@ SHARES = CorpusConfig(source="x", valid_share=0.2, test_share=0.2)
 def store(home: Home, path: Path, text: str) -> list[tuple[str, str]]:
     path.write_bytes(text.encode())
     corpus = obtain_corpus(home, SHARES.model_copy(update={"source": str(path)}))
-    found = list(documents(corpus, SHARES))
+    found = list(corpus_documents(corpus))
     assert "".join(document.data.decode() for document in found) == text
     data = text.encode()
     for document in found:  # each says where it lies
@@ -57,7 +57,7 @@ def test_shares_are_about_what_was_asked_for(home: Home, tmp_path: Path) -> None
 
 def test_given_splits_are_kept(home: Home, toy_folder: Path) -> None:
     corpus = obtain_corpus(home, CorpusConfig(source=str(toy_folder)))
-    for document in documents(corpus, SHARES):
+    for document in corpus_documents(corpus):
         assert document.source_file == f"{document.split}.txt"
 
 
@@ -68,5 +68,5 @@ def test_stretches_cut_the_corpus_where_documents_begin(home: Home, tmp_path: Pa
     found = list(stretches(corpus, 1000))
     assert len(found) > 4
     assert all(stretch.byte_count >= 1000 for stretch in found[:-1])
-    pieces = [document for stretch in found for document in documents_in(corpus, SHARES, stretch)]
-    assert pieces == list(documents(corpus, SHARES))
+    pieces = [document for stretch in found for document in documents_in(corpus, stretch)]
+    assert pieces == list(corpus_documents(corpus))

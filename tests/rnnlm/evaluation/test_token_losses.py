@@ -11,10 +11,10 @@ from rnnlm.evaluation.token_losses import TokenLosses, joined_losses, nll_of_spl
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.sequences.batches import Source
+from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import StreamCutter, TokenRows, joined, rows_of
+from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, token_rows
 
 LINES = [[4, 5, 6], [7], [5, 5, 4, 6, 7, 4], [6, 4]]
 
@@ -31,12 +31,12 @@ def model() -> ElmanLanguageModel:
 
 def source_of(mode: Literal["sentence", "stream"]) -> TokenRows:
     if mode == "sentence":
-        return rows_of([[2, *line, 3] for line in LINES])
+        return token_rows([[2, *line, 3] for line in LINES])
     cutter = StreamCutter(block_length=4)
-    return joined([cutter.add(np.array([*line, 3], np.int32)) for line in LINES] + [cutter.finish()])
+    return join_rows([cutter.add(np.array([*line, 3], np.int32)) for line in LINES] + [cutter.finish()])
 
 
-def everything(model: ElmanLanguageModel, source: Source, mode: Literal["sentence", "stream"]) -> TokenLosses:
+def everything(model: ElmanLanguageModel, source: RowSource, mode: Literal["sentence", "stream"]) -> TokenLosses:
     nll_nats = np.concatenate(list(nll_of_split(model, source, mode, batch_size=2)))
     return joined_losses(list(token_losses(source, nll_nats)))
 

@@ -9,7 +9,7 @@ from rnnlm.presets import build_config
 from rnnlm.probes.gradients import measure_gradients
 from rnnlm.probes.probe_config import GradientProbeConfig
 from rnnlm.probes.probe_records import GradientCurve
-from rnnlm.sequences.preparation import prepare_dataset
+from rnnlm.sequences.dataset_writer import prepare_dataset
 
 STARTS = ("xavier", "orthogonal", "identity", "identity × 1.5")
 

@@ -27,8 +27,8 @@ from tests.conftest import untracked
 
 def trained(home: Home, config: PipelineConfig) -> tuple[DatasetRecord, RunRecord]:
     corpus = obtain_corpus(home, config.corpus)
-    tokenizer = train_tokenizer(home, corpus, config.corpus, config.tokenizer)
-    dataset = store_sequences(home, corpus, config.corpus, tokenizer, config.sequences)
+    tokenizer = train_tokenizer(home, corpus, config.tokenizer)
+    dataset = store_sequences(home, corpus, tokenizer, config.sequences)
     return dataset, run_training(home, config, dataset, untracked)
 
 
@@ -79,7 +79,7 @@ def exact_at(record: PositionsRecord, position: int) -> float:
 
 def test_counting_to_thirty_is_learnt_and_exact_beyond_the_lengths_of_training(home: Home, tmp_path: Path) -> None:
     lines = {"train": (800, 2, 5), "valid": (40, 2, 5), "test": (10, 20, 20)}
-    counting_corpus.write_corpus(tmp_path / "thirty", largest=29, splits=lines)
+    counting_corpus.write_counting(tmp_path / "thirty", largest=29, splits=lines)
     settings = [
         "training.epochs=20",
         "training.batch_size=32",

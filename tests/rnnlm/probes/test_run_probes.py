@@ -14,7 +14,7 @@ from rnnlm.probes.run_probes import measure_gradient_flow, measure_positions
 from rnnlm.probes.windows import stored_windows
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.sequences.dataset_reader import longest_row
-from rnnlm.sequences.preparation import prepare_dataset
+from rnnlm.sequences.dataset_writer import prepare_dataset
 
 
 def test_the_flow_is_that_of_the_trained_model_on_validation_text(

@@ -112,8 +112,8 @@ def grown(contest: Contest, folder: Path, texts: dict[str, list[str]]) -> Datase
         (folder / f"{split}.txt").write_text("".join(paragraphs), encoding="utf-8")
     config = contest.config.corpus.model_copy(update={"source": str(folder)})
     corpus = obtain_corpus(contest.home, config)
-    tokenizer = train_tokenizer(contest.home, corpus, config, TokenizerConfig(kind="char", vocabulary_size=64))
-    return store_sequences(contest.home, corpus, config, tokenizer, contest.config.sequences)
+    tokenizer = train_tokenizer(contest.home, corpus, TokenizerConfig(kind="char", vocabulary_size=64))
+    return store_sequences(contest.home, corpus, tokenizer, contest.config.sequences)
 
 
 def untrained(contest: Contest, quality: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
+from rnnlm.config import SequencesConfig, TokenizerConfig
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.home import Home, write_json
 from rnnlm.models.model_factory import build_model, load_model, save_model
@@ -84,7 +84,7 @@ def test_a_text_costs_what_the_library_says(toy_run: RunRecord, tmp_path: Path, 
 def test_every_kind_of_tokenizer_is_served_alike(
     home: Home, toy_corpus: CorpusRecord, tmp_path: Path, tokenizer: dict[str, object]
 ) -> None:
-    record = train_tokenizer(home, toy_corpus, CorpusConfig(), TokenizerConfig.model_validate(tokenizer))
+    record = train_tokenizer(home, toy_corpus, TokenizerConfig.model_validate(tokenizer))
     folder = shutil.copytree(record.folder, tmp_path / "bundle")
     model = build_model(plain_model({"hidden_size": 8}), record.vocabulary_size, seed=1)
     save_model(model, folder)

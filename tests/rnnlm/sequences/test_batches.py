@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from rnnlm.sequences import batches
-from rnnlm.sequences.batches import Batch, Source, Stream, padded
+from rnnlm.sequences.batches import Batch, RowSource, TokenStream, padded
 from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches
-from rnnlm.sequences.segmentation import TokenRows, ends
+from rnnlm.sequences.segmentation import Mode, TokenRows, ends
 
 
 def sentences(count: int = 57) -> TokenRows:
@@ -23,8 +23,8 @@ def stream(blocks: int = 5, length: int = 20) -> TokenRows:
 
 
 def training_batches(
-    source: Source,
-    mode: batches.Mode,
+    source: RowSource,
+    mode: Mode,
     batch_size: int,
     window_length: int,
     seed: int,
@@ -66,14 +66,14 @@ def test_many_windows_hold_every_row_once(count: int) -> None:
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 @pytest.mark.parametrize("world_size", [2, 3, 6])  # of 6 ranks two have no row of a batch of 4
-def test_ranks_share_every_batch_of_one_process(mode: batches.Mode, world_size: int) -> None:
+def test_ranks_share_every_batch_of_one_process(mode: Mode, world_size: int) -> None:
     tokens = sentences() if mode == "sentence" else stream()
     whole = training_batches(tokens, mode, 4, 7, seed=0, epoch=0)
     ranks = [training_batches(tokens, mode, 4, 7, 0, 0, rank, world_size) for rank in range(world_size)]
     for batch, shares in zip(whole, zip(*ranks, strict=True), strict=True):
         rows = [row.tolist() for share in shares for row in share.target_ids]
         assert sorted(rows) == sorted(batch.target_ids.tolist())
-        assert sum(share.own_tokens for share in shares) == batch.predicted_tokens
+        assert sum(share.mask.sum() for share in shares) == batch.predicted_tokens
         for share in shares:
             assert (share.predicted_tokens, share.carries_state) == (batch.predicted_tokens, batch.carries_state)
             assert abs(len(share.input_ids) - len(batch.input_ids) / world_size) < 1
@@ -81,7 +81,7 @@ def test_ranks_share_every_batch_of_one_process(mode: batches.Mode, world_size: 
 
 
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
-def test_ranks_share_the_validation_split_without_overlap_or_gap(mode: batches.Mode) -> None:
+def test_ranks_share_the_validation_split_without_overlap_or_gap(mode: Mode) -> None:
     tokens = sentences() if mode == "sentence" else stream()
     shares = [list(evaluation_batches(tokens, mode, 4, rank, 3)) for rank in range(3)]
     assert targets([batch for share in shares for batch in share]) == targets(list(evaluation_batches(tokens, mode, 4)))
@@ -143,7 +143,7 @@ def test_the_order_is_the_seed_and_the_epoch() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(0, 101), (0, 1), (19, 22), (20, 21), (40, 61), (100, 101), (99, 101)])
 def test_any_part_of_the_stream_is_read_without_the_overlaps(start: int, end: int) -> None:
-    assert Stream(stream()).read(start, end).tolist() == list(range(10 + start, 10 + end))
+    assert TokenStream(stream()).read(start, end).tolist() == list(range(10 + start, 10 + end))
 
 
 def test_lanes_go_on_from_window_to_window() -> None:
@@ -216,7 +216,7 @@ class Counted(TokenRows):
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 @pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 3), (2, 3)])
-def test_a_feed_may_begin_at_any_batch(mode: batches.Mode, rank: int, world_size: int) -> None:
+def test_a_feed_may_begin_at_any_batch(mode: Mode, rank: int, world_size: int) -> None:
     source = sentences(123) if mode == "sentence" else stream(blocks=12)
     settings = (source, mode, 4, 3, 5, range(3), rank, world_size)
     whole = [batch.target_ids.tolist() for batch in TrainingBatches(*settings)]

@@ -17,11 +17,10 @@ from rnnlm.sequences import corpus_shards
 from rnnlm.sequences.corpus_shards import Shard, tokenize_shards
 from rnnlm.sequences.dataset_writer import stored_rows
 
-SHARED = CorpusConfig(source="x")
 SCRIPT = """
 import sys
 from pathlib import Path
-from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.config import SequencesConfig
 from rnnlm.records import CorpusRecord
 from rnnlm.sequences import corpus_shards
 
@@ -29,7 +28,7 @@ corpus_shards.SHARD_BYTES, corpus_shards.BYTES_WORTH_A_PROCESS = 2000, 1
 corpus = CorpusRecord.model_validate_json(sys.argv[2])
 config = SequencesConfig(processes=2)
 shards = corpus_shards.tokenize_shards(
-    Path(sys.argv[1]), corpus, CorpusConfig(source="x"), config, Path(sys.argv[3])
+    Path(sys.argv[1]), corpus, config, Path(sys.argv[3])
 )
 print(len(shards))
 """
@@ -73,9 +72,9 @@ def test_processes_change_no_row(
     corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 50_000)
-    alone = tokenize_shards(tmp_path / "one", corpus, SHARED, SequencesConfig(processes=1), toy_tokenizer.folder)
+    alone = tokenize_shards(tmp_path / "one", corpus, SequencesConfig(processes=1), toy_tokenizer.folder)
     monkeypatch.setattr(corpus_shards, "BYTES_WORTH_A_PROCESS", 1)
-    beside = tokenize_shards(tmp_path / "two", corpus, SHARED, SequencesConfig(processes=2), toy_tokenizer.folder)
+    beside = tokenize_shards(tmp_path / "two", corpus, SequencesConfig(processes=2), toy_tokenizer.folder)
     assert len(alone) == len(beside) > 3
     assert rows(alone) == rows(beside)
 
@@ -94,14 +93,15 @@ def test_a_killed_run_leaves_no_process_and_its_shards_are_not_made_again(
     done = {path: path.stat().st_mtime_ns for path in folder.glob("*.documents.parquet")}
     assert len(done) >= 3
     assert len(children) >= 2
+    deadline = time.monotonic() + 60
     while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not [child for child in children if Path(f"/proc/{child}").exists()]
 
     done = {path: path.stat().st_mtime_ns for path in folder.glob("*.documents.parquet")}
     monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 2000)
-    shards = tokenize_shards(folder, corpus, SHARED, SequencesConfig(processes=1), toy_tokenizer.folder)
+    shards = tokenize_shards(folder, corpus, SequencesConfig(processes=1), toy_tokenizer.folder)
     assert len(shards) > len(done)  # it was killed before its end
     assert {path: path.stat().st_mtime_ns for path in done} == done
-    again = tokenize_shards(tmp_path / "again", corpus, SHARED, SequencesConfig(processes=1), toy_tokenizer.folder)
+    again = tokenize_shards(tmp_path / "again", corpus, SequencesConfig(processes=1), toy_tokenizer.folder)
     assert rows(shards) == rows(again)

@@ -9,10 +9,10 @@ import torch
 
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences import batches
-from rnnlm.sequences.batches import Batch, Mode, Source
+from rnnlm.sequences.batches import Batch, RowSource
 from rnnlm.sequences.data_feed import TrainingBatches, training_loader
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import StreamCutter
+from rnnlm.sequences.segmentation import Mode, StreamCutter
 
 
 def order(batches: list[Batch]) -> list[list[list[int]]]:
@@ -82,7 +82,7 @@ def test_text_on_a_device_gives_the_batches_that_are_read(
     monkeypatch.setattr(batches, "WINDOW_CHUNKS", 4)
     monkeypatch.setattr(batches, "BUCKET_BATCHES", 3)
     epoch, rank, world_size = epoch_and_rank
-    split: Source = StoredSplit(toy_dataset, "train")
+    split: RowSource = StoredSplit(toy_dataset, "train")
     if mode == "stream":
         split = StreamCutter(20).add(np.arange(10, 1_211, dtype=np.int32))  # 60 blocks
     for first_batch in (0, 1, 20):

@@ -20,7 +20,9 @@ from rnnlm.sequences import corpus_shards, dataset_writer
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit, connect, read_openings, training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.sequences.segmentation import token_rows
 from rnnlm.sql_statements import names
+from rnnlm.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
@@ -46,8 +48,8 @@ def store(home: Home, folder: Path, train: str = TRAIN, valid: str = VALID, **se
         (folder / f"{split}.txt").write_text(text)
     source = CorpusConfig(source=str(folder))
     corpus = obtain_corpus(home, source)
-    tokenizer = train_tokenizer(home, corpus, source, TokenizerConfig())
-    return store_sequences(home, corpus, source, tokenizer, SequencesConfig.model_validate(settings))
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig())
+    return store_sequences(home, corpus, tokenizer, SequencesConfig.model_validate(settings))
 
 
 def rows(dataset: DatasetRecord, column: str, split: str = "train") -> list[list[int]]:
@@ -84,6 +86,17 @@ def test_every_check_passes(home: Home, tmp_path: Path, mode: str) -> None:
     assert len(passed) >= 10
 
 
+def test_a_dataset_that_breaks_a_check_is_not_marked_complete(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(dataset_writer.StreamCutter, "finish", lambda cutter: token_rows([]))
+        with pytest.raises(DatasetError, match="every_token_is_predicted_once"):
+            store(home, tmp_path / "c", mode="stream", block_length=2)
+    assert list(home.datasets.glob("[!.]*")) == []
+    assert not store(home, tmp_path / "c", mode="stream", block_length=2).skipped
+
+
 def test_sizes_and_unknown_words_of_a_split(home: Home, tmp_path: Path) -> None:
     facts = split_facts(store(home, tmp_path / "c"), "test")
     bits = 8 * 3 + 2 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS  # zz and its end; gaps between and around three words
@@ -116,7 +129,7 @@ def test_a_split_comes_back_as_flat_ids_and_offsets(home: Home, tmp_path: Path) 
 
 
 def test_a_split_without_a_predicted_token_is_named(home: Home, tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"the valid split holds no token"):
+    with pytest.raises(CorpusError, match=r"the valid split has no token"):
         store(home, tmp_path / "c", valid="\n  \n")
     assert list(home.datasets.iterdir()) == []
 
@@ -139,7 +152,7 @@ def test_many_documents_in_small_batches_give_the_same_rows(
     before = rows(whole, "token_ids")
     monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 40)
     monkeypatch.setattr(dataset_writer, "TOKENS_AT_ONCE", 30)
-    monkeypatch.setattr(dataset_writer, "STAGE_VERSION", -1)  # another folder
+    monkeypatch.setitem(STAGE_VERSIONS, "sequences", -1)  # another folder
     again = store(home, tmp_path / "c", train, mode="stream", block_length=10)
     assert again.dataset_id != whole.dataset_id
     assert rows(again, "token_ids") == before
@@ -158,20 +171,20 @@ def test_a_vocabulary_of_more_than_two_bytes_is_stored_in_four(home: Home, tmp_p
         (tmp_path / "big" / f"{split}.txt").write_text(words + "\n")
     source = CorpusConfig(source=str(tmp_path / "big"))
     corpus = obtain_corpus(home, source)
-    tokenizer = train_tokenizer(home, corpus, source, TokenizerConfig(vocabulary_size=70_000))
-    dataset = store_sequences(home, corpus, source, tokenizer, SequencesConfig(context_length=50_000))
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(vocabulary_size=70_000))
+    dataset = store_sequences(home, corpus, tokenizer, SequencesConfig(context_length=50_000))
     assert max(max(row) for row in rows(dataset, "token_ids")) == 66_003
     check_dataset(dataset)
 
 
 def test_golden_output_changes_only_with_the_stage_version(home: Home, tmp_path: Path) -> None:
-    """When this fails the stored output has changed: raise STAGE_VERSION of the stage, and the digest here."""
+    """When this fails the stored output has changed: raise the stage's version, and the digest here."""
     digest = hashlib.sha256()
     for mode in ("sentence", "stream"):
         dataset = store(home, tmp_path / "c", mode=mode, context_length=4, block_length=4)
         for split in ("train", "valid", "test"):
             digest.update(repr(rows(dataset, "token_ids", split)).encode())
-    assert (dataset_writer.STAGE_VERSION, digest.hexdigest()[:16]) == (3, "ddb76940b1b0ce4a")
+    assert (STAGE_VERSIONS["sequences"], digest.hexdigest()[:16]) == (3, "ddb76940b1b0ce4a")
 
 
 def test_a_missing_file_says_what_to_do(toy_dataset: DatasetRecord) -> None:
@@ -183,7 +196,10 @@ def test_a_missing_file_says_what_to_do(toy_dataset: DatasetRecord) -> None:
 def test_too_little_memory_is_told_as_the_setting_it_is(tmp_path: Path) -> None:
     config = SequencesConfig(memory_mebibytes=16)
     with pytest.raises(DatasetError, match=r"sequences\.memory_mebibytes: 16 is too little"):  # noqa: SIM117
-        with dataset_writer.new_database(tmp_path, config) as connection, dataset_writer.want_of_memory_told(config):
+        with (
+            dataset_writer.new_database(tmp_path, config) as connection,
+            dataset_writer.memory_shortage_explained(config),
+        ):
             connection.execute("set max_temp_directory_size = '0KiB'")
             connection.execute("create table large as select i, repeat('x', 500) || i as x from range(200000) t(i)")
             connection.execute("select count(*) from (select distinct x from large)")

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from rnnlm.sequences.batches import Source
+from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.data_feed import evaluation_batches
-from rnnlm.sequences.segmentation import StreamCutter, TokenRows, joined, rows_of
+from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, token_rows
 from rnnlm.sequences.tuning_sample import RowSample, tuning_sample
 
 
 @pytest.fixture
 def rows() -> TokenRows:
     """1,000 rows of 1 to 9 predicted tokens each; row i holds nothing but the number 4 + i."""
-    return rows_of([[2, *[4 + row] * (1 + row % 9)] for row in range(1_000)])
+    return token_rows([[2, *[4 + row] * (1 + row % 9)] for row in range(1_000)])
 
 
 def test_a_sample_is_spread_evenly_and_as_large_as_asked(rows: TokenRows) -> None:
@@ -34,8 +34,8 @@ def test_ranges_of_a_sample_are_those_of_the_whole(rows: TokenRows) -> None:
 
 def test_every_token_of_a_stream_sample_is_predicted_once() -> None:
     cutter = StreamCutter(block_length=8)
-    stream = joined([cutter.add(np.arange(4, 4_004, dtype=np.int32)), cutter.finish()])
-    sample: Source = RowSample(stream, 700)
+    stream = join_rows([cutter.add(np.arange(4, 4_004, dtype=np.int32)), cutter.finish()])
+    sample: RowSource = RowSample(stream, 700)
     targets = [token for batch in evaluation_batches(sample, "stream", 1) for token in batch.target_ids[0].tolist()]
     assert len(targets) == len(set(targets)) == sample.predicted_count
     assert targets[-1] == 4_003

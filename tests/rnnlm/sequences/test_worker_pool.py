@@ -5,16 +5,16 @@ import signal
 
 import pytest
 
-from rnnlm.corpora.sources import origin_of
+from rnnlm.corpora.sources import find_source
 from rnnlm.errors import CorpusError, DatasetError
-from rnnlm.sequences.segmentation import rows_of
+from rnnlm.sequences.segmentation import token_rows
 from rnnlm.sequences.worker_pool import workers
 
 
 def test_calls_are_answered_by_other_processes() -> None:
     with workers(2) as submit:
         processes = {submit(os.getpid).result() for _ in range(8)}
-        rows = submit(rows_of, [[4, 5], [], [6]]).result()
+        rows = submit(token_rows, [[4, 5], [], [6]]).result()
     assert os.getpid() not in processes
     assert 1 <= len(processes) <= 2
     assert (rows.token_ids.tolist(), rows.lengths.tolist()) == ([4, 5, 6], [2, 0, 1])
@@ -24,7 +24,7 @@ def test_calls_are_answered_by_other_processes() -> None:
 def test_an_exception_comes_back_as_it_was_and_the_worker_goes_on() -> None:
     with workers(1) as submit:
         with pytest.raises(CorpusError, match="no such file"):
-            submit(origin_of, "/no/such/file", "auto").result()
+            submit(find_source, "/no/such/file", "auto").result()
         assert submit(abs, -3).result() == 3
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from rnnlm.config import CorpusConfig, TokenizerConfig
+from rnnlm.config import TokenizerConfig
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord
 from rnnlm.serving.text_stream import GrowingText, spelling
@@ -15,7 +15,7 @@ from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 @pytest.mark.parametrize("kind", ["word", "char", "bpe", "unigram"])
 def test_pieces_joined_are_the_decoded_text(home: Home, toy_corpus: CorpusRecord, kind: str) -> None:
     config = TokenizerConfig(kind=kind, vocabulary_size=320)
-    tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, CorpusConfig(), config).folder)
+    tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, config).folder)
     draw = random.Random(0)
     for prompt in ("", "the cat", "the c"):
         prompt_ids = tokenizer.encode(prompt)
@@ -29,14 +29,14 @@ def test_pieces_joined_are_the_decoded_text(home: Home, toy_corpus: CorpusRecord
 
 def test_a_character_is_shown_when_it_is_complete(home: Home, toy_corpus: CorpusRecord) -> None:
     config = TokenizerConfig(kind="bpe", vocabulary_size=300)
-    tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, CorpusConfig(), config).folder)
+    tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, config).folder)
     ids = tokenizer.encode("é!")  # two bytes, which this corpus never joined
     growing = GrowingText(tokenizer)
     assert [growing.add(token_id) for token_id in ids] == ["", "é", "!"]
 
 
 def test_special_tokens_are_shown_by_name_and_have_no_text(home: Home, toy_corpus: CorpusRecord) -> None:
-    tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, CorpusConfig(), TokenizerConfig()).folder)
+    tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, TokenizerConfig()).folder)
     assert [spelling(tokenizer, token_id) for token_id in (PAD, 1, BOS, EOS)] == ["<pad>", "<unk>", "<bos>", "<eos>"]
     growing = GrowingText(tokenizer, tokenizer.encode("the"))
     [cat] = tokenizer.encode("cat")

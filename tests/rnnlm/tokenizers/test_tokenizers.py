@@ -34,7 +34,7 @@ from rnnlm.tokenizers.text_tokenizer import (
 )
 from rnnlm.tokenizers.token_colors import coloured
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-from rnnlm.tokenizers.vocabularies import count_words, train_characters, train_words
+from rnnlm.tokenizers.vocabularies import count_frequent_words, train_characters, train_words
 
 TRAIN = "b b b c c a a <unk> <eos>\nd\n"
 
@@ -45,7 +45,7 @@ def train(home: Home, folder: Path, **settings: object) -> TokenizerRecord:
         (folder / f"{split}.txt").write_text(text)
     source = CorpusConfig(source=str(folder))
     config = TokenizerConfig.model_validate(settings)
-    return train_tokenizer(home, obtain_corpus(home, source), source, config)
+    return train_tokenizer(home, obtain_corpus(home, source), config)
 
 
 def test_a_damaged_tokenizer_is_told_in_one_line(home: Home, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_minimum_count_and_size_bound_the_vocabulary(home: Home, tmp_path: Path)
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "text.txt").write_text(text)
     source = CorpusConfig(source=str(tmp_path / "one"), valid_share=0, test_share=0)
-    record = train_tokenizer(home, obtain_corpus(home, source), source, TokenizerConfig(vocabulary_size=20))
+    record = train_tokenizer(home, obtain_corpus(home, source), TokenizerConfig(vocabulary_size=20))
     assert record.vocabulary_size == 20
 
 
@@ -215,8 +215,8 @@ def test_what_the_textbook_drops_is_paid_for(home: Home, tmp_path: Path) -> None
     (tmp_path / "c.txt").write_text("a, b!\n" * 3)
     source = CorpusConfig(source=str(tmp_path / "c.txt"), valid_share=0, test_share=0)
     corpus = obtain_corpus(home, source)
-    tokenizer = train_tokenizer(home, corpus, source, TokenizerConfig(splitting="textbook"))
-    dataset = store_sequences(home, corpus, source, tokenizer, SequencesConfig(), required_splits=("train",))
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(splitting="textbook"))
+    dataset = store_sequences(home, corpus, tokenizer, SequencesConfig(), required_splits=("train",))
     facts = split_facts(dataset, "train")
     assert (facts.predicted_tokens, facts.unknown_tokens) == (9, 0)
     # A line: ", " and "!" written out, each with an escape and an end; one gap between words, two ends.
@@ -275,7 +275,7 @@ def test_indentation_is_not_free(splitting: str) -> None:
 def test_counting_words_forgets_the_rarest_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vocabularies, "MAXIMUM_DISTINCT", 5)
     text = [["often", f"w{index}"] for index in range(100)] + [["late"], ["late"], ["late"]]
-    counts = count_words(text)
+    counts = count_frequent_words(text)
     assert len(counts) <= 5
     assert counts["often"] > 90
     assert counts["late"] == 3

@@ -12,11 +12,12 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import DeviceError
 from rnnlm.evaluation.baselines import baselines
 from rnnlm.evaluation.perplexity import nll_per_token
-from rnnlm.home import Home, is_complete, mark_complete
+from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import tuning_sample
+from rnnlm.stages import is_complete, mark_complete
 from rnnlm.training.devices import choose_device
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.training_run import run_training

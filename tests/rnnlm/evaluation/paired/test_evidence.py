@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.config import RegistryConfig, SequencesConfig
-from rnnlm.corpora.fingerprints import fingerprint
+from rnnlm.corpora.splits import text_fingerprint
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.evaluation.paired.evidence import compare_models
@@ -36,7 +36,7 @@ def new_model(ground: Ground, folder: Path, seed: int) -> Path:
 
 def compare(ground: Ground, candidate: Path, champion: Path, folder: Path) -> Path:
     digests, losses = folder / "digests.parquet", folder / "losses.parquet"
-    fingerprints = pa.array([fingerprint(text.encode()) for text in TRAIN])
+    fingerprints = pa.array([text_fingerprint(text.encode()) for text in TRAIN])
     pq.write_table(pa.table({"sha256": fingerprints}), digests)
     contestant = load_contestant(champion)
     compare_models(load_contestant(candidate), contestant, ground.dataset, ground.corpus_folder, [digests], losses, FEW)

@@ -14,7 +14,7 @@ from rnnlm.evaluation.test_time_adaptation.interpolation import mean_nll, mixed
 from rnnlm.evaluation.test_time_adaptation.segments import segments
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import walk
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batches import Mode
+from rnnlm.sequences.segmentation import Mode
 from tests.rnnlm.evaluation.test_time_adaptation.texts import VOCABULARY, random_lines, text_of
 
 MODES = pytest.mark.parametrize("mode", ["sentence", "stream"])

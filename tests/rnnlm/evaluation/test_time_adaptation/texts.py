@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from rnnlm.sequences.batches import Mode
-from rnnlm.sequences.segmentation import StreamCutter, TokenRows, joined, rows_of
+from rnnlm.sequences.segmentation import Mode, StreamCutter, TokenRows, join_rows, token_rows
 
 VOCABULARY = 12
 
@@ -11,9 +10,9 @@ VOCABULARY = 12
 def text_of(lines: list[list[int]], mode: Mode, block_length: int = 7) -> TokenRows:
     """The lines as stored rows: sentences, or blocks of a stream."""
     if mode == "sentence":
-        return rows_of([[2, *line, 3] for line in lines])
+        return token_rows([[2, *line, 3] for line in lines])
     cutter = StreamCutter(block_length=block_length)
-    return joined([cutter.add(np.array([*line, 3], np.int32)) for line in lines] + [cutter.finish()])
+    return join_rows([cutter.add(np.array([*line, 3], np.int32)) for line in lines] + [cutter.finish()])
 
 
 def random_lines(seed: int, count: int = 12) -> list[list[int]]:

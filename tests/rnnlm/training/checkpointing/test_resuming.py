@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from rnnlm.config import PipelineConfig
-from rnnlm.home import Home, is_complete
+from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.stages import is_complete
 from rnnlm.training.training_run import name_run
 from tests.configs import changed
 from tests.rnnlm.training.trainer import Trainer
@@ -37,7 +38,7 @@ def stream_dataset(
     home: Home, toy_config: PipelineConfig, toy_corpus: CorpusRecord, toy_tokenizer: TokenizerRecord
 ) -> DatasetRecord:
     sequences = toy_config.sequences.model_copy(update={"mode": "stream", "block_length": 16})
-    return store_sequences(home, toy_corpus, toy_config.corpus, toy_tokenizer, sequences)
+    return store_sequences(home, toy_corpus, toy_tokenizer, sequences)
 
 
 def result(folder: Path) -> tuple[bytes, list[dict[str, Any]]]:

@@ -9,6 +9,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import DatasetError, ModelError
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.stages import STAGE_VERSIONS
 from rnnlm.training.checkpointing.run_lookup import find_unfinished
 
 
@@ -81,7 +82,7 @@ def test_a_missing_dataset_is_named(home: Home, toy_dataset: DatasetRecord, unfi
 def test_a_run_of_other_versions_cannot_go_on_exactly(
     home: Home, unfinished: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rnnlm.training.training_run.STAGE_VERSION", 99)
+    monkeypatch.setitem(STAGE_VERSIONS, "training", 99)
     fails(home, unfinished.run_id, "other versions", "train anew")
 
 

@@ -28,7 +28,7 @@ def stream(
     home: Home, toy_config: PipelineConfig, toy_corpus: CorpusRecord, toy_tokenizer: TokenizerRecord
 ) -> DatasetRecord:
     sequences = toy_config.sequences.model_copy(update={"mode": "stream"})
-    return store_sequences(home, toy_corpus, toy_config.corpus, toy_tokenizer, sequences)
+    return store_sequences(home, toy_corpus, toy_tokenizer, sequences)
 
 
 class InterruptingError(BaseException): ...

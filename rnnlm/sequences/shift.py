@@ -1,0 +1,32 @@
+"""The shift by one: what a model reads, what it predicts, and where there is nothing to predict.
+
+`input_ids` and `target_ids` of sql/schema/shifted_sequences.sql are the same shift; a test compares the two.
+"""
+
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from rnnlm.sequences.segmentation import TokenRows
+from rnnlm.tokenizers.text_tokenizer import PAD
+
+Ids = TypeVar("Ids", np.ndarray, torch.Tensor)
+
+
+def shifted(token_ids: Ids) -> tuple[Ids, Ids]:
+    """(…, t + 1) token ids → inputs (…, t) and targets (…, t): each target is the token after its input."""
+    return token_ids[..., :-1], token_ids[..., 1:]
+
+
+def shifted_rows(rows: TokenRows) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets of every row, both (predicted tokens,) int32, row after row."""
+    inputs, targets = shifted(rows.token_ids)
+    within_row = np.ones(len(inputs), bool)
+    within_row[rows.offsets[1:-1] - 1] = False  # a pair of a row's last token and the next row's first
+    return inputs[within_row], targets[within_row]
+
+
+def padding_mask(target_ids: torch.Tensor) -> torch.Tensor:
+    """Bool, of the same shape: True where there is a token to predict, False at `<pad>`."""
+    return target_ids.ne(PAD)

@@ -1,0 +1,62 @@
+"""The one shift of the library is that of the stored columns, and every kind of batch holds it."""
+
+import itertools
+
+import numpy as np
+import torch
+
+from rnnlm.records import SPLITS, DatasetRecord
+from rnnlm.sequences.batches import ordered_batches
+from rnnlm.sequences.dataset_reader import StoredSplit, connect
+from rnnlm.sequences.gpu_resident import shuffled_resident_batches, stored_sentences
+from rnnlm.sequences.segmentation import token_rows
+from rnnlm.sequences.shift import padding_mask, shifted, shifted_rows
+
+COLUMNS = "select input_ids, target_ids from shifted_sequences where split = ? order by sequence_id"
+
+
+def stored_columns(dataset: DatasetRecord, split: str) -> list[tuple[list[int], list[int]]]:
+    """`input_ids` and `target_ids` of every row, as SQL generates them."""
+    with connect(dataset) as connection:
+        return [(inputs, targets) for inputs, targets in connection.execute(COLUMNS, [split]).fetchall()]
+
+
+def test_the_shift_is_that_of_the_stored_columns(toy_dataset: DatasetRecord) -> None:
+    for split in SPLITS:
+        source = StoredSplit(toy_dataset, split)
+        columns = stored_columns(toy_dataset, split)
+        assert len(columns) == len(source) > 0
+        for index, (inputs, targets) in enumerate(columns):
+            one_row = shifted(source.read(index, index + 1).token_ids)
+            assert [ids.tolist() for ids in one_row] == [inputs, targets]
+        all_inputs, all_targets = shifted_rows(source.read(0, len(source)))
+        assert all_inputs.tolist() == list(itertools.chain.from_iterable(inputs for inputs, _ in columns))
+        assert all_targets.tolist() == list(itertools.chain.from_iterable(targets for _, targets in columns))
+        source.close()
+
+
+def test_batches_hold_the_stored_columns_and_mask_the_rest(toy_dataset: DatasetRecord) -> None:
+    source = StoredSplit(toy_dataset, "valid")
+    resident = shuffled_resident_batches(stored_sentences(source, torch.device("cpu")), source, 4, seed=0, epoch=0)
+    expected = sorted(stored_columns(toy_dataset, "valid"))
+    for batches in (ordered_batches(source, 4), resident):
+        found = []
+        for batch in batches:
+            for inputs, targets, mask in zip(batch.input_ids, batch.target_ids, batch.mask, strict=True):
+                found.append((inputs[mask].tolist(), targets[mask].tolist()))
+                assert not inputs[~mask].any() and not targets[~mask].any()
+        assert sorted(found) == expected
+    source.close()
+
+
+def test_rows_end_to_end_are_shifted_one_by_one() -> None:
+    inputs, targets = shifted_rows(token_rows([[2, 7, 3], [2], [2, 8, 9, 3]]))
+    assert (inputs.tolist(), targets.tolist()) == ([2, 7, 2, 8, 9], [7, 3, 8, 9, 3])
+    assert [len(ids) for ids in shifted_rows(token_rows([]))] == [0, 0]
+
+
+def test_numpy_and_torch_shift_alike() -> None:
+    ids = np.array([[2, 7, 8, 3], [2, 9, 3, 0]])
+    for of_numpy, of_torch in zip(shifted(ids), shifted(torch.from_numpy(ids)), strict=True):
+        assert of_numpy.tolist() == of_torch.tolist()
+    assert padding_mask(shifted(torch.from_numpy(ids))[1]).tolist() == [[True, True, True], [True, True, False]]

@@ -8,7 +8,7 @@ import numpy as np
 
 from rnnlm.corpora.fingerprints import letters_of
 from rnnlm.errors import CorpusError
-from rnnlm.evaluation.paired.holdout_documents import GroundDocument, read_text
+from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_text
 from rnnlm.home import Home
 from rnnlm.models.training_provenance import Origin
 from rnnlm.records import DatasetRecord, Split
@@ -52,4 +52,4 @@ def lines_of(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[bytes
     with connect(dataset) as connection:
         rows = table(connection, "queries/read_documents", {"split": split})
     for row in rows:
-        yield from (line for line in read_text(folder, GroundDocument(**row)).encode().split(b"\n") if line.strip())
+        yield from (line for line in read_text(folder, HoldoutDocument(**row)).encode().split(b"\n") if line.strip())

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rnnlm.models.elman import ElmanLanguageModel
+from ..models.elman import ElmanLanguageModel
 
 CPU_ROWS, GPU_ROWS = 128, 4_096  # tokens scored at once: a CPU's cache holds their logits, a GPU wants large products
 

@@ -1,8 +1,7 @@
-"""A new version against the champion: the champion comes from the registry, the evidence goes there.
+"""Compare a new version with the champion on documents that neither was trained on.
 
-With each version lie, beside its bundle, `evidence/training_documents.parquet` (fingerprints of what its training has
-seen: its dataset may be gone when a later candidate needs it) and `evidence/losses.parquet` (what each document cost
-both).
+Beside each version's bundle are `evidence/training_documents.parquet` (fingerprints of what its training has seen: its
+dataset may be gone when a later candidate needs it) and `evidence/losses.parquet` (what each document cost both).
 """
 
 import json
@@ -13,18 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rnnlm.config import CorpusConfig, PipelineConfig
+from rnnlm.config import CorpusConfig
 from rnnlm.errors import ModelError
-from rnnlm.evaluation.paired.evidence import compare_models
-from rnnlm.evaluation.paired.holdout_documents import write_known_digests
-from rnnlm.evaluation.paired.paired_losses import KnownDocuments, load_contestant
+from rnnlm.evaluation.paired.bootstrap import measure_evidence
+from rnnlm.evaluation.paired.holdout_documents import holdout_documents, write_known_digests
+from rnnlm.evaluation.paired.paired_losses import KnownDocuments, load_contestant, write_paired_losses
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS, local_artifacts
 from rnnlm.registry.model_lookup import all_pages, registered_folder
 from rnnlm.registry.promotion import Decision, decide, undecidable
-from rnnlm.registry.version_tags import corpus_folder
+from rnnlm.registry.version_tags import Candidate, corpus_folder
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sql_statements import statement
 from rnnlm.tracking.mlflow_store import tracking_uri
@@ -34,65 +32,57 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 logger = logging.getLogger(__name__)
-LOSSES = "losses.parquet"
+PAIRED_LOSSES = "losses.parquet"
 
 
 def compare_with_champion(
-    client: "MlflowClient",
-    home: Home,
-    config: PipelineConfig,
-    dataset: DatasetRecord,
-    candidate: "ModelVersion",
-    run: RunRecord,
-    champion: "ModelVersion",
+    client: "MlflowClient", home: Home, candidate: Candidate, version: "ModelVersion", champion: "ModelVersion"
 ) -> Decision:
-    """The decision, with the losses of every document logged beside the candidate's bundle.
+    """The decision; the losses of every document are logged beside the candidate version's bundle.
 
-    A champion that cannot be loaded any more stays champion: the candidate becomes challenger and says why.
+    If the champion cannot be loaded it stays champion: the candidate becomes challenger with that as the reason.
     """
-    number = int(champion.version)
+    config, dataset, number = candidate.config, candidate.dataset, int(champion.version)
     try:
-        folder = registered_folder(home, f"models:/{champion.name}/{number}")
-        contestant = load_contestant(folder)
+        champion_folder = registered_folder(home, f"models:/{champion.name}/{number}")
+        champion_model = load_contestant(champion_folder)
     except ModelError as error:
         return undecidable(number, f"its model cannot be loaded ({str(error).splitlines()[0]}); see rnnlm promote")
     if (why := cleaning_hides_text(config.corpus, champion)) is not None:
         return undecidable(number, why)
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
-        own, others, losses = (Path(temporary) / name for name in (TRAINING_DOCUMENTS, "champions.parquet", LOSSES))
-        write_known_digests(dataset, config.training.evaluation_tokens, own)
-        digests = [own]
-        if known := fetch_training_digests(client, home, champion, others):
-            digests.append(others)
-        evidence = compare_models(
-            load_contestant(run.model_folder, known_documents(home, dataset, run, config.evaluation.batch_size)),
-            contestant,
-            dataset,
-            corpus_folder(home, dataset),
-            digests,
-            losses,
-            config.registry,
-            1 + len(compared_before(client, champion)),
+        own, others, losses = (
+            Path(temporary) / file for file in (TRAINING_DOCUMENTS, "champions.parquet", PAIRED_LOSSES)
         )
-        if evidence is None:
+        write_known_digests(dataset, config.training.evaluation_tokens, own)
+        known = fetch_training_digests(client, home, champion, others)
+        documents = holdout_documents(dataset, [own, others] if known else [own])
+        if not documents:
             return undecidable(number, "the training of one of the two has seen every validation document")
-        client.log_model_artifact(candidate.tags["logged_model_id"], str(losses), EVIDENCE)
+        contestants = {
+            "candidate": load_contestant(candidate.run.model_folder, known_documents(home, candidate)),
+            "champion": champion_model,
+        }
+        write_paired_losses(contestants, documents, corpus_folder(home, dataset), losses)
+        evidence = measure_evidence(losses, config.registry, 1 + len(compared_before(client, champion)))
+        client.log_model_artifact(version.tags["logged_model_id"], str(losses), EVIDENCE)
     decision = decide(evidence, number, config.registry)
     if known or champion.tags.get("dataset_id") == dataset.dataset_id:
         return decision
-    # Registered before this was kept. What the champion may have seen can only help it: a candidate that wins
-    # nevertheless is better.
-    said = f"{decision.reason}; what champion version {number} was trained on is not known, so it may have seen some"
-    return Decision(decision.alias, said, evidence)
+    # Registered before training documents were kept. What the champion may have seen can only help it: a candidate
+    # that wins nevertheless is better.
+    reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
+    return Decision(decision.alias, reason, evidence)
 
 
-def known_documents(home: Home, dataset: DatasetRecord, run: RunRecord, batch_size: int) -> KnownDocuments | None:
-    """The candidate's losses, from its evaluation."""
-    if dataset.mode != "sentence":
+def known_documents(home: Home, candidate: Candidate) -> KnownDocuments | None:
+    """The candidate's losses from its evaluation; None in stream mode."""
+    if candidate.dataset.mode != "sentence":
         return None
-    with connect(dataset) as connection:
+    with connect(candidate.dataset) as connection:
         rows = connection.execute(statement("promotion/read_document_places")).fetchall()
-    nll_nats = stored_nll(home, dataset, run, "valid", batch_size)
+    batch_size = candidate.config.evaluation.batch_size
+    nll_nats = stored_nll(home, candidate.dataset, candidate.run, "valid", batch_size)
     return KnownDocuments(nll_nats, {number: (first, last) for number, first, last in rows})
 
 
@@ -105,25 +95,25 @@ def compared_before(client: "MlflowClient", champion: "ModelVersion") -> list["M
 
 
 def cleaning_hides_text(candidate: CorpusConfig, champion: "ModelVersion") -> str | None:
-    """Why texts of the two cannot be told to be the same; None if they can.
+    """Why equal texts of the two corpora cannot be recognised; None if they can.
 
-    Fingerprints see through cleaning unless digits became letters. Digests of bytes, which versions registered before
-    fingerprints have, do not see through any.
+    Fingerprints ignore cleaning unless digits became letters. Digests of bytes, which versions registered before
+    fingerprints have, change with any cleaning.
     """
-    theirs = CorpusConfig.model_construct(**corpus_settings(champion))
+    champions = CorpusConfig.model_construct(**corpus_settings(champion))
     fields = ("normalization", "lowercase", "digits")
-    different = [name for name in fields if getattr(candidate, name) != getattr(theirs, name)]
+    different = [name for name in fields if getattr(candidate, name) != getattr(champions, name)]
     if champion.tags.get("document_digests") == "letters":
-        written = f"{candidate.digits or ''}{theirs.digits or ''}"
+        written = f"{candidate.digits or ''}{champions.digits or ''}"
         different = ["digits"] if "digits" in different and any(map(str.isalpha, written)) else []
     if not different:
         return None
     names = ", ".join(f"corpus.{name}" for name in different)
-    return f"{names} differs, so it cannot be told which documents the champion was trained on"
+    return f"{names} differs, so it is unknown which documents the champion was trained on"
 
 
 def corpus_settings(version: "ModelVersion") -> dict[str, Any]:
-    """What of the version's corpus settings differs from the defaults, as far as its tag says."""
+    """The version's corpus settings that differ from the defaults, from its tag."""
     try:
         settings: dict[str, Any] = json.loads(version.tags["configuration"]).get("corpus", {})
     except (KeyError, ValueError):  # registered by an early version, or too long for a tag
@@ -132,9 +122,9 @@ def corpus_settings(version: "ModelVersion") -> dict[str, Any]:
 
 
 def fetch_training_digests(client: "MlflowClient", home: Home, version: "ModelVersion", path: Path) -> bool:
-    """Copy the version's training documents' digests to `path`. False where it has none.
+    """Copy the digests of the version's training documents to `path`. False if it has none.
 
-    An artifact store that is away is MLflow's exception: it may come back.
+    MLflow's exception if the artifact store is unavailable: it may come back.
     """
     if "training_documents" not in version.tags:
         return False

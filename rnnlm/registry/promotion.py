@@ -1,4 +1,4 @@
-"""Which version is the champion: the rule, apart from the registry that carries it out."""
+"""The promotion rule: which version becomes champion, decided from the evidence."""
 
 from dataclasses import dataclass
 
@@ -14,17 +14,13 @@ class Decision:
     evidence: Evidence | None = None
 
 
-def first_version() -> Decision:
-    return Decision("champion", "there was no champion before it")
-
-
 def undecidable(champion: int, why: str) -> Decision:
-    """No evidence is no promotion: a person may say otherwise by `rnnlm promote`."""
+    """Without evidence there is no promotion; `rnnlm promote` overrides it."""
     return Decision("challenger", f"not comparable with champion version {champion}: {why}")
 
 
 def decide(evidence: Evidence, champion: int, config: RegistryConfig) -> Decision:
-    """Champion where even the upper bound of the difference says that it is better; else challenger."""
+    """Champion if even the upper bound of the difference says that it is better; else challenger."""
     figures = in_words(evidence, champion)
     if evidence.units < config.minimum_units:
         noun = "document" if evidence.units == 1 else "documents"

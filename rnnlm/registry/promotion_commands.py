@@ -8,7 +8,7 @@ from rnnlm.registry.champion_history import Change, champion_before, read_histor
 from rnnlm.registry.model_lookup import find_version, known_models
 from rnnlm.registry.model_names import is_lock
 from rnnlm.registry.registration import champion_of
-from rnnlm.registry.registry_lock import holding
+from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Cha
     version = None if is_empty(home) or is_lock(name) else find_version(home, name, alias, number)
     if version is None:
         raise ModelError(f"{name} version {wanted}: there is no such version;\n{known_models(home)}")
-    with reaching_mlflow(home) as client, holding(home, client, name) as ticket:
+    with reaching_mlflow(home) as client, registry_lock(home, client, name) as ticket:
         champion = champion_of(client, name)
         if champion is not None and champion.version == version.version:
             raise ModelError(f"{name} version {version.version}: is the champion already")
@@ -39,7 +39,7 @@ def roll_back(home: Home, name: str, reason: str = "") -> Change:
     why = checked_reason(reason)
     if is_empty(home) or is_lock(name) or not versions_of(home, name):
         raise ModelError(f"{name}: there is no such model;\n{known_models(home)}")
-    with reaching_mlflow(home) as client, holding(home, client, name) as ticket:
+    with reaching_mlflow(home) as client, registry_lock(home, client, name) as ticket:
         champion = champion_of(client, name)
         current = int(champion.version) if champion else None
         versions = {int(version.version): version for version in all_versions(client, name)}

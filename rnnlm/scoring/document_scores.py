@@ -1,6 +1,5 @@
 """A shard of documents becomes a table: what each costs under the model, and where it is surprising."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,6 +7,7 @@ import pyarrow as pa
 
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import DocumentLoss, KnownNll, document_losses
+from rnnlm.metrics import NATS_PER_BIT, finite_or_none
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.scoring.document_reader import Document
 from rnnlm.scoring.projection_precision import precision_of_tail
@@ -59,9 +59,9 @@ class Scorer:
             "tokens": [loss.tokens for loss in losses],
             "bytes": [loss.byte_count for loss in losses],
             "log_probability": [-loss.summed_nll_nats for loss in losses],
-            "perplexity": [number_or_none(loss.perplexity) for loss in losses],
-            "bits_per_byte": [number_or_none(loss.bits_per_byte) if loss.tokens else None for loss in losses],
-            "unknown_rate": [loss.unknown_tokens / loss.tokens if loss.tokens else None for loss in losses],
+            "perplexity": [finite_or_none(loss.perplexity) for loss in losses],
+            "bits_per_byte": [finite_or_none(loss.bits_per_byte) if loss.tokens else None for loss in losses],
+            "unknown_rate": [finite_or_none(loss.unknown_rate) for loss in losses],
             "surprising": surprising(losses, self.tokenizer, self.config.surprising_tokens),
             "text": kept if self.config.keep_text else [None] * len(shard),
         }
@@ -72,10 +72,6 @@ def with_line_end(text: str) -> str:
     """A text as lines, each with its end, whatever ends the input gives them: the same words cost the same."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
-
-
-def number_or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def surprising(losses: list[DocumentLoss], tokenizer: TextTokenizer, count: int) -> pa.Array:
@@ -89,7 +85,7 @@ def surprising(losses: list[DocumentLoss], tokenizer: TextTokenizer, count: int)
         [
             pa.array(tokenizer.pieces(ids.tolist()), pa.string()),
             pa.array(np.concatenate([np.zeros(0, np.int64), *places]), pa.int64()),
-            pa.array(nats / np.float32(math.log(2)), pa.float32()),
+            pa.array(nats / np.float32(NATS_PER_BIT), pa.float32()),
         ],
         fields=list(TOKEN),
     )

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 import numpy as np
 import torch
 
-from rnnlm.sequences.segmentation import TokenRows, joined
+from .segmentation import TokenRows, joined
 
 Mode = Literal["sentence", "stream"]
 CHUNK_TOKENS = 1 << 18  # read together, in stored order
@@ -150,6 +150,20 @@ def ordered_batches(source: Source, batch_size: int) -> Iterator[Batch]:
     for first in range(0, len(source), size := chunk_rows(source)):
         chunk = source.read(first, min(first + size, len(source)))
         yield from padded(chunk.take(by_length(np.arange(len(chunk)), chunk.lengths)), batch_size)
+
+
+def length_groups(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
+    """Cut `order`, rows sorted by length, into groups of batch_size rows; fewer if padding would exceed CHUNK_TOKENS.
+
+    A single row is never cut.
+    """
+    first = 0
+    while first < len(order):
+        group = order[first : first + batch_size]
+        while len(group) > 1 and len(group) * lengths[group[-1]] > CHUNK_TOKENS:
+            group = group[: len(group) // 2]
+        yield group
+        first += len(group)
 
 
 def chunk_rows(source: Source) -> int:

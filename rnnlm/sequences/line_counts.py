@@ -4,8 +4,8 @@ from typing import Literal
 
 import numpy as np
 
-from rnnlm.sequences.segmentation import TokenRows
-from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
+from ..tokenizers.text_tokenizer import UNK, TextTokenizer
+from .segmentation import TokenRows
 
 
 def predicted_by_line(lines: TokenRows, mode: Literal["sentence", "stream"]) -> np.ndarray:

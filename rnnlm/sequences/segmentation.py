@@ -5,7 +5,7 @@ from itertools import chain
 
 import numpy as np
 
-from rnnlm.tokenizers.text_tokenizer import BOS, EOS
+from ..tokenizers.text_tokenizer import BOS, EOS
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,16 @@
 """Text ↔ ids behind one face, whatever the kind of tokenizer. Needs tokenizers alone: it travels with every
 registered model."""
 
+import json
 import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer
+
+from ..errors import ModelError
+from ..metrics import SPELLED_BYTE_BITS, spelled_bits, utf8_bytes
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
 PAD, UNK, BOS, EOS = range(4)  # their ids, in every tokenizer of ours
@@ -15,7 +19,6 @@ SETTINGS_FILE = "rnnlm_tokenizer.json"  # what tokenizer.json cannot say: kind, 
 ANY_CHARACTER, WORD = re.compile("(?s:.)"), re.compile(r"\S+")
 # What it costs to restore a text from its tokens. The probabilities of all texts sum to at most one: see
 # TextTokenizer.restoration_bits.
-SPELLED_BYTE_BITS = 8  # a byte that is written out without any model
 PLAIN_GAP_BITS = math.log2(256 / 255)  # a gap between words is as expected
 PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)  # nothing stands before the first word, or after the last
 SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)  # one space does, as in the Penn Treebank
@@ -118,9 +121,7 @@ class TextTokenizer:
     def spelling_bits(self, line: str, unknown_count: int) -> float:
         """The part of restoration_bits that is for what became `<unk>`."""
         words = self.unknown_words(line)
-        ends = 0 if self.kind == "char" else len(words)
-        bytes_and_ends = sum(map(utf8_bytes, words)) + ends
-        return SPELLED_BYTE_BITS * bytes_and_ends + LITERAL_BITS * (unknown_count - len(words))
+        return spelled_bits(words, with_ends=self.kind != "char") + LITERAL_BITS * (unknown_count - len(words))
 
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
         """The gaps between words, and at the ends of the line (True), that are not as expected."""
@@ -136,22 +137,19 @@ class TextTokenizer:
             yield line[end:], True
 
 
-def utf8_bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
 def unspecial(ids: list[int]) -> list[int]:
     """A pretrained vocabulary may spell a special token in text: there it is only an unknown word."""
     return [UNK if token_id in NEVER_FROM_TEXT else token_id for token_id in ids]
 
 
 def load_tokenizer(folder: Path) -> TextTokenizer:
-    """The tokenizer saved in `folder`. ModelError where there is none of ours."""
-    # Not above: where this file has travelled to, there is no rnnlm.
-    from rnnlm.errors import ModelError
-    from rnnlm.home import read_json
-
-    settings = read_json(folder / SETTINGS_FILE)
+    """The tokenizer saved in `folder`. ModelError if its files are missing or damaged."""
+    try:
+        settings = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        settings = None
+    except OSError as error:
+        raise ModelError(f"{folder / SETTINGS_FILE}: cannot be read ({error.strerror})") from error
     if not isinstance(settings, dict) or not (folder / "tokenizer.json").exists():
         raise ModelError(
             f"{folder}: expected tokenizer.json and {SETTINGS_FILE}; give a run folder or models:/NAME@champion"

@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+from rnnlm.metrics import perplexity
 from rnnlm.training.history import read_lines
 
 Series = tuple[list[float], list[float]]  # trained tokens, values
@@ -62,7 +63,7 @@ def plot_loss_curve(history: Path, picture: Path) -> None:
     if ys:
         best = min(range(len(ys)), key=ys.__getitem__)
         loss.annotate(
-            f"perplexity {math.exp(min(ys[best], 700)):.4g}",
+            f"perplexity {perplexity(ys[best]):.4g}",
             (xs[best], ys[best]),
             xytext=(-6, 10),
             textcoords="offset points",

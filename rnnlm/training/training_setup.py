@@ -10,7 +10,8 @@ import torch
 
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.baselines import unigram_log_probabilities
-from rnnlm.evaluation.perplexity import nll_of_batches
+from rnnlm.evaluation.token_losses import nll_of_batches
+from rnnlm.metrics import perplexity
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import build_model
@@ -76,9 +77,9 @@ def with_temperature(
 
     temperature, nats = fit_temperature(network, batches)
     divide_logits(network, temperature)
-    perplexity = math.exp(nats / held_out.predicted_count)
-    logger.info("training: temperature %.3f, validation perplexity %.2f", temperature, perplexity)
-    return result.model_copy(update={"temperature": temperature, "best_validation_perplexity": perplexity})
+    scaled = perplexity(nats / held_out.predicted_count)
+    logger.info("training: temperature %.3f, validation perplexity %.2f", temperature, scaled)
+    return result.model_copy(update={"temperature": temperature, "best_validation_perplexity": scaled})
 
 
 def train_model(
@@ -135,7 +136,7 @@ def train_model(
                 report(sample_sentences(model, config, dataset, step))
             mine = evaluation_batches(held_out, dataset.mode, config.evaluation.batch_size, world.rank, world.size)
             nats, tokens = world.sum(torch.tensor(nll_of_batches(network, mine), dtype=torch.float64)).tolist()
-            return math.exp(min(700.0, nats / tokens))
+            return perplexity(nats / tokens)
 
         loss = choose_loss(training, training_counts(dataset), network.never_predicted.cpu().numpy())
         updated = Recorder() if training.cuda_graphs and device.type == "cuda" and world.size == 1 else update

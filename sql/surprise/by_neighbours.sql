@@ -17,7 +17,7 @@ select
     distance, -- in tokens to the nearest <unk>; 0: none within two
     count(*) as tokens,
     avg(nats) as nll_nats_per_token,
-    exp(avg(nats)) as perplexity,
+    exp(least(700, avg(nats))) as perplexity,
     sum(nats) / sum(sum(nats)) over () as share_of_loss
 from named
 group by distance

@@ -17,7 +17,7 @@ select
     count(*) as tokens,
     avg(nats) as nll_nats_per_token,
     coalesce(stddev_samp(nats), 0) / sqrt(count(*)) as standard_error,
-    exp(avg(nats)) as perplexity,
+    exp(least(700, avg(nats))) as perplexity,
     sum(nats) / sum(sum(nats)) over () as share_of_loss
 from placed
 group by first_position

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -11,19 +10,15 @@ import pyarrow as pa
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
+from rnnlm.metrics import Score
 from rnnlm.records import DatasetRecord, Split
+from rnnlm.sequences.sql_tables import table
 from rnnlm.sql_statements import statement
 
 SCORES = {"kneser-ney": "ngram/view_kneser_ney_probabilities", "textbook": "ngram/view_textbook_scores"}
 
 
-@dataclass(frozen=True)
-class NgramScore:
-    tokens: int  # predicted
-    perplexity: float  # of the textbook's method: its figure, from scores that sum to more than 1
-
-
-def score_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split, config: NgramConfig) -> NgramScore:
+def score_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split, config: NgramConfig) -> Score:
     """The model's figure on a whole split. The textbook's model holds its own text and takes no dataset."""
     with open_scores(model, dataset.database if dataset else None, config) as connection:
         return measure(connection, split)
@@ -57,9 +52,8 @@ def open_scores(model: NgramRecord, dataset: Path | None, config: NgramConfig) -
         yield connection
 
 
-def measure(connection: duckdb.DuckDBPyConnection, split: Split) -> NgramScore:
-    row = connection.execute(statement("ngram/measure_score"), {"split": split}).fetchone()
-    assert row is not None  # one row, whatever the split holds
-    if not row[0]:
+def measure(connection: duckdb.DuckDBPyConnection, split: Split) -> Score:
+    (row,) = table(connection, "ngram/measure_score", {"split": split})
+    if not row["tokens"]:
         raise DatasetError(f"the {split} split holds no token to predict; give a longer text")
-    return NgramScore(*row)
+    return Score(**row)

@@ -18,7 +18,7 @@ TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: a loss a token, for each of two
 
 
 @dataclass(frozen=True)
-class GroundDocument:
+class HoldoutDocument:
     """A document of the corpus: a paragraph, or 50 lines where there are no paragraphs."""
 
     document_id: int
@@ -52,20 +52,20 @@ def write_known_digests(dataset: DatasetRecord, evaluation_tokens: int | None, p
     return len(digests)
 
 
-def common_ground(dataset: DatasetRecord, known_digests: list[Path]) -> list[GroundDocument]:
+def holdout_documents(dataset: DatasetRecord, known_digests: list[Path]) -> list[HoldoutDocument]:
     """The dataset's validation documents, in the corpus's order, that lie in none of the files."""
     parameters = {"known_digests": [literal(path) for path in known_digests]}
     with connect(dataset) as connection:
-        rows = table(connection, "promotion/read_common_ground", parameters)
-    return [GroundDocument(**row) for row in rows]
+        rows = table(connection, "promotion/read_holdout_documents", parameters)
+    return [HoldoutDocument(**row) for row in rows]
 
 
-def read_texts(folder: Path, documents: list[GroundDocument]) -> Iterator[list[tuple[GroundDocument, str]]]:
+def read_texts(folder: Path, documents: list[HoldoutDocument]) -> Iterator[list[tuple[HoldoutDocument, str]]]:
     """The documents with their text, about TEXT_BYTES_AT_ONCE at a time.
 
     CorpusError where the corpus in `folder` is gone or holds another text.
     """
-    waiting: list[tuple[GroundDocument, str]] = []
+    waiting: list[tuple[HoldoutDocument, str]] = []
     waiting_bytes = 0
     for document in documents:
         waiting.append((document, read_text(folder, document)))
@@ -77,7 +77,7 @@ def read_texts(folder: Path, documents: list[GroundDocument]) -> Iterator[list[t
         yield waiting
 
 
-def read_text(folder: Path, document: GroundDocument) -> str:
+def read_text(folder: Path, document: HoldoutDocument) -> str:
     path = folder / document.source_file
     try:
         with path.open("rb") as stream:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import KnownNll, document_losses, in_order
-from rnnlm.evaluation.paired.holdout_documents import GroundDocument, read_texts
+from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_texts
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import origin_of
@@ -49,7 +49,7 @@ class KnownDocuments:
     nll_nats: np.ndarray  # (predicted tokens of the split,)
     places: dict[int, tuple[int, int]]  # document_id → its first token, and the one after its last
 
-    def of(self, documents: list[GroundDocument]) -> KnownNll:
+    def of(self, documents: list[HoldoutDocument]) -> KnownNll:
         spans = (self.places[document.document_id] for document in documents)
         return in_order(
             np.concatenate([np.zeros(0, np.float32), *(self.nll_nats[first:last] for first, last in spans)])
@@ -67,7 +67,7 @@ def load_contestant(folder: Path, known: KnownDocuments | None = None) -> Contes
 
 
 def write_losses(
-    contestants: dict[str, Contestant], documents: list[GroundDocument], corpus_folder: Path, path: Path
+    contestants: dict[str, Contestant], documents: list[HoldoutDocument], corpus_folder: Path, path: Path
 ) -> None:
     """The file at `path`, of SCHEMA; contestants: role → model. Each document is scored by itself, from state zero."""
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
@@ -76,7 +76,7 @@ def write_losses(
                 writer.write_table(pa.Table.from_pylist(loss_rows(role, contestant, texts), SCHEMA))
 
 
-def loss_rows(role: str, contestant: Contestant, texts: list[tuple[GroundDocument, str]]) -> list[dict[str, Any]]:
+def loss_rows(role: str, contestant: Contestant, texts: list[tuple[HoldoutDocument, str]]) -> list[dict[str, Any]]:
     known = contestant.known.of([document for document, _ in texts]) if contestant.known else None
     losses = document_losses(
         contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut, known_nll=known

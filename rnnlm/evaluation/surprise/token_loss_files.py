@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.evaluation.token_losses import TokenLosses, joined_losses
+from rnnlm.metrics import perplexity
 from rnnlm.records import Split
 from rnnlm.sequences.segmentation import ends
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
@@ -121,7 +122,7 @@ def sequences_table(
             "sequence_id": losses.sequence_ids[starts],
             "tokens": lengths,
             "nll_nats": nats,
-            "perplexity": np.exp(np.minimum(nats / lengths, 700.0)),
+            "perplexity": list(map(perplexity, (nats / lengths).tolist())),
             "text": texts,
         },
         schema=SEQUENCES_SCHEMA,

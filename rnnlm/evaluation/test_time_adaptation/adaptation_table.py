@@ -15,6 +15,7 @@ from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import walk
 from rnnlm.evaluation.token_losses import nll_of_split
 from rnnlm.home import Home
+from rnnlm.metrics import perplexity
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.records import DatasetRecord, Record, Split
 from rnnlm.sequences.dataset_reader import StoredSplit
@@ -119,7 +120,7 @@ def static_log_probabilities(model: ElmanLanguageModel, dataset: DatasetRecord, 
 
 def variant(name: str, log_probabilities: np.ndarray, settings: dict[str, float]) -> Variant:
     nats = mean_nll(log_probabilities)
-    return Variant(name=name, nll_nats_per_token=nats, perplexity=float(np.exp(nats)), settings=settings)
+    return Variant(name=name, nll_nats_per_token=nats, perplexity=perplexity(nats), settings=settings)
 
 
 def settings_of(config: DynamicConfig | CacheConfig) -> dict[str, float]:

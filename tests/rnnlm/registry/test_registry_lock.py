@@ -13,17 +13,17 @@ import pytest
 
 from rnnlm.home import Home
 from rnnlm.registry.model_names import lock_name
-from rnnlm.registry.registry_lock import Ticket, holding
+from rnnlm.registry.registry_lock import Ticket, registry_lock
 from rnnlm.registry.ticket_queue import ensure_registered_model
 from rnnlm.tracking.mlflow_store import embedded_uri, reaching_mlflow
 
 HOLDER = """
 import time
 from rnnlm.home import find_home
-from rnnlm.registry.registry_lock import holding
+from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
-with reaching_mlflow(find_home()) as client, holding(find_home(), client, "contest"):
+with reaching_mlflow(find_home()) as client, registry_lock(find_home(), client, "contest"):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -31,7 +31,7 @@ with reaching_mlflow(find_home()) as client, holding(find_home(), client, "conte
 
 @contextmanager
 def lock(home: Home) -> Iterator[Ticket]:
-    with reaching_mlflow(home) as client, holding(home, client, "contest") as ticket:
+    with reaching_mlflow(home) as client, registry_lock(home, client, "contest") as ticket:
         yield ticket
 
 

@@ -72,10 +72,10 @@ def test_line_ends_cost_the_same_however_they_are_written(scorer: Scorer) -> Non
 
 def test_the_most_surprising_tokens_come_with_their_place_and_their_bits(tokenizer: TextTokenizer) -> None:
     the, cat, dog = tokenizer.encode("the cat dog")
-    first = DocumentLoss(
-        np.array([the, cat, dog, the], np.int32), np.array([1.0, 3.0, 1.0, 2.0], np.float32) * math.log(2), 9, 0, 0
-    )
-    empty = DocumentLoss(np.zeros(0, np.int32), np.zeros(0, np.float32), 0, 0, 0)
+    nats = np.array([1.0, 3.0, 1.0, 2.0], np.float32) * math.log(2)
+    ids = np.array([the, cat, dog, the], np.int32)
+    first = DocumentLoss(summed_nll_nats=nats.sum(), tokens=4, token_ids=ids, nll_nats=nats)
+    empty = DocumentLoss(summed_nll_nats=0.0, tokens=0, token_ids=ids[:0], nll_nats=nats[:0])
     found = surprising([first, empty, first], tokenizer, 3).to_pylist()
     assert found[1] == []
     for tokens in (found[0], found[2]):

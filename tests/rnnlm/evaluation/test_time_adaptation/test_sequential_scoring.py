@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.evaluation.perplexity import nll_per_token
 from rnnlm.evaluation.test_time_adaptation import segments as segments_module
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import DynamicModel, measure_restlessness
 from rnnlm.evaluation.test_time_adaptation.interpolation import mean_nll, mixed
 from rnnlm.evaluation.test_time_adaptation.segments import segments
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import walk
+from rnnlm.evaluation.token_losses import nll_of_split
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import Mode
 from tests.rnnlm.evaluation.test_time_adaptation.texts import VOCABULARY, random_lines, text_of
@@ -49,7 +49,9 @@ def test_a_walk_that_learns_nothing_has_the_static_perplexity(model: ElmanLangua
     text = text_of(random_lines(1), mode)
     plain, rate_0 = (walk(model, text, mode, dynamic).model for dynamic in (None, DynamicConfig(rate=0.0)))
     assert np.array_equal(plain, rate_0)
-    assert mean_nll(plain) == pytest.approx(nll_per_token(model, text, mode, 3), rel=1e-6)
+    assert mean_nll(plain) == pytest.approx(
+        np.concatenate(list(nll_of_split(model, text, mode, 3))).mean(dtype=np.float64), rel=1e-6
+    )
 
 
 @MODES

@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a bar on a terminal, a log line every few seconds elsewhere."""
+"""Progress of long work: a bar on a terminal, a log line every few seconds elsewhere."""
 
 import logging
 import sys
@@ -12,12 +12,14 @@ EVERY_SECONDS = 10.0
 
 
 class Progress:
-    """Context manager; `update` as work is done, `facts` for what is worth showing beside it.
+    """Context manager; call `update` as work is done, and `facts` to show more beside it.
 
-    what: the work's name, which begins each line; unit: what `total` counts.
+    what: the work's name, which begins each line; unit: what `total` counts; total None: unknown.
     """
 
-    def __init__(self, what: str, total: int, unit: str, every_seconds: float = EVERY_SECONDS, done: int = 0) -> None:
+    def __init__(
+        self, what: str, total: int | None, unit: str, every_seconds: float = EVERY_SECONDS, done: int = 0
+    ) -> None:
         self.what = what
         self.total = total
         self.unit = unit
@@ -43,7 +45,8 @@ class Progress:
         if self.bar.disable and time.monotonic() >= self.next_line:
             self.next_line = time.monotonic() + self.every_seconds
             text = f", {self.text}" if self.text else ""
-            logger.info("%s: %s %s of %s%s", self.what, self.unit, f"{self.done:,}", f"{self.total:,}", text)
+            end = "" if self.total is None else f" of {self.total:,}"
+            logger.info("%s: %s %s%s%s", self.what, self.unit, f"{self.done:,}", end, text)
 
     def facts(self, text: str) -> None:
         self.text = text

@@ -22,8 +22,8 @@ from rnnlm.evaluation.document_losses import in_order
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home, atomic_file, remove_partials
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.scoring.document_reader import Document, in_shards
-from rnnlm.scoring.document_scores import SCHEMA
+from rnnlm.scoring.document_reader import InputDocument, in_shards
+from rnnlm.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import FoundModel, find_model, model_in
 from rnnlm.sequences.dataset_lookup import find_dataset
@@ -100,10 +100,10 @@ def write_reference(
     """Columns as those of scores, without texts and surprising tokens. nll_nats: of the split, if they are known."""
     config = ScoringConfig(input="-", output="-.parquet", document=unit, keep_text=False, surprising_tokens=0)
     score = model.load(config)
-    schema = SCHEMA.with_metadata({VERSION_KEY: REFERENCE_VERSION, MODEL_KEY: model.digest.encode()})
+    schema = SCORES_SCHEMA.with_metadata({VERSION_KEY: REFERENCE_VERSION, MODEL_KEY: model.digest.encode()})
     texts, every = validation_texts(home, dataset, model, unit, known=nll_nats is not None)
     known_nll = in_order(nll_nats) if nll_nats is not None and every == 1 else None
-    found = (Document(number, "validation", number, None, text) for number, text in enumerate(texts))
+    found = (InputDocument(number, "validation", number, None, text) for number, text in enumerate(texts))
     home.make(path.parent)
     with atomic_file(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
         for shard in in_shards(found, config):

@@ -189,7 +189,7 @@ def test_a_champion_registered_before_its_documents_were_kept_is_compared_and_to
         client.set_model_version_tag(NAME, "2", "dataset_id", "another")
     better = contest.register("good")
     assert better.alias == "champion"
-    assert "what champion version 2 was trained on is not known" in better.reason
+    assert "champion version 2's training text is unknown" in better.reason
 
 
 def test_a_champion_that_cannot_be_loaded_stays_until_somebody_says_otherwise(contest: Contest) -> None:

@@ -10,8 +10,8 @@ from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import RunRecord
-from rnnlm.scoring.document_reader import Document
-from rnnlm.scoring.document_scores import SCHEMA, Scorer, surprising
+from rnnlm.scoring.document_reader import InputDocument
+from rnnlm.scoring.document_scores import SCORES_SCHEMA, Scorer, surprising
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, TextTokenizer, load_tokenizer
 
@@ -30,12 +30,12 @@ def scorer(toy_run: RunRecord, tokenizer: TextTokenizer) -> Scorer:
 
 
 def table(scorer: Scorer, texts: list[str | None]) -> pa.Table:
-    return scorer([Document(number, "here", number, None, text) for number, text in enumerate(texts)])
+    return scorer([InputDocument(number, "here", number, None, text) for number, text in enumerate(texts)])
 
 
 def test_a_document_costs_what_it_costs_alone(scorer: Scorer, tokenizer: TextTokenizer) -> None:
     found = table(scorer, TEXTS)
-    assert found.schema == SCHEMA
+    assert found.schema == SCORES_SCHEMA
     for text, row in zip(TEXTS, found.to_pylist(), strict=True):
         whole = (text or "").removesuffix("\n") + "\n"
         (alone,) = document_losses(scorer.model, tokenizer, [whole], scorer.cut)

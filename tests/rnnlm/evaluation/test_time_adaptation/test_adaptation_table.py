@@ -182,7 +182,7 @@ def test_what_is_fitted_wants_the_test_split(
     wanted = Adaptations(kneser_ney=NGRAM)
     with pytest.raises(ConfigError, match="--split test"):
         compare_on_corpus(home, toy_run.model_folder, CorpusConfig(source=str(path)), wanted)
-    with pytest.raises(ConfigError, match="valid is to be scored"):
+    with pytest.raises(ConfigError, match="not on valid"):
         compare_on_corpus(home, toy_run.model_folder, CorpusConfig(source=str(toy_corpus.folder)), wanted, "valid")
     whole = compare_on_corpus(
         home, toy_run.model_folder, CorpusConfig(source=str(path)), Adaptations(cache=CacheConfig())

@@ -1,4 +1,4 @@
-"""Corpus in, figure out: what `rnnlm ngram` runs."""
+"""Train, score and sample an n-gram model on a corpus: the command `rnnlm ngram`."""
 
 import time
 
@@ -8,7 +8,7 @@ from rnnlm.evaluation.baselines import split_facts
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import Method
-from rnnlm.evaluation.ngram.ngram_perplexity import score_split, unknown_rate
+from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split, unknown_rate
 from rnnlm.evaluation.ngram.ngram_sampling import sample_texts
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
 from rnnlm.home import Home
@@ -20,12 +20,12 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 class NgramResult(Record):
     method: Method
     order: int
-    normalised: bool  # False: the scores of all words sum to more than 1, and no figure is a perplexity
+    normalised: bool  # False: the scores of all words sum to more than 1, so no figure is a perplexity
     test_perplexity: float
-    validation_perplexity: float | None  # the textbook has no validation part
+    validation_perplexity: float | None  # None: the textbook has no validation part
     tokens: int  # test tokens predicted
-    unknown_rate: float  # share of them that the vocabulary, or the training part, does not hold
-    seconds: float  # training (whenever it was) and scoring; not the corpus, the tokenizer and the sequences
+    unknown_rate: float  # share of them not in the vocabulary, or the training part
+    seconds: float  # of training (whenever it was) and scoring, without preparing the data
     samples: tuple[Sample, ...]
 
 
@@ -34,11 +34,11 @@ def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> 
 
 
 def kneser_ney(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
-    """Modified Kneser-Ney on the very rows that a neural model is trained and scored on."""
+    """Modified Kneser-Ney on the same rows that a neural model is trained and scored on."""
     dataset = prepare_dataset(home, pipeline)
     model = train_kneser_ney(home, dataset, config)
     start = time.perf_counter()
-    valid, test = (score_split(model, dataset, split, config) for split in ("valid", "test"))
+    valid, test = (score_ngram_split(model, dataset, split, config) for split in ("valid", "test"))
     seconds = model.seconds + time.perf_counter() - start
     facts = split_facts(dataset, "test")
     return NgramResult(
@@ -55,10 +55,10 @@ def kneser_ney(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> Ngr
 
 
 def textbook(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
-    """The textbook's back-off on the corpus as one stream of words, split 90 to 10."""
+    """The textbook's back-off on the corpus as one stream of words, split 90:10."""
     model = train_textbook(home, obtain_corpus(home, pipeline.corpus), config)
     start = time.perf_counter()
-    test = score_split(model, None, "test", config)
+    test = score_ngram_split(model, None, "test", config)
     seconds = model.seconds + time.perf_counter() - start
     return NgramResult(
         method=config.method,

@@ -1,4 +1,4 @@
-"""How well an n-gram model predicts a split: the sums are made inside DuckDB."""
+"""Perplexity of an n-gram model on a split, summed in DuckDB."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +18,13 @@ from rnnlm.sql_statements import statement
 SCORES = {"kneser-ney": "ngram/view_kneser_ney_probabilities", "textbook": "ngram/view_textbook_scores"}
 
 
-def score_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split, config: NgramConfig) -> Score:
-    """The model's figure on a whole split. The textbook's model holds its own text and takes no dataset."""
+def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split, config: NgramConfig) -> Score:
+    """The score of a whole split. The textbook's model holds its own text and takes no dataset.
+
+    Its scores sum to more than 1, so that its figure is not a perplexity.
+    """
     with open_scores(model, dataset.database if dataset else None, config) as connection:
-        return measure(connection, split)
+        return measure_split(connection, split)
 
 
 def log_probabilities(
@@ -29,7 +32,7 @@ def log_probabilities(
 ) -> Iterator[pa.RecordBatch]:
     """(sequence_id, position, log_probability) of every predicted token of a split, in stored order.
 
-    position counts a row's targets from 0; the logarithms are natural ones. For mixing with another model.
+    position counts a row's targets from 0; natural logarithms. For interpolation with another model.
     """
     with open_scores(model, dataset.database if dataset else None, config) as connection:
         query = statement("ngram/read_log_probabilities")
@@ -37,7 +40,7 @@ def log_probabilities(
 
 
 def unknown_rate(model: NgramRecord, config: NgramConfig) -> float:
-    """The share of the textbook's test words that its training part does not hold."""
+    """The share of the textbook's test words that are not in its training part."""
     with open_scores(model, None, config) as connection:
         row = connection.execute(statement("ngram/measure_unknown_rate"), {"split": "test"}).fetchone()
     assert row is not None  # one row, whatever the text holds
@@ -52,7 +55,7 @@ def open_scores(model: NgramRecord, dataset: Path | None, config: NgramConfig) -
         yield connection
 
 
-def measure(connection: duckdb.DuckDBPyConnection, split: Split) -> Score:
+def measure_split(connection: duckdb.DuckDBPyConnection, split: Split) -> Score:
     (row,) = table(connection, "ngram/measure_score", {"split": split})
     if not row["tokens"]:
         raise DatasetError(f"the {split} split holds no token to predict; give a longer text")

@@ -8,7 +8,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.evaluation.external_corpus import compare_on_corpus
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_split
+from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_ngram_split
 from rnnlm.evaluation.score_tables import adaptation_rows
 from rnnlm.evaluation.test_time_adaptation import grid_search
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
@@ -93,7 +93,7 @@ def test_shares_0_and_1_of_the_counts_are_each_models_own_perplexity(
     neural, counts = static_log_probabilities(trained, toy_dataset, "test"), counts_say(home, toy_dataset, "test")
     of_neural, of_counts = (np.exp(mean_nll(mixed(neural, counts, share))) for share in (0.0, 1.0))
     assert of_neural == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-9)
-    own = score_split(train_kneser_ney(home, toy_dataset, NGRAM), toy_dataset, "test", NGRAM)
+    own = score_ngram_split(train_kneser_ney(home, toy_dataset, NGRAM), toy_dataset, "test", NGRAM)
     assert of_counts == pytest.approx(own.perplexity, rel=1e-9)
 
 

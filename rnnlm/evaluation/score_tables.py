@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.records import EvaluationRecord, SplitScore
-from rnnlm.text_layout import Rows
+from rnnlm.text_layout import TableRows
 
 if TYPE_CHECKING:  # its import would load torch
     from rnnlm.evaluation.test_time_adaptation.adaptation_table import AdaptationTable
 
 
-def score_rows(evaluation: EvaluationRecord) -> Rows:
+def score_rows(evaluation: EvaluationRecord) -> TableRows:
     """One row per split, the model beside the uniform and the unigram baseline."""
     return [score_row(score) for score in evaluation.scores.values()]
 
@@ -27,7 +27,7 @@ def score_row(score: SplitScore) -> dict[str, Any]:
     return row if score.seen_share is None else row | {"in training text": f"{score.seen_share:.1%}"}
 
 
-def adaptation_rows(table: "AdaptationTable") -> Rows:
+def adaptation_rows(table: "AdaptationTable") -> TableRows:
     """One row per variant, the plain model first."""
     static = table.variants[0].perplexity
     return [

@@ -1,4 +1,4 @@
-"""Settings of `rnnlm ngram`; not a stage of the pipeline."""
+"""What `rnnlm ngram` takes; no stage of the pipeline."""
 
 from typing import Literal
 
@@ -12,10 +12,8 @@ class NgramConfig(Section):
 
     method: Literal["kneser-ney", "textbook"] = "kneser-ney"
     order: int = Field(5, ge=1, le=5)  # tokens of the longest n-gram, the predicted one included
-    memory_limit: str = Field(
-        "2GB", pattern=r"^[1-9][0-9]*(MB|GB|TB|MiB|GiB|TiB)$"
-    )  # of DuckDB; the rest spills to disk
+    memory_limit: str = Field("2GB", pattern=r"^[1-9][0-9]*(MB|GB|TB|MiB|GiB|TiB)$")  # DuckDB's; the rest spills
     threads: PositiveInt | None = None  # None: all cores
-    samples: NonNegativeInt = 0  # number of texts
-    maximum_tokens: int = Field(40, ge=1, le=100_000)  # of a sample
+    samples: NonNegativeInt = 0  # texts to draw
+    maximum_tokens: int = Field(40, ge=1, le=100_000)  # a sample at most
     seed: Seed = 0

@@ -1,4 +1,4 @@
-"""Settings of `rnnlm evaluate --dynamic` and `--cache`; not a stage of the pipeline."""
+"""What `rnnlm evaluate --dynamic` and `--cache` take; no stage of the pipeline."""
 
 from typing import Annotated
 
@@ -8,17 +8,17 @@ from rnnlm.config import Section
 
 
 class DynamicConfig(Section):
-    """Dynamic evaluation: learn from text after scoring it."""
+    """Dynamic evaluation: learning from the text that is being scored."""
 
-    rate: NonNegativeFloat = 0.03  # of a gradient step on a segment's mean loss; 0: off
-    decay: Annotated[float, Field(ge=0.0, le=1.0)] = 0.01  # share of the way back to the trained weights, each step
+    rate: NonNegativeFloat = 0.03  # of a gradient step on the mean loss of a segment; 0: learn nothing
+    decay: Annotated[float, Field(ge=0.0, le=1.0)] = 0.01  # share of the way back to the trained weights, a step
     segment_length: PositiveInt = 20  # tokens scored together, then learnt from
-    scaled: bool = False  # scale each weight's rate and decay by its gradients on the training text
+    scaled: bool = False  # each weight's rate and decay by its gradients on the training text; else the same for all
 
 
 class CacheConfig(Section):
     """The neural cache."""
 
-    size: PositiveInt = 500  # most recent tokens in the cache
-    theta: NonNegativeFloat = 0.3  # weight of similarity between states; 0: all states count the same
-    share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.15  # of the cache in the mixture with the model
+    size: PositiveInt = 500  # tokens before the one predicted that it remembers
+    theta: NonNegativeFloat = 0.3  # how much more a similar state counts; 0: all the same
+    share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.15  # of the mixture; the rest is the model's

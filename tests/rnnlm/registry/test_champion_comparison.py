@@ -14,7 +14,7 @@ from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model
 from rnnlm.records import DatasetRecord
 from rnnlm.registry.bundle import EVIDENCE
-from rnnlm.registry.champion_comparison import LOSSES
+from rnnlm.registry.champion_comparison import PAIRED_LOSSES
 from rnnlm.registry.model_lookup import BUNDLE, model_folder
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
@@ -41,7 +41,7 @@ def test_a_really_better_one_takes_over_and_keeps_its_evidence(contest: Contest)
     assert evidence.units == evidence.documents >= 250
     assert evidence.upper < 0
 
-    losses = pq.read_table(evidence_folder(contest.home, 2) / LOSSES).to_pylist()
+    losses = pq.read_table(evidence_folder(contest.home, 2) / PAIRED_LOSSES).to_pylist()
     assert len(losses) == 2 * evidence.documents
     nats = {role: sum(row["total_nats"] for row in losses if row["role"] == role) for role in ("candidate", "champion")}
     assert evidence.byte_count == sum(row["byte_count"] for row in losses if row["role"] == "candidate")
@@ -137,7 +137,7 @@ def test_a_grown_corpus_is_compared_without_what_either_was_trained_on(contest: 
     assert candidate.evidence is not None
     unseen = set(texts["valid"]) - set(old["train"]) - set(new["train"])
     assert 0.6 * len(unseen) < candidate.evidence.documents < 0.75 * len(unseen)  # a third chose the checkpoint
-    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / LOSSES).to_pylist()}
+    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / PAIRED_LOSSES).to_pylist()}
     assert scored < {hashlib.sha256(text.encode()).hexdigest() for text in unseen}
 
 
@@ -150,7 +150,7 @@ def test_cleaning_does_not_hide_what_the_champion_was_trained_on(contest: Contes
     contest.dataset = grown(contest, tmp_path / "loud", loud)
     untrained(contest, "fair")
     contest.register("fair")
-    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / LOSSES).to_pylist()}
+    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / PAIRED_LOSSES).to_pylist()}
     assert not scored & {hashlib.sha256(text.upper().encode()).hexdigest() for text in texts["train"]}
     assert scored
 

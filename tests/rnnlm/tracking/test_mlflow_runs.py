@@ -174,8 +174,8 @@ def test_training_goes_on_with_mlflow_away(
             measure(step, {"train_loss_nats": 1.0})
     assert tracker.mlflow_run_id is None
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        "training goes on without tracking for now",
-        f"3 metrics did not reach MLflow; {home.runs / RUN_ID / HISTORY} has them",
+        "training continues without tracking for now",
+        f"3 metrics could not be logged to MLflow; {home.runs / RUN_ID / HISTORY} has them",
     ]
     run = run_of(home, None)
     log_scores(home, run, evaluation_of(9.0))

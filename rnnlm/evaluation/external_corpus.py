@@ -33,9 +33,7 @@ class CorpusForModel:
     seen_share: float | None  # of the split: training_overlap.seen_share
 
 
-def score_corpus(
-    home: Home, folder: Path, config: CorpusConfig, split: Split | None = None, batch_size: int = 64
-) -> SplitScore:
+def score_corpus(home: Home, folder: Path, config: CorpusConfig, split: Split | None = None) -> SplitScore:
     """Score the model in `folder` on a corpus.
 
     Without a split: `test` if the corpus has splits or is the one the model was trained on (a figure on text it has
@@ -43,7 +41,7 @@ def score_corpus(
     training split, or the whole text itself.
     """
     opened = open_corpus(home, folder, config, split)
-    score = score_split(opened.model, opened.dataset, opened.split, batch_size)
+    score = score_split(opened.model, opened.dataset, opened.split)
     return score.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})
 
 

@@ -44,7 +44,7 @@ def evaluate_run(
     return EvaluationRecord(scores=scores, skipped=skipped)
 
 
-def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, batch_size: int) -> SplitScore:
+def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, batch_size: int = 64) -> SplitScore:
     """Perplexity, bits per byte and unknown rate of a whole split, beside the baselines."""
 
     def summed_nll(split: Split) -> float:

@@ -108,11 +108,3 @@ def ancestors(version: "MlflowVersion", found: "dict[int, MlflowVersion]") -> li
         )
         number = tags.get("parent_version")
     return line
-
-
-def history_of(home: Home, name: str) -> list[Change]:
-    """Every change of champion of a registered model, oldest first."""
-    if is_empty(home):
-        return []
-    with reaching_mlflow(home) as client:
-        return read_history(all_versions(client, name))

@@ -17,7 +17,6 @@ from rnnlm.registry.model_names import is_lock
 from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow, tracking_uri
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion as MlflowVersion
 
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
@@ -195,31 +194,25 @@ def find_version(home: Home, name: str, alias: str | None, number: str | None) -
 
 def fetched(home: Home, version: "MlflowVersion") -> Path:
     """The version's artifacts, downloaded once from a remote artifact store."""
-    identity = [tracking_uri(home), version.name, version.version, version.creation_timestamp, BUNDLE]
+    name, uri = f"models:/{version.name}/{version.version}", tracking_uri(home)
+    identity = [uri, version.name, version.version, version.creation_timestamp, BUNDLE]
     final = home.root / "fetched" / digest_of(identity)[:16]
 
     def download(partial: Path) -> None:
-        with reaching_mlflow(home) as client:
-            copy_artifacts(client, home, version, partial)
+        import mlflow.artifacts
+
+        with reaching_mlflow(home) as client, tempfile.TemporaryDirectory(prefix="rnnlm-fetched-") as temporary:
+            source = client.get_model_version_download_uri(version.name, version.version).rstrip("/")
+            if not mlflow.artifacts.list_artifacts(artifact_uri=f"{source}/{BUNDLE}", tracking_uri=uri):
+                raise ModelError(f"{name}: {source}: no model found; register a run again")
+            local = mlflow.artifacts.download_artifacts(artifact_uri=source, tracking_uri=uri, dst_path=temporary)
+            # Check against its own marker; write_once overwrites it with another.
+            if damage := find_bundle_damage(version, Path(local)):
+                raise ModelError(f"{name}: {source}: {damage}; register a run again")
+            shutil.copytree(local, partial, dirs_exist_ok=True)
 
     write_once(home, final, download)
     return final
-
-
-def copy_artifacts(client: "MlflowClient", home: Home, version: "MlflowVersion", folder: Path) -> None:
-    import mlflow.artifacts
-
-    uri = client.get_model_version_download_uri(version.name, version.version).rstrip("/")
-    if not mlflow.artifacts.list_artifacts(artifact_uri=f"{uri}/{BUNDLE}", tracking_uri=tracking_uri(home)):
-        raise ModelError(f"models:/{version.name}/{version.version}: {uri}: no model found; register a run again")
-    with tempfile.TemporaryDirectory(prefix="rnnlm-fetched-") as temporary:
-        local = mlflow.artifacts.download_artifacts(
-            artifact_uri=uri, tracking_uri=tracking_uri(home), dst_path=temporary
-        )
-        # Check against its own marker; write_once overwrites it with another.
-        if damage := find_bundle_damage(version, Path(local)):
-            raise ModelError(f"models:/{version.name}/{version.version}: {uri}: {damage}; register a run again")
-        shutil.copytree(local, folder, dirs_exist_ok=True)
 
 
 def known_models(home: Home) -> str:

@@ -198,13 +198,16 @@ def champion_of(client: "MlflowClient", name: str) -> "ModelVersion | None":
 def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVersion:
     """The version as it is in the registry now: somebody may have moved an alias since it was registered."""
     version = client.get_model_version(name, str(number))
-    champion = champion_of(client, name)
     aliases = client.get_registered_model(name).aliases
     held = {alias for alias, holder in aliases.items() if int(holder) == int(number)}
     alias: Alias = "champion" if "champion" in held else "challenger"
     reason = version.tags.get("reason", "")
     if alias != version.tags.get("alias"):
-        holder = f"; the champion is version {champion.version}" if champion and alias == "challenger" else ""
+        holder = (
+            f"; the champion is version {aliases['champion']}"
+            if "champion" in aliases and alias == "challenger"
+            else ""
+        )
         reason = f"{alias} now, {version.tags.get('alias')} when registered ({reason}){holder}"
     return RegisteredVersion(
         name=name,

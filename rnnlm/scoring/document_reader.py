@@ -39,9 +39,7 @@ class InputDocument(NamedTuple):
     text: str | None  # None: a null in the table
 
 
-class Cell(NamedTuple):
-    id: str | None
-    text: str | None
+Cell = tuple[str | None, str | None]  # id and text
 
 
 def read_documents(files: list[InputFile], config: ScoringConfig) -> Iterator[InputDocument]:
@@ -49,8 +47,8 @@ def read_documents(files: list[InputFile], config: ScoringConfig) -> Iterator[In
     number = 0
     for file in files:
         cells = text_cells(file.path, config) if file.kind == "text" else table_cells(file, config)
-        for place, cell in enumerate(cells):
-            yield InputDocument(number, str(file.path), place, cell.id, cell.text)
+        for place, (id, text) in enumerate(cells):
+            yield InputDocument(number, str(file.path), place, id, text)
             number += 1
 
 
@@ -77,9 +75,9 @@ def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
         opener = Opener(str(path), CorpusConfig(format="text", undecodable="replace"), Path(scratch))
         lines = whole_lines(opener.pieces_of_file(SourceFile(path, str(path), path.name)))
         if config.document == "line":
-            yield from (Cell(None, line) for line in lines)
+            yield from ((None, line) for line in lines)
         else:
-            yield from (Cell(None, data.decode("utf-8")) for data in paragraphs(line.encode("utf-8") for line in lines))
+            yield from ((None, data.decode("utf-8")) for data in paragraphs(line.encode("utf-8") for line in lines))
 
 
 def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
@@ -92,7 +90,7 @@ def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
         ):
             texts, *ids = (column.to_pylist() for column in batch.columns)
             for row, text in enumerate(texts):
-                yield Cell(ids[0][row] if ids else None, text)
+                yield ids[0][row] if ids else None, text
 
 
 def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:

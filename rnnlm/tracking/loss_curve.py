@@ -29,9 +29,9 @@ def read_series(history: Path, name: str) -> MetricSeries:
     return xs, ys
 
 
-def smoothed(values: list[float], weight: float = 0.9) -> list[float]:
+def smoothed(values: list[float]) -> list[float]:
     """Exponential moving average with bias correction: the first value is unchanged."""
-    average, total, result = 0.0, 0.0, []
+    weight, average, total, result = 0.9, 0.0, 0.0, []
     for value in values:
         average = weight * average + (1 - weight) * value
         total = weight * total + (1 - weight)

@@ -30,44 +30,29 @@ class NgramResult(Record):
 
 
 def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
-    return kneser_ney(home, pipeline, config) if config.method == "kneser-ney" else textbook(home, pipeline, config)
+    """Modified Kneser-Ney on the same rows that a neural model is trained and scored on.
 
-
-def kneser_ney(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
-    """Modified Kneser-Ney on the same rows that a neural model is trained and scored on."""
-    dataset = prepare_dataset(home, pipeline)
-    model = train_kneser_ney(home, dataset, config)
+    Or the textbook's back-off on the corpus as one stream of words, split 90:10.
+    """
+    if config.method == "kneser-ney":
+        dataset = prepare_dataset(home, pipeline)
+        model, tokenizer = train_kneser_ney(home, dataset, config), load_tokenizer(dataset.tokenizer_folder)
+    else:
+        dataset = tokenizer = None
+        model = train_textbook(home, obtain_corpus(home, pipeline.corpus), config)
     start = time.perf_counter()
-    valid, test = (score_ngram_split(model, dataset, split, config) for split in ("valid", "test"))
+    test = score_ngram_split(model, dataset, "test", config)
+    valid = score_ngram_split(model, dataset, "valid", config) if dataset else None
     seconds = model.seconds + time.perf_counter() - start
-    facts = split_facts(dataset, "test")
+    unknown = split_facts(dataset, "test").unknown_tokens / test.tokens if dataset else unknown_rate(model, config)
     return NgramResult(
         method=config.method,
         order=config.order,
-        normalised=True,
+        normalised=config.method == "kneser-ney",
         test_perplexity=test.perplexity,
-        validation_perplexity=valid.perplexity,
+        validation_perplexity=valid.perplexity if valid else None,
         tokens=test.tokens,
-        unknown_rate=facts.unknown_tokens / facts.predicted_tokens,
+        unknown_rate=unknown,
         seconds=seconds,
-        samples=sample_texts(model, load_tokenizer(dataset.tokenizer_folder), config),
-    )
-
-
-def textbook(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
-    """The textbook's back-off on the corpus as one stream of words, split 90:10."""
-    model = train_textbook(home, obtain_corpus(home, pipeline.corpus), config)
-    start = time.perf_counter()
-    test = score_ngram_split(model, None, "test", config)
-    seconds = model.seconds + time.perf_counter() - start
-    return NgramResult(
-        method=config.method,
-        order=config.order,
-        normalised=False,
-        test_perplexity=test.perplexity,
-        validation_perplexity=None,
-        tokens=test.tokens,
-        unknown_rate=unknown_rate(model, config),
-        seconds=seconds,
-        samples=sample_texts(model, None, config),
+        samples=sample_texts(model, tokenizer, config),
     )

@@ -37,11 +37,9 @@ def query_surprise(folder: Path) -> SurpriseTables:
         "threads": 1,
     }
     with duckdb.connect(config=settings) as connection:
-        whole = table(connection, "surprise/measure_split", of_tokens)[0]
+        (totals,) = table(connection, "surprise/measure_split", of_tokens)
         return SurpriseTables(
-            tokens=whole["tokens"],
-            nll_nats=whole["nll_nats"],
-            perplexity=whole["perplexity"],
+            **totals,
             worst_sentences=table(connection, "surprise/worst_sentences", worst),
             by_position=table(connection, "surprise/by_position", of_tokens),
             by_frequency=table(connection, "surprise/by_frequency", of_tokens),

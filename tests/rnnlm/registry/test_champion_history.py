@@ -9,9 +9,9 @@ import pytest
 
 from rnnlm.errors import ModelError
 from rnnlm.registry.champion_history import Change, champion_before, read_history
-from rnnlm.registry.lineage import history_of, show_version
+from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import list_models, model_folder
-from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
+from rnnlm.registry.promotion_commands import all_versions, promote_by_hand, roll_back
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 
@@ -88,7 +88,8 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
     taken_back = roll_back(contest.home, NAME)
     assert champion(contest) == 1
     assert (taken_back.version, taken_back.before, taken_back.why) == (1, 2, "no reason given")
-    history = history_of(contest.home, NAME)
+    with reaching_mlflow(contest.home) as client:
+        history = read_history(all_versions(client, NAME))
     assert [(one.number, one.version, one.how) for one in history] == [
         (1, 1, "first"),
         (2, 2, "hand"),

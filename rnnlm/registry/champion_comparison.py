@@ -6,7 +6,6 @@ dataset may be gone when a later candidate needs it) and `evidence/losses.parque
 
 import json
 import logging
-import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -19,13 +18,12 @@ from rnnlm.evaluation.paired.holdout_documents import holdout_documents, write_k
 from rnnlm.evaluation.paired.paired_losses import KnownDocuments, load_contestant, write_paired_losses
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home
-from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS, local_artifacts
+from rnnlm.registry.bundle import BUNDLE, EVIDENCE, TRAINING_DOCUMENTS
 from rnnlm.registry.model_lookup import all_pages, registered_folder
 from rnnlm.registry.promotion import Decision, decide, undecidable
 from rnnlm.registry.version_tags import Candidate, corpus_folder
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sql_statements import statement
-from rnnlm.tracking.mlflow_store import tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -51,12 +49,10 @@ def compare_with_champion(
     if (why := cleaning_hides_text(config.corpus, champion)) is not None:
         return undecidable(number, why)
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
-        own, others, losses = (
-            Path(temporary) / file for file in (TRAINING_DOCUMENTS, "champions.parquet", PAIRED_LOSSES)
-        )
+        own, losses = Path(temporary) / TRAINING_DOCUMENTS, Path(temporary) / PAIRED_LOSSES
         write_known_digests(dataset, config.training.evaluation_tokens, own)
-        known = fetch_training_digests(client, home, champion, others)
-        documents = holdout_documents(dataset, [own, others] if known else [own])
+        champions = training_digests(champion, champion_folder)
+        documents = holdout_documents(dataset, [own, champions] if champions else [own])
         if not documents:
             return undecidable(number, "the training of one of the two has seen every validation document")
         contestants = {
@@ -67,7 +63,7 @@ def compare_with_champion(
         evidence = measure_evidence(losses, config.registry, 1 + len(compared_before(client, champion)))
         client.log_model_artifact(version.tags["logged_model_id"], str(losses), EVIDENCE)
     decision = decide(evidence, number, config.registry)
-    if known or champion.tags.get("dataset_id") == dataset.dataset_id:
+    if champions or champion.tags.get("dataset_id") == dataset.dataset_id:
         return decision
     # Registered before training documents were kept. What the champion may have seen can only help it: a candidate
     # that wins nevertheless is better.
@@ -121,28 +117,12 @@ def corpus_settings(version: "ModelVersion") -> dict[str, Any]:
     return settings
 
 
-def fetch_training_digests(client: "MlflowClient", home: Home, version: "ModelVersion", path: Path) -> bool:
-    """Copy the digests of the version's training documents to `path`. False if it has none.
-
-    MLflow's exception if the artifact store is unavailable: it may come back.
-    """
+def training_digests(version: "ModelVersion", bundle: Path) -> Path | None:
+    """The file with the digests of the version's training documents, in its artifacts; None if it has none."""
     if "training_documents" not in version.tags:
-        return False
-    inside = f"{EVIDENCE}/{TRAINING_DOCUMENTS}"
-    if (artifacts := local_artifacts(version)) is not None:
-        local = artifacts / inside
-        if not local.exists():
-            logger.warning("%s version %s: %s is missing", version.name, version.version, local)
-            return False
-    else:
-        import mlflow.artifacts
-
-        uri = client.get_model_version_download_uri(version.name, version.version)
-        local = Path(
-            mlflow.artifacts.download_artifacts(
-                artifact_uri=f"{uri.rstrip('/')}/{inside}", tracking_uri=tracking_uri(home), dst_path=str(path.parent)
-            )
-        )
-    if local != path:
-        shutil.copy(local, path)
-    return True
+        return None
+    path = bundle.parents[len(Path(BUNDLE).parts) - 1] / EVIDENCE / TRAINING_DOCUMENTS
+    if not path.exists():
+        logger.warning("%s version %s: %s is missing", version.name, version.version, path)
+        return None
+    return path

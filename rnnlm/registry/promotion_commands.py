@@ -26,11 +26,11 @@ def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Cha
     version = None if is_empty(home) or is_lock(name) else find_version(home, name, alias, number)
     if version is None:
         raise ModelError(f"{name} version {wanted}: no such version;\n{known_models(home)}")
-    with reaching_mlflow(home) as client, registry_lock(home, client, name) as ticket:
+    with reaching_mlflow(home) as client, registry_lock(home, client, name) as confirm_lock:
         champion = champion_of(client, name)
         if champion is not None and champion.version == version.version:
             raise ModelError(f"{name} version {version.version}: already champion")
-        ticket.confirm()
+        confirm_lock()
         return set_champion(client, version, "hand", why)
 
 
@@ -39,7 +39,7 @@ def roll_back(home: Home, name: str, reason: str = "") -> Change:
     why = checked_reason(reason)
     if is_empty(home) or is_lock(name) or not versions_of(home, name):
         raise ModelError(f"{name}: no such model;\n{known_models(home)}")
-    with reaching_mlflow(home) as client, registry_lock(home, client, name) as ticket:
+    with reaching_mlflow(home) as client, registry_lock(home, client, name) as confirm_lock:
         champion = champion_of(client, name)
         current = int(champion.version) if champion else None
         versions = {int(version.version): version for version in all_versions(client, name)}
@@ -49,7 +49,7 @@ def roll_back(home: Home, name: str, reason: str = "") -> Change:
                 f"{name}: no champion is known before version {current};\n"
                 f"rnnlm models lists the versions, rnnlm promote {name} VERSION makes one champion"
             )
-        ticket.confirm()
+        confirm_lock()
         return set_champion(client, versions[before], "rollback", why)
 
 

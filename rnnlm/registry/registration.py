@@ -3,6 +3,7 @@
 import json
 import logging
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.model_card import description_of, model_card
 from rnnlm.registry.model_names import Alias, registered_name
 from rnnlm.registry.promotion import Decision
-from rnnlm.registry.registry_lock import Ticket, registry_lock
+from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.ticket_queue import ensure_registered_model
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, identity_tags, origin_tags
 from rnnlm.stages import stage
@@ -50,7 +51,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
         version = None if force else find_registered(client, name, identity)
         damage = damage_of(version) if version else None
         if version is None or damage is not None or not is_decided(version):
-            with registry_lock(home, client, name) as ticket:
+            with registry_lock(home, client, name) as confirm_lock:
                 version = None if force else find_registered(client, name, identity)  # another may have made it
                 skipped = version is not None and damage is None and is_decided(version)
                 if version is None:
@@ -59,7 +60,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
                     logger.warning("%s version %s: %s; its files are written again", name, version.version, damage)
                     repair_version(client, candidate, version)
                 if not is_decided(version):
-                    assign_alias(client, home, candidate, version, ticket)
+                    assign_alias(client, home, candidate, version, confirm_lock)
         else:
             skipped = True
         return report(client, name, version.version).model_copy(update={"skipped": skipped})
@@ -158,7 +159,11 @@ def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:
 
 
 def assign_alias(
-    client: "MlflowClient", home: Home, candidate: Candidate, version: "ModelVersion", ticket: Ticket
+    client: "MlflowClient",
+    home: Home,
+    candidate: Candidate,
+    version: "ModelVersion",
+    confirm_lock: Callable[[], None],
 ) -> None:
     """Decide whether the version is champion or challenger, and record the evidence."""
     name, number = version.name, str(version.version)
@@ -173,7 +178,7 @@ def assign_alias(
     logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
     for key, value in decision_tags(decision, champion).items():
         client.set_model_version_tag(name, number, key, value)
-    ticket.confirm()
+    confirm_lock()
     if decision.alias == "champion":
         set_champion(client, version, "evidence" if decision.evidence else "first", decision.reason)
     else:
@@ -203,11 +208,8 @@ def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVe
     alias: Alias = "champion" if "champion" in held else "challenger"
     reason = version.tags.get("reason", "")
     if alias != version.tags.get("alias"):
-        holder = (
-            f"; the champion is version {aliases['champion']}"
-            if "champion" in aliases and alias == "challenger"
-            else ""
-        )
+        other = aliases.get("champion") if alias == "challenger" else None
+        holder = f"; the champion is version {other}" if other else ""
         reason = f"{alias} now, {version.tags.get('alias')} when registered ({reason}){holder}"
     return RegisteredVersion(
         name=name,

@@ -6,9 +6,9 @@ its holder ends. A server or another database may be shared by several machines:
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
@@ -24,31 +24,21 @@ logger = logging.getLogger(__name__)
 SQLITE = "sqlite:///"
 
 
-class Ticket(Protocol):
-    """The right to change a model while the lock is held."""
-
-    def confirm(self) -> None:
-        """TrackingError if the lock was lost. Call it right before the change."""
-
-
-class FileTicket:
-    """A file lock, which cannot be lost."""
-
-    def confirm(self) -> None: ...
-
-
 @contextlib.contextmanager
-def registry_lock(home: Home, client: "MlflowClient", name: str) -> Iterator[Ticket]:
-    """Wait for the lock on the registered model `name` and hold it for the block."""
+def registry_lock(home: Home, client: "MlflowClient", name: str) -> Iterator[Callable[[], None]]:
+    """Wait for the lock on the registered model `name` and hold it for the block.
+
+    Call the function that it gives right before the change: TrackingError if the lock was lost.
+    """
     uri = registry_uri(home)
     if not uri.startswith(SQLITE):
         with queued(client, lock_name(name)) as ticket:
-            yield ticket
+            yield ticket.confirm
         return
     with file_locked(Path(uri.removeprefix(SQLITE)).parent, name):
         if not tickets(client, lock_name(name)):
             remove_queue(client, lock_name(name))  # left there by an earlier version of this program
-        yield FileTicket()
+        yield lambda: None  # a file lock cannot be lost
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
--- Grain: one row a bucket of tokens by how often the training split predicts them: never, then from a power of four
--- to just below the next.
+-- Grain: one row per bucket of tokens by how often the training split predicts them: never, then from each power of
+-- four to just below the next.
 with counted as (
     select
         if(training_count = 0, 0, 1 << (2 * floor(log2(training_count) / 2)::bigint)) as first_count,

@@ -1,5 +1,5 @@
--- Grain: one row a bucket of positions in the sentence, from 0: each of the first ten alone, then tens up to 100, then
--- doubling. standard_error is that of the mean, as if tokens were independent: too small, but it shows thin buckets.
+-- Grain: one row per bucket of positions in the sentence, from 0: the first ten singly, then tens up to 100, then
+-- doubling. standard_error is that of the mean if tokens were independent: too small, but it shows thin buckets.
 with placed as (
     select
         case

@@ -29,8 +29,8 @@ def evidence_table(evidence: Evidence) -> str:
         ("candidate", f"{evidence.candidate_nats_per_byte:.4f}"),
         ("champion", f"{evidence.champion_nats_per_byte:.4f}"),
         ("difference", f"{evidence.difference:+.4f}"),
-        (f"{evidence.confidence:.4%} one-sided lower bound", f"{evidence.lower:+.4f}"),
-        (f"{evidence.confidence:.4%} one-sided upper bound", f"{evidence.upper:+.4f}"),
+        (f"{100 * evidence.confidence:.4g}% one-sided lower bound", f"{evidence.lower:+.4f}"),
+        (f"{100 * evidence.confidence:.4g}% one-sided upper bound", f"{evidence.upper:+.4f}"),
     ]
     note = (
         f"{evidence.documents:,} validation documents that neither was trained on, {evidence.byte_count:,} bytes; "

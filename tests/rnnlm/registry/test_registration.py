@@ -119,7 +119,7 @@ def test_damaged_files_of_a_version_are_written_again(register: Registrar, harm:
     again = register()
     assert (again.version, again.skipped) == (1, False)
     assert weights.read_bytes() == whole
-    assert (folder.parent / "code" / "elman.py").exists()
+    assert (folder.parent / "code" / "models" / "elman.py").exists()
     assert model_folder(register.home, registered.uri) == folder
     assert register().skipped
 

@@ -165,7 +165,7 @@ def test_cleaning_that_hides_text_is_no_comparison(contest: Contest, digits: str
     corpus = contest.config.corpus.model_copy(update={"digits": digits})
     contest.config = contest.config.model_copy(update={"corpus": corpus})
     candidate = contest.register("good")
-    assert ("corpus.digits differs, so it cannot be told" in candidate.reason) == refused
+    assert ("corpus.digits differs, so it is unknown" in candidate.reason) == refused
     assert (candidate.evidence is None) == refused
 
 

@@ -192,7 +192,7 @@ def test_metrics_wait_for_a_store_that_comes_back(
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         tracker.next_flush = 0.0
         measure(1, {"train_loss_nats": 4.0})
-        assert "training goes on" in caplog.text
+        assert "training continues" in caplog.text
         monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
         measure(2, {"train_loss_nats": 3.0})
     assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from rnnlm.evaluation.full_softmax import TokenLoss
+from rnnlm.evaluation.shared_prefix_scoring import contexts
 from rnnlm.home import Home, digest_of, file_digest, read_json, write_json, write_once
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
@@ -18,15 +19,12 @@ from rnnlm.sequences.batches import (
     Batch,
     Mode,
     Source,
-    by_length,
     chunk_rows,
     cut_stream,
-    length_groups,
-    padded,
     stream_batches,
 )
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import TokenRows, ends, stretches_of
+from rnnlm.sequences.segmentation import TokenRows
 
 NLL_FILE, KEY_FILE = "nll.npy", "key.json"
 
@@ -123,16 +121,11 @@ def nll_of_split(
 
 
 def nll_of_rows(model: ElmanLanguageModel, rows: TokenRows, batch_size: int) -> np.ndarray:
-    """(predicted tokens,) float32 in the order of the rows; the state is zero before each row.
-
-    The model reads the rows sorted by length.
-    """
-    order = by_length(np.arange(len(rows)), rows.lengths)
-    batches = (padded(rows.take(group), len(group))[0] for group in length_groups(order, rows.lengths, batch_size))
-    nll = np.concatenate([np.zeros(0, np.float32), *nll_of_each_batch(model, batches)])
-    place = np.argsort(order)  # row → its place in the order
-    starts = ends(rows.predicted[order])[:-1]
-    return stretches_of(nll, starts[place], rows.predicted).token_ids
+    """(predicted tokens,) float32 in the order of the rows; the state is zero before each row."""
+    loss, nll = TokenLoss(model), np.zeros(rows.predicted_count, np.float32)
+    for places, hidden, target_ids in contexts(model, rows, batch_size):
+        nll[places] = loss(hidden, target_ids).cpu().numpy()
+    return nll
 
 
 @torch.inference_mode()

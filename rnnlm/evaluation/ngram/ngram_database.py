@@ -78,7 +78,10 @@ def open_database(
         settings["threads"] = config.threads
     with duckdb.connect(str(database), read_only=read_only, config=settings) as connection:
         if dataset is not None:
-            attach(connection, dataset)
+            if not dataset.exists():
+                raise DatasetError(f"{dataset}: missing; run again with --force sequences")
+            quoted = str(dataset).replace("'", "''")  # ATTACH takes no parameters
+            connection.execute(f"attach '{quoted}' as dataset (read_only)")
         try:
             yield connection
         except duckdb.OutOfMemoryException as error:
@@ -86,13 +89,6 @@ def open_database(
                 f"ngram.memory_limit: {config.memory_limit} is not enough; raise --memory-limit,\n"
                 "or lower --threads, each of which needs its own"
             ) from error
-
-
-def attach(connection: duckdb.DuckDBPyConnection, dataset: Path) -> None:
-    if not dataset.exists():
-        raise DatasetError(f"{dataset}: missing; run again with --force sequences")
-    quoted = str(dataset).replace("'", "''")  # ATTACH takes no parameters
-    connection.execute(f"attach '{quoted}' as dataset (read_only)")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import rnnlm.evaluation.shared_prefix_scoring
 import rnnlm.evaluation.token_losses
 from rnnlm.evaluation.token_losses import TokenLosses, joined_losses, nll_of_batches, nll_of_split, token_losses
 from rnnlm.models.elman import ElmanLanguageModel
@@ -68,10 +69,14 @@ def test_a_loss_is_that_of_its_own_token(model: ElmanLanguageModel) -> None:
 def test_long_rows_go_through_in_windows_and_cost_the_same(
     model: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = everything(model, source_of("sentence"), "sentence")
-    monkeypatch.setattr(rnnlm.evaluation.token_losses, "EVALUATION_WINDOW", 2)
-    windows = everything(model, source_of("sentence"), "sentence")
+    source = source_of("sentence")
+    whole = everything(model, source, "sentence")
+    total, _ = nll_of_batches(model, evaluation_batches(source, "sentence", 2))
+    for module in (rnnlm.evaluation.token_losses, rnnlm.evaluation.shared_prefix_scoring):
+        monkeypatch.setattr(module, "EVALUATION_WINDOW", 2)
+    windows = everything(model, source, "sentence")
     assert windows.nll_nats == pytest.approx(whole.nll_nats, rel=1e-5)
+    assert nll_of_batches(model, evaluation_batches(source, "sentence", 2))[0] == pytest.approx(total, rel=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["sentence", "stream"])

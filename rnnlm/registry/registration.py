@@ -18,11 +18,10 @@ from rnnlm.registry.bundle import (
     log_artifacts,
     log_bundle,
 )
-from rnnlm.registry.champion_comparison import compare_with_champion
 from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.model_card import description_of, model_card
 from rnnlm.registry.model_names import Alias, registered_name
-from rnnlm.registry.promotion import Decision
+from rnnlm.registry.promotion import Decision, compare_with_champion
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.ticket_queue import ensure_registered_model
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, identity_tags, origin_tags

@@ -14,8 +14,8 @@ from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model
 from rnnlm.records import DatasetRecord
 from rnnlm.registry.bundle import EVIDENCE
-from rnnlm.registry.champion_comparison import PAIRED_LOSSES
 from rnnlm.registry.model_lookup import BUNDLE, model_folder
+from rnnlm.registry.promotion import PAIRED_LOSSES
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer

@@ -34,14 +34,14 @@ def description_of(card: str) -> str:
     if len(card) <= LONGEST_DESCRIPTION:
         return card
     rest = "\n\n… the rest: README.md in the bundle\n"
-    kept = card[: LONGEST_DESCRIPTION - len(rest) - 4].rpartition("\n")[0]
+    shown = card[: LONGEST_DESCRIPTION - len(rest) - 4].rpartition("\n")[0]
     open_fence = ""
-    for line in kept.split("\n"):
+    for line in shown.split("\n"):
         if line == open_fence:
             open_fence = ""
         elif not open_fence and line.startswith("```"):
             open_fence = "`" * (len(line) - len(line.lstrip("`")))
-    return f"{kept}\n{open_fence}{rest}" if open_fence else kept + rest
+    return f"{shown}\n{open_fence}{rest}" if open_fence else shown + rest
 
 
 def summary(run: RunRecord, dataset: DatasetRecord) -> str:

@@ -61,7 +61,7 @@ class Scorer:
         losses = document_losses(
             self.model, self.tokenizer, texts, self.cut, self.config.batch_size, self.tail_dtype, known_nll
         )
-        kept = [None if document.text is None else document.text.rstrip("\r\n") for document in shard]
+        plain = [None if document.text is None else document.text.rstrip("\r\n") for document in shard]
         columns = {
             "document": [document.number for document in shard],
             "source": [document.source for document in shard],
@@ -74,7 +74,7 @@ class Scorer:
             "bits_per_byte": [finite_or_none(loss.bits_per_byte) if loss.tokens else None for loss in losses],
             "unknown_rate": [finite_or_none(loss.unknown_rate) for loss in losses],
             "surprising": surprising(losses, self.tokenizer, self.config.surprising_tokens),
-            "text": kept if self.config.keep_text else [None] * len(shard),
+            "text": plain if self.config.keep_text else [None] * len(shard),
         }
         return pa.table(columns, schema=SCORES_SCHEMA)
 

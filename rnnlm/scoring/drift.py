@@ -81,17 +81,17 @@ def distributions(output: Path, reference: Path) -> Distributions:
     with reading_scores(output) as connection:
         connection.execute(statement("scoring/create_shares"))
         connection.execute(statement("scoring/insert_shares"), {"reference": literal(reference)})
-        (whole,) = table(connection, "scoring/measure_drift", {})
+        (distance,) = table(connection, "scoring/measure_drift", {})
         quantiles = table(connection, "scoring/measure_quantiles", {"levels": LEVELS})
         low, high = table(connection, "scoring/measure_quantiles", {"levels": PLOTTED_LEVELS})
         first, last = min(low["scored"], low["reference"]), max(high["scored"], high["reference"])
         width = (last - first) / BINS or 1 / BINS
         bins = table(connection, "scoring/count_bins", {"low": first, "width": width, "bins": BINS})
-    counts = whole["documents"], whole["reference_documents"]
+    counts = distance["documents"], distance["reference_documents"]
     return Distributions(
         documents=counts[0],
         reference_documents=counts[1],
-        distance=whole["distance"],
+        distance=distance["distance"],
         noise=chance_distance(*counts),
         quantiles=quantiles,
         bins=bins,

@@ -62,9 +62,9 @@ def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force
 def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
     """The file of a model's reference scores, computed if it is missing. DatasetError without the model's dataset."""
     model = find_model(home, reference)
-    kept = model.folder / FOLDER / f"{unit}.parquet"
-    if is_reference(kept, model):
-        return kept
+    stored = model.folder / FOLDER / f"{unit}.parquet"
+    if is_reference(stored, model):
+        return stored
     folder = home.references / model.digest[:16]
     path = folder / f"{unit}.parquet"
     with home.lock(f"reference-{model.digest[:16]}"):

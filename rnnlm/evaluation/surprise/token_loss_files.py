@@ -59,10 +59,10 @@ def write_token_losses(
         pq.ParquetWriter(folder / TOKENS, TOKENS_SCHEMA, compression="zstd") as tokens,
         pq.ParquetWriter(folder / SEQUENCES, SEQUENCES_SCHEMA, compression="zstd") as sequences,
     ):
-        for whole in whole_sentences(chunks):
-            starts = sentence_starts(whole)
-            tokens.write_table(tokens_table(whole, starts, sentence_id, split, training_counts))
-            sequences.write_table(sequences_table(whole, starts, sentence_id, split, tokenizer))
+        for chunk in whole_sentences(chunks):
+            starts = sentence_starts(chunk)
+            tokens.write_table(tokens_table(chunk, starts, sentence_id, split, training_counts))
+            sequences.write_table(sequences_table(chunk, starts, sentence_id, split, tokenizer))
             sentence_id += len(starts)
 
 

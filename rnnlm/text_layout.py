@@ -22,7 +22,7 @@ def facts(title: str, record: StageRecord, rows: FactRows) -> str:
     return f"## {title}\n\n*{state}*\n\n{markdown_lines(('', ''), rows)}"
 
 
-def named(name: str, text: str) -> str:
+def labelled(name: str, text: str) -> str:
     """Terminal: the name on the left, the text on the right, wrapped if it is long."""
     return textwrap.fill(
         text,

@@ -18,7 +18,7 @@ def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: in
     """Markdown. tags: of the version; parent: the champion when it was registered."""
     dataset, run, evaluation = candidate.dataset, candidate.run, candidate.evaluation
     sections = [
-        f"# {name}\n\n{summary(run, dataset)}",
+        f"# {name}\n\n{network_summary(run, dataset)}",
         "## What it was trained on\n\n" + training_data(dataset, run, tags),
         "## How it scores\n\n" + scores(evaluation),
         "## Limits\n\n" + limits(candidate.config, dataset, evaluation),
@@ -44,7 +44,7 @@ def description_of(card: str) -> str:
     return f"{shown}\n{open_fence}{rest}" if open_fence else shown + rest
 
 
-def summary(run: RunRecord, dataset: DatasetRecord) -> str:
+def network_summary(run: RunRecord, dataset: DatasetRecord) -> str:
     facts = read_json(run.model_folder / "config.json") or {}
     layers = facts.get("num_hidden_layers", 1)
     activated = f"{facts.get('nonlinearity', 'tanh')}(x W + {'h ⊙ u' if facts.get('diagonal') else 'h U'} + b)"

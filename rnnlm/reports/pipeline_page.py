@@ -15,7 +15,7 @@ from rnnlm.records import (
     TrainedRecord,
 )
 from rnnlm.reports.registry_page import registered_lines
-from rnnlm.text_layout import FactRows, columns, facts, markdown_text, named
+from rnnlm.text_layout import FactRows, columns, facts, labelled, markdown_text
 from rnnlm.tokenizers.token_colors import visible
 
 
@@ -87,9 +87,11 @@ def pipeline_summary(record: PipelineRecord) -> str:
         f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
         f"run        {record.run.folder}",
     ]
-    lines += [named("done", ", ".join(done))] if done else []
+    lines += [labelled("done", ", ".join(done))] if done else []
     if skipped:
-        lines.append(named("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE runs one again)"))
+        lines.append(
+            labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE runs one again)")
+        )
     lines += ["", *columns(score_rows(record.evaluation)), "", "samples"]
     lines += [line for sample in record.samples.samples for line in sample_lines(sample)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])

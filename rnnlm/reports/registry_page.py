@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.records import EvaluationRecord, Evidence, ModelVersion, RegisteredVersion
-from rnnlm.text_layout import FactRows, facts, markdown_lines, named
+from rnnlm.text_layout import FactRows, facts, labelled, markdown_lines
 
 if TYPE_CHECKING:  # their import would load torch
     from rnnlm.registry.champion_history import Change
@@ -42,7 +42,7 @@ def evidence_table(evidence: Evidence) -> str:
 def registered_lines(registered: RegisteredVersion) -> list[str]:
     """Terminal: the version, its alias and how to load it."""
     result = f"{registered.name} version {registered.version} as {registered.alias}: {registered.reason}"
-    return [named("registered", result), named("load it", f"mlflow.pyfunc.load_model({registered.uri!r})")]
+    return [labelled("registered", result), labelled("load it", f"mlflow.pyfunc.load_model({registered.uri!r})")]
 
 
 def model_row(version: ModelVersion) -> dict[str, Any]:
@@ -83,11 +83,11 @@ def lineage_report(details: "VersionDetails") -> str:
         ),
         "files": details.source,
     }
-    lines = [named(name, value) for name, value in rows.items() if value]
+    lines = [labelled(name, value) for name, value in rows.items() if value]
     for parent in details.parents:
         run = f"version {parent.version}, run {parent.run_id}, dataset {parent.dataset_id}"
-        lines.append(named("parent", f"{run}, corpus sha256 {parent.corpus_digest}"))
-    return "\n".join([*lines, *(named("champion", change_line(change)) for change in details.changes)])
+        lines.append(labelled("parent", f"{run}, corpus sha256 {parent.corpus_digest}"))
+    return "\n".join([*lines, *(labelled("champion", change_line(change)) for change in details.changes)])
 
 
 def settings_line(configuration: str) -> str:

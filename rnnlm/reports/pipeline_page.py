@@ -89,9 +89,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
     ]
     lines += [labelled("done", ", ".join(done))] if done else []
     if skipped:
-        lines.append(
-            labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)")
-        )
+        lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))
     lines += ["", *columns(score_rows(record.evaluation)), "", "samples"]
     lines += [line for sample in record.samples.samples for line in sample_lines(sample)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])

@@ -24,7 +24,7 @@ import pyarrow as pa  # noqa: E402
 from rnnlm.evaluation.ngram.kneser_ney import count_ngrams  # noqa: E402
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig  # noqa: E402
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord  # noqa: E402
-from rnnlm.evaluation.ngram.ngram_perplexity import measure, open_scores  # noqa: E402
+from rnnlm.evaluation.ngram.ngram_perplexity import measure_split, open_scores  # noqa: E402
 from rnnlm.sequences.sql_tables import insert  # noqa: E402
 from rnnlm.sql_statements import statement  # noqa: E402
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS  # noqa: E402
@@ -119,7 +119,7 @@ def measure_size(tokens: int, folder: Path, config: NgramConfig) -> list[str]:
     trained, trained_cpu = time.perf_counter(), time.process_time()
     watch.over.set()
     with open_scores(model, text, config) as connection:
-        measure(connection, "test")
+        measure_split(connection, "test")
         row = connection.execute("select count(*) from ngrams where ngram_order = ?", [config.order]).fetchone()
         assert row is not None
     scored, scored_cpu = time.perf_counter(), time.process_time()

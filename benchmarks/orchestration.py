@@ -201,7 +201,7 @@ def wall(command: list[str], environment: dict[str, str] | None = None) -> float
 def bare_step(home: Path) -> None:
     """What the script does that `rnnlm train` is compared with: libraries, one step, the same scores."""
     from rnnlm.config import EvaluationConfig
-    from rnnlm.evaluation.perplexity import nll_per_token
+    from rnnlm.evaluation.token_losses import nll_of_split
     from rnnlm.models.model_factory import build_model
     from rnnlm.sequences.dataset_reader import StoredSplit
 
@@ -210,7 +210,7 @@ def bare_step(home: Path) -> None:
     bare(config, dataset, 1)
     model = build_model(config.model, dataset.vocabulary_size, 0).language_model
     for split in ("valid", "valid", "test", "test"):  # at the end of training, in the evaluation, token by token
-        nll_per_token(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size)
+        list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size))
 
 
 def free_port() -> int:

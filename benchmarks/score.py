@@ -27,7 +27,7 @@ import torch
 from process_memory import measured
 
 from rnnlm.home import Home
-from rnnlm.scoring.document_reader import documents, in_shards
+from rnnlm.scoring.document_reader import in_shards, read_documents
 from rnnlm.scoring.document_scores import Scorer
 from rnnlm.scoring.input_files import find_inputs
 from rnnlm.scoring.score_output import write_output, write_shard
@@ -125,7 +125,7 @@ def one_at_a_time(scorer: Scorer, lines: list[str]) -> Scores:
 
 def in_bulk(scorer: Scorer, config: ScoringConfig, folder: Path) -> Scores:
     shards, found = [], []
-    for number, shard in enumerate(in_shards(documents(find_inputs(config), config), config)):
+    for number, shard in enumerate(in_shards(read_documents(find_inputs(config), config), config)):
         table = scorer(shard)
         shards.append(folder / f"{number:08d}.parquet")
         write_shard(shards[-1], table)

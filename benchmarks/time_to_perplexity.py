@@ -28,6 +28,7 @@ from train import SAMPLED_CLASSES
 
 from rnnlm.losses.loss import summed_nll
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
+from rnnlm.metrics import perplexity
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
 from rnnlm.sequences.batches import Batch, ordered_batches, shuffled_batches
@@ -113,7 +114,7 @@ def score(model: ElmanLanguageModel, valid: TokenRows) -> float:
     model.eval()
     batches = ordered_batches(valid, 128)
     total = sum(summed_nll(model, model.hidden(batch.input_ids)[0], batch.target_ids) for batch in batches)
-    return math.exp(min(total / valid.predicted_count, 700.0))
+    return perplexity(total / valid.predicted_count)
 
 
 def textbook(train: TokenRows, size: int, rate: float, batch_size: int) -> Contender:

@@ -28,7 +28,7 @@ STAGE_VERSIONS = {
     "ngram": 1,
     "scoring": 2,
     "reference-scores": 1,
-    "bundle": 3,  # of a registered model
+    "bundle": 4,  # of a registered model
 }
 COMPLETE = "COMPLETE"  # marker of a finished folder: JSON, file name → sha256
 P = ParamSpec("P")

@@ -1,4 +1,4 @@
-"""The forms that reports share: tables for the terminal and in markdown, text and pictures inside markdown."""
+"""Layout shared by reports: tables for the terminal and in markdown, text and images inside markdown."""
 
 import base64
 import re
@@ -10,20 +10,20 @@ from typing import Any
 from rnnlm.records import StageRecord
 from rnnlm.tokenizers.token_colors import visible
 
-Facts = list[tuple[str, object]]  # name and value
-Rows = list[dict[str, Any]]  # the columns of a table by their heads
+FactRows = list[tuple[str, object]]  # (name, value)
+TableRows = list[dict[str, Any]]  # heading → cell
 NAME_WIDTH, LINE_WIDTH = 11, 120  # characters on the terminal
 LETTERS = re.compile(r"[^\W\d]")
 
 
-def facts(title: str, record: StageRecord, rows: Facts) -> str:
-    """A markdown heading with a two-column table below it, and whether the stage was skipped."""
+def facts(title: str, record: StageRecord, rows: FactRows) -> str:
+    """A markdown heading, whether the stage was skipped, and a two-column table."""
     state = "skipped: its verified output exists" if record.skipped else f"done in {record.seconds:.1f} s"
     return f"## {title}\n\n*{state}*\n\n{markdown_lines(('', ''), rows)}"
 
 
-def named(name: str, text: str) -> str:
-    """Terminal: the name to the left, the text to the right of it, on several lines where it is long."""
+def labelled(name: str, text: str) -> str:
+    """Terminal: the name on the left, the text on the right, wrapped if it is long."""
     return textwrap.fill(
         text,
         LINE_WIDTH,
@@ -34,8 +34,8 @@ def named(name: str, text: str) -> str:
     )
 
 
-def columns(rows: Rows) -> list[str]:
-    """Lines of a table for the terminal: a heading, then the rows; the first column and text to the left."""
+def columns(rows: TableRows) -> list[str]:
+    """Lines of a table for the terminal; the first column and text are left-aligned."""
     heads = list(rows[0])
     left = {head for head in heads if head == heads[0] or any(LETTERS.match(str(row[head])) for row in rows)}
     widths = [max(len(head), *(len(str(row[head])) for row in rows)) for head in heads]
@@ -49,33 +49,33 @@ def columns(rows: Rows) -> list[str]:
     ]
 
 
-def markdown_table(rows: Rows) -> str:
-    """The same in markdown; each cell is shown as it is."""
+def markdown_table(rows: TableRows) -> str:
+    """A table in markdown, with cells escaped."""
     heads = list(rows[0])
     cells = ([markdown_text(str(row[head])) for head in heads] for row in rows)
     return markdown_lines([markdown_text(head) for head in heads], cells)
 
 
 def markdown_lines(heads: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
-    """A markdown table of cells that are markdown already."""
+    """A table in markdown, from cells that are markdown already."""
     table = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     return "\n".join([*table, *(f"| {' | '.join(map(str, line))} |" for line in lines)])
 
 
 def markdown_text(text: str) -> str:
-    """Text that markdown shows as it is: `<unk>` is no tag, `*` no emphasis."""
+    """Text escaped for markdown: `<unk>` is not a tag, `*` not emphasis."""
     for mark in "\\`*_<>|#[]":
         text = text.replace(mark, "\\" + mark)
     return text.strip()
 
 
 def picture_report(title: str, picture: Path) -> str:
-    """Markdown with the PNG inside, so that the UI shows it without fetching anything."""
+    """Markdown with the PNG embedded, so that the UI needs to fetch nothing."""
     data = base64.b64encode(picture.read_bytes()).decode("ascii")
     return f"## {title}\n\n![{title}](data:image/png;base64,{data})"
 
 
 def shorten(text: str, width: int = 72) -> str:
-    """At most `width` characters, all of them visible."""
+    """At most `width` characters, with control characters made visible."""
     text = visible(text)
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -12,6 +12,7 @@ from rnnlm.errors import TrackingError
 from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
 from rnnlm.registry import registration
+from rnnlm.registry.version_tags import Candidate
 
 
 def the_world_failed(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
@@ -34,4 +35,4 @@ def register_model(
     samples: SamplesRecord,
     force: bool = False,
 ) -> RegisteredVersion:
-    return registration.register_model(find_home(), config, dataset, run, evaluation, samples, force=force)
+    return registration.register_model(find_home(), Candidate(config, dataset, run, evaluation, samples), force=force)

@@ -22,7 +22,8 @@ class Registrar:
 
     def __call__(self, force: bool = False) -> RegisteredVersion:
         from rnnlm.registry.registration import register_model  # torch, which conftest.py imports this module before
+        from rnnlm.registry.version_tags import Candidate
 
         return register_model(
-            self.home, self.config, self.dataset, self.run, self.evaluation, self.samples, force=force
+            self.home, Candidate(self.config, self.dataset, self.run, self.evaluation, self.samples), force=force
         )

@@ -2,18 +2,16 @@
 
 import ast
 import importlib.util
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from rnnlm.registry.bundle import PORTABLE_MODULES
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("flows", "tasks", "rnnlm")
-PORTABLE = (  # they travel with every registered model, and work where rnnlm is not installed
-    "rnnlm/models/elman.py",
-    "rnnlm/generation/sampling.py",
-    "rnnlm/generation/inference_weights.py",
-)
 NEEDS_EXTRA = {"rnnlm/harness/language_model.py": "lm_eval"}  # file → the package its class is derived from
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
@@ -28,11 +26,20 @@ def imported(source: str, package: tuple[str, ...]) -> Iterator[str]:
             yield ".".join([*base, *([node.module] if node.module else [])])
 
 
-@pytest.mark.parametrize("name", PORTABLE)
-def test_portable_modules_import_nothing_of_the_library(name: str) -> None:
-    path = ROOT / name
-    packages = {module.partition(".")[0] for module in imported(path.read_text("utf-8"), path.parts[:-1])}
-    assert not packages & {*PACKAGES, "transformers"}
+@pytest.mark.parametrize("module", PORTABLE_MODULES)
+def test_portable_modules_need_torch_tokenizers_and_each_other(module: str) -> None:
+    """They travel with every registered model, to places where rnnlm is not installed."""
+    tree = ast.parse((ROOT / "rnnlm" / module).read_text(encoding="utf-8"))
+    package = ("rnnlm", *Path(module).parent.parts)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            roots = {alias.name.partition(".")[0] for alias in node.names}
+            assert roots <= {*sys.stdlib_module_names, "numpy", "torch"}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            assert str(node.module).partition(".")[0] in {*sys.stdlib_module_names, "numpy", "torch", "tokenizers"}
+        elif isinstance(node, ast.ImportFrom):
+            target = "/".join([*package[1 : len(package) - node.level + 1], *str(node.module).split(".")])
+            assert f"{target}.py" in PORTABLE_MODULES
 
 
 def test_relative_imports_are_resolved() -> None:
@@ -70,7 +77,6 @@ def test_flow_files_cannot_shadow_a_library() -> None:
 def test_importing_every_module_makes_no_folder(tmp_path: Path) -> None:
     import os
     import subprocess
-    import sys
 
     lacking = {ROOT / place for place, package in NEEDS_EXTRA.items() if importlib.util.find_spec(package) is None}
     importable = [path for path in FILES if path.stem != "served_model" and path not in lacking]

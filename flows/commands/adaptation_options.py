@@ -10,7 +10,7 @@ from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig,
 from rnnlm.presets import validate_section
 
 if TYPE_CHECKING:
-    from rnnlm.evaluation.test_time_adaptation.adaptation_table import OnTop
+    from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations
 
 CONFIGS: dict[str, type[Section]] = {"dynamic": DynamicConfig, "cache": CacheConfig}
 
@@ -57,7 +57,7 @@ def add_options(sub: argparse.ArgumentParser) -> None:
             sub.add_argument(setting.option, type=type(default), help=f"{setting.help}; default: {default}")
 
 
-def wanted_by(options: argparse.Namespace) -> "OnTop | None":
+def wanted_by(options: argparse.Namespace) -> "Adaptations | None":
     """What the options ask for; None: the plain perplexity alone. ConfigError where they do not belong together."""
     dynamic, cache = (section_of(options, section) for section in CONFIGS)
     if options.tune and not (dynamic or cache):
@@ -67,9 +67,9 @@ def wanted_by(options: argparse.Namespace) -> "OnTop | None":
     for setting in SETTINGS:
         if options.tune and setting.field in TUNED and setting.given(options) is not None:
             raise ConfigError(f"--tune chooses {', '.join(TUNED)} by itself; leave out {setting.option}, or --tune")
-    from rnnlm.evaluation.test_time_adaptation.adaptation_table import OnTop
+    from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations
 
-    return OnTop(dynamic, cache, NgramConfig() if options.interpolate else None, options.tune)
+    return Adaptations(dynamic, cache, NgramConfig() if options.interpolate else None, options.tune)
 
 
 def section_of(options: argparse.Namespace, section: str) -> Any:

@@ -40,7 +40,7 @@ def evaluate(options: argparse.Namespace, home: Home, say: Say) -> None:
     listen()
     wanted = adaptation_options.wanted_by(options)
     from rnnlm.evaluation.external_corpus import compare_on_corpus, score_corpus
-    from rnnlm.evaluation.score_tables import comparison_rows, score_row
+    from rnnlm.evaluation.score_tables import adaptation_rows, score_row
     from rnnlm.registry.model_lookup import model_folder
     from rnnlm.text_layout import columns
 
@@ -48,7 +48,7 @@ def evaluate(options: argparse.Namespace, home: Home, say: Say) -> None:
     folder = model_folder(home, options.model)
     if wanted is not None:
         comparison = compare_on_corpus(home, folder, corpus, wanted, options.split)
-        say("\n".join(columns(comparison_rows(comparison))), comparison.model_dump(mode="json"))
+        say("\n".join(columns(adaptation_rows(comparison))), comparison.model_dump(mode="json"))
         return
     score = score_corpus(home, folder, corpus, options.split)
     say("\n".join(columns([score_row(score)])), score.model_dump(mode="json"))

@@ -1,12 +1,13 @@
-"""What a model is measured against, computed in SQL on the very tokens that it predicts."""
+"""Baselines of a split and its raw size, computed in SQL on the very tokens that a model predicts."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from rnnlm.metrics import perplexity
 from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.dataset_reader import connect, training_counts
-from rnnlm.sql_statements import statement
+from rnnlm.sequences.sql_tables import table
 from rnnlm.tokenizers.text_tokenizer import BOS, PAD
 
 
@@ -27,16 +28,14 @@ class SplitFacts:
 def baselines(dataset: DatasetRecord, split: Split) -> Baselines:
     """Perplexity of a whole split under the uniform and the unigram distribution."""
     with connect(dataset) as connection:
-        row = connection.execute(statement("queries/measure_baselines"), {"split": split}).fetchone()
-    assert row is not None  # one row, whatever the split holds
-    return Baselines(*row)
+        (row,) = table(connection, "queries/measure_baselines", {"split": split})
+    return Baselines(float(row["predictable_tokens"]), perplexity(row["unigram_nll_nats_per_token"]))
 
 
 def split_facts(dataset: DatasetRecord, split: Split) -> SplitFacts:
     with connect(dataset) as connection:
-        row = connection.execute(statement("queries/measure_split"), {"split": split}).fetchone()
-    assert row is not None  # one row, whatever the split holds
-    return SplitFacts(*row)
+        (row,) = table(connection, "queries/measure_split", {"split": split})
+    return SplitFacts(**row)
 
 
 def unigram_log_probabilities(dataset: DatasetRecord) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A model measured on text of the caller's choice."""
+"""Score a model on a corpus of the caller's choice."""
 
 import logging
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.perplexity import score_split
-from rnnlm.evaluation.test_time_adaptation.adaptation_table import Comparison, OnTop, compare
+from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations, AdaptationTable, measure_adaptations
 from rnnlm.evaluation.training_overlap import seen_share
 from rnnlm.home import Home, file_digest
 from rnnlm.models.hugging_face import ElmanForCausalLM
@@ -19,77 +19,75 @@ from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 logger = logging.getLogger(__name__)
-NOTICEABLE_SHARE = 0.1  # short lines, such as greetings, stand in any two texts
+NOTICEABLE_SHARE = 0.1  # any two texts share some short lines, such as greetings
 
 
 @dataclass(frozen=True)
-class Opened:
+class CorpusForModel:
     """A model, and a corpus cut and tokenized as the model's own training text was."""
 
     model: ElmanForCausalLM
     dataset: DatasetRecord
-    split: Split  # to be scored
+    split: Split  # to score
     reported_as: str  # its name, or `all`
-    seen_share: float | None  # of what is to be scored: overlap.seen_share
+    seen_share: float | None  # of the split: training_overlap.seen_share
 
 
-def score_corpus(
-    home: Home, folder: Path, config: CorpusConfig, split: Split | None = None, batch_size: int = 64
-) -> SplitScore:
+def score_corpus(home: Home, folder: Path, config: CorpusConfig, split: Split | None = None) -> SplitScore:
     """Score the model in `folder` on a corpus.
 
-    Without a split: `test` where the corpus gives splits or is the one the model was trained on (a figure
-    on text it has seen means nothing), else the whole text, reported as split `all`. The unigram baseline
-    counts that corpus's own training split; of a whole text, the text itself.
+    Without a split: `test` if the corpus has splits or is the one the model was trained on (a figure on text it has
+    seen means nothing), else the whole text, reported as split `all`. The unigram baseline counts that corpus's own
+    training split, or the whole text itself.
     """
     opened = open_corpus(home, folder, config, split)
-    score = score_split(opened.model, opened.dataset, opened.split, batch_size)
+    score = score_split(opened.model, opened.dataset, opened.split)
     return score.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})
 
 
 def compare_on_corpus(
-    home: Home, folder: Path, config: CorpusConfig, wanted: OnTop, split: Split | None = None
-) -> Comparison:
-    """The same split's plain perplexity beside those with something on top.
+    home: Home, folder: Path, config: CorpusConfig, wanted: Adaptations, split: Split | None = None
+) -> AdaptationTable:
+    """The plain perplexity of the same split beside those with test-time adaptation.
 
-    ConfigError where that wants the other splits, too, and it is not the test split that is scored.
+    ConfigError if an adaptation needs the other splits and the scored split is not `test`.
     """
     opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
     if wanted.needs_other_splits and opened.split != "test":
         raise ConfigError(
             f"{config.public_source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid\n"
-            f"splits and report on the test split, but {opened.reported_as} is to be scored; give --split test, or none"
+            f"splits and report on the test split, not on {opened.reported_as}; give --split test, or none"
         )
-    comparison = compare(home, opened.model.language_model, opened.dataset, opened.split, wanted)
-    return comparison.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})
+    table = measure_adaptations(home, opened.model.language_model, opened.dataset, opened.split, wanted)
+    return table.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})
 
 
 def open_corpus(
     home: Home, folder: Path, config: CorpusConfig, split: Split | None, *, needs_all_splits: bool = False
-) -> Opened:
-    """The split to be scored is as score_corpus says."""
+) -> CorpusForModel:
+    """Tokenize the corpus for the model and choose the split as score_corpus does."""
     origin = read_training_provenance(folder)
-    model, face = load_model(folder), load_tokenizer(folder)
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
     corpus = obtain_corpus(home, config)
     whole = split is None and "text" in corpus.files and corpus.digest != origin.corpus_digest
-    if whole:  # no share is held back, so all of it lies in the split called train
+    if whole:  # with no share held back, the split called train is the whole text
         corpus = corpus.model_copy(update={"shares": (0.0, 0.0)})
     scored: Split = "train" if whole else (split or "test")
-    tokenizer = TokenizerRecord(
+    record = TokenizerRecord(
         digest=file_digest(folder / "tokenizer.json"),
         folder=folder,
-        kind=face.kind,
-        vocabulary_size=face.vocabulary_size,
+        kind=tokenizer.kind,
+        vocabulary_size=tokenizer.vocabulary_size,
     )
     required = SPLITS if needs_all_splits and not whole else (scored,)
-    dataset = store_sequences(home, corpus, tokenizer, origin.cut, required_splits=required)
+    dataset = store_sequences(home, corpus, record, origin.cut, required_splits=required)
     reported_as = "all" if whole else scored
     seen = seen_share(home, origin, dataset, scored)
     if seen is None:
-        logger.warning("the model's training text is not in this home: whether it holds some of this text is not known")
+        logger.warning("the model's training text is not in this home: it may contain some of this text")
     elif seen > NOTICEABLE_SHARE:
         logger.warning(
-            "%.0f %% of this text stands in the model's training text, too: these are not figures of unseen text",
+            "%.0f %% of this text is also in the model's training text: these are not figures of unseen text",
             100 * seen,
         )
-    return Opened(model, dataset, scored, reported_as, seen)
+    return CorpusForModel(model, dataset, scored, reported_as, seen)

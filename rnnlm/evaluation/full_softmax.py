@@ -1,11 +1,13 @@
-"""The loss of tokens under the full softmax, exact and fast: ln Z(context) - logit(target | context).
+"""Exact, fast token losses under the full softmax: ln Z(context) - logit(target | context).
 
-Nearly all of the time goes into ln Z, a product with the whole vocabulary. It is summed up a block of the vocabulary
-at a time: a block of logits fits the processor's cache, and none is kept. That is twice as fast as making all logits.
+Nearly all of the time goes into ln Z, a product with the whole vocabulary. It is summed over blocks of the vocabulary:
+a block of logits fits the processor's cache and is never stored. That is twice as fast as computing all logits.
 
-A processor may do the product twice as fast in bfloat16. A logit's error enters ln Z times the probability of its
-class. So the products with frequent classes stay exact, and those with the many rare ones, which have little of Z
-together, may be in bfloat16 (`tail`).
+Some processors multiply bfloat16 twice as fast. A logit's error enters ln Z times the probability of its class. So
+products with frequent classes stay in float32, and those with the many rare classes, which together have little of Z,
+may be in bfloat16 (`tail_dtype`).
+
+This module travels with every registered model.
 """
 
 import math
@@ -14,86 +16,86 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from rnnlm.losses.loss import CPU_ROWS, token_nll
-from rnnlm.models.elman import ElmanLanguageModel
+from ..losses.loss import CPU_ROWS, token_nll
+from ..models.elman import ElmanLanguageModel
 
-ROWS_AT_ONCE, CLASSES_AT_ONCE = 1_024, 512  # of a block of logits: 2 MiB
-EXACT_CLASSES = 2_048  # the most frequent ones, whose products are in float32 whatever the precision of the others
-ROUNDED_ROWS = 64  # in bfloat16 rows come in multiples of it: oneDNN keeps a program for each shape that it has met
+BLOCK_ROWS, BLOCK_CLASSES = 1_024, 512  # of a block of logits: 2 MiB
+EXACT_CLASSES = 2_048  # the most frequent classes, always in float32
+ROW_MULTIPLE = 64  # bfloat16 products have a multiple of it: oneDNN keeps a program for each shape
 SMALLEST_SUM = 1e-30  # of a row's exp(logit): below it float32 has lost digits
 
 
 class TokenLoss:
-    """hidden (n, H) and target_ids (n,) → (n,) float32: negative log-likelihoods in nats.
+    """hidden (n, H) and target_ids (n,) → (n,) float32 negative log-likelihoods in nats, without gradient.
 
-    For measuring, not for training: no gradient. Make a new one when the weights have changed.
+    Make a new one when the weights have changed.
     """
 
     def __init__(self, model: ElmanLanguageModel) -> None:
         self.model = model
         on_cpu = model.head.weight.device.type == "cpu"  # a GPU prefers all logits at once
-        self.log_normalizers = Normalizer(model) if on_cpu else None
+        self.log_normalizer = LogNormalizer(model) if on_cpu else None
 
     @torch.inference_mode()
     def __call__(self, hidden: Tensor, target_ids: Tensor) -> Tensor:
-        if self.log_normalizers is None:
+        if self.log_normalizer is None:
             return token_nll(self.model, hidden[None], target_ids[None])[0]
-        nll = self.log_normalizers(hidden) - logits_of(self.model, hidden, target_ids)
+        nll = self.log_normalizer(hidden) - target_logits(self.model, hidden, target_ids)
         return nll.clamp_(min=0.0)  # only rounding makes it negative
 
 
 @torch.inference_mode()
-def logits_of(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
-    """hidden (n, H), target_ids (n,) → (n,): the logit of each target alone."""
+def target_logits(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
+    """hidden (n, H), target_ids (n,) → (n,): the logit of each target."""
     return (hidden * model.head.weight[target_ids]).sum(dim=1) + model.head.bias[target_ids]
 
 
-class Normalizer:
-    """ln of the sum of exp(logit) over the vocabulary less what is never predicted, for many contexts.
+class LogNormalizer:
+    """ln Z: the logarithm of the sum of exp(logit) over the predictable vocabulary, for many contexts.
 
-    tail: precision of the products with all but the EXACT_CLASSES most frequent classes, which are those with the
-    largest bias. Below float32 it is faster, and a context's figure is off by thousandths of a nat at most.
+    tail_dtype: precision of the products with all but the EXACT_CLASSES classes of largest bias, the most frequent
+    ones. Below float32 it is faster, and ln Z is off by at most thousandths of a nat.
     """
 
     @torch.inference_mode()
-    def __init__(self, model: ElmanLanguageModel, tail: torch.dtype = torch.float32) -> None:
+    def __init__(self, model: ElmanLanguageModel, tail_dtype: torch.dtype = torch.float32) -> None:
         self.model = model
         weight, bias = model.head.weight, model.head_bias()
-        if tail != torch.float32:
+        if tail_dtype != torch.float32:
             bias, order = bias.sort(descending=True, stable=True)
             weight = weight[order]
         self.blocks = [
-            # exp(h w + b) = exp(b) exp(h w): so the biases need no pass over the logits of their own.
-            (part if first < EXACT_CLASSES else part.to(tail), bias[first : first + CLASSES_AT_ONCE].exp())
-            for first, part in zip(range(0, len(weight), CLASSES_AT_ONCE), weight.split(CLASSES_AT_ONCE), strict=True)
+            # exp(h w + b) = exp(b) exp(h w): the biases need no pass over the logits.
+            (part if first < EXACT_CLASSES else part.to(tail_dtype), bias[first : first + BLOCK_CLASSES].exp())
+            for first, part in zip(range(0, len(weight), BLOCK_CLASSES), weight.split(BLOCK_CLASSES), strict=True)
         ]
-        # For every block: fresh pages cost time.
-        self.logits = weight.new_empty(ROWS_AT_ONCE * CLASSES_AT_ONCE)
-        self.rounded = torch.empty_like(self.logits, dtype=tail)
+        # Buffers shared by all blocks: fresh pages cost time.
+        self.logits = weight.new_empty(BLOCK_ROWS * BLOCK_CLASSES)
+        self.tail_logits = torch.empty_like(self.logits, dtype=tail_dtype)
 
     @torch.inference_mode()
     def __call__(self, hidden: Tensor) -> Tensor:
         """hidden (n, H) → (n,)"""
-        sums = torch.cat([hidden.new_zeros(0), *(self.sums_of(part) for part in hidden.split(ROWS_AT_ONCE))])
-        beyond = ~(sums.isfinite() & (sums > SMALLEST_SUM))  # what float32 can hold, or nearly so
+        sums = torch.cat([hidden.new_zeros(0), *(self.sums(part) for part in hidden.split(BLOCK_ROWS))])
+        out_of_range = ~(sums.isfinite() & (sums > SMALLEST_SUM))  # of float32, or nearly
         log_z = sums.log()
-        if beyond.any():
-            parts = hidden[beyond].split(CPU_ROWS)
-            log_z[beyond] = torch.cat([self.model.logits(part).logsumexp(dim=1) for part in parts])
+        if out_of_range.any():
+            parts = hidden[out_of_range].split(CPU_ROWS)
+            log_z[out_of_range] = torch.cat([self.model.logits(part).logsumexp(dim=1) for part in parts])
         return log_z
 
-    def sums_of(self, hidden: Tensor) -> Tensor:
-        """hidden (n, H), ROWS_AT_ONCE at most → (n,): the sum of exp(logit); inf or nan where it is beyond float32."""
+    def sums(self, hidden: Tensor) -> Tensor:
+        """hidden (n, H), at most BLOCK_ROWS rows → (n,): the sum of exp(logit); inf or nan beyond float32."""
         sums = hidden.new_zeros(len(hidden))
-        hidden = hidden * math.log2(math.e)  # powers of two instead of e: torch has them several times as fast
-        rounded = pad(hidden, (0, 0, 0, -len(hidden) % ROUNDED_ROWS)).to(self.rounded.dtype)
+        hidden = hidden * math.log2(math.e)  # torch computes 2^x several times as fast as e^x
+        rounded = pad(hidden, (0, 0, 0, -len(hidden) % ROW_MULTIPLE)).to(self.tail_logits.dtype)
         for weight, factors in self.blocks:
             shape = len(hidden), len(weight)
             logits = self.logits[: shape[0] * shape[1]].view(shape)
             if weight.dtype == hidden.dtype:
                 torch.mm(hidden, weight.t(), out=logits)
             else:
-                out = self.rounded[: len(rounded) * len(weight)].view(len(rounded), len(weight))
+                out = self.tail_logits[: len(rounded) * len(weight)].view(len(rounded), len(weight))
                 logits.copy_(torch.mm(rounded, weight.t(), out=out)[: len(hidden)])
             sums.addmv_(logits.exp2_(), factors)
         return sums

@@ -1,26 +1,21 @@
-"""How well a model predicts a whole split: exact, with the full softmax, whatever trained it."""
+"""Perplexity and bits per byte of a model on whole splits, beside the baselines."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts
-from rnnlm.evaluation.full_softmax import TokenLoss
 from rnnlm.evaluation.token_losses import nll_of_split, stored_nll
 from rnnlm.home import Home
+from rnnlm.metrics import Score
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
-from rnnlm.sequences.batches import Batch, RowSource
-from rnnlm.sequences.data_feed import evaluation_batches
+from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import Mode
-from rnnlm.sequences.shift import padding_mask
 from rnnlm.stages import stage, stage_key, write_json_once
 
 
@@ -34,7 +29,7 @@ def evaluate_run(
         def summed_nll(split: Split) -> float:
             return float(stored_nll(home, dataset, run, split, config.batch_size, force=force).sum(dtype=np.float64))
 
-        return {split: score_of(dataset, split, summed_nll).model_dump() for split in config.splits}
+        return {split: split_score(dataset, split, summed_nll).model_dump() for split in config.splits}
 
     key = stage_key("evaluation", run=run.run_id, dataset=dataset.dataset_id, splits=config.splits)
     value, skipped = write_json_once(home, run.folder / "evaluation.json", key, build, force=force)
@@ -42,52 +37,39 @@ def evaluate_run(
     return EvaluationRecord(scores=scores, skipped=skipped)
 
 
-def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, batch_size: int) -> SplitScore:
+def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, batch_size: int = 64) -> SplitScore:
     """Perplexity, bits per byte and unknown rate of a whole split, beside the baselines."""
 
     def summed_nll(split: Split) -> float:
         parts = nll_of_split(model.language_model, StoredSplit(dataset, split), dataset.mode, batch_size)
         return sum(float(part.sum(dtype=np.float64)) for part in parts)
 
-    return score_of(dataset, split, summed_nll)
+    return split_score(dataset, split, summed_nll)
 
 
-def score_of(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Split], float]) -> SplitScore:
-    """summed_nll: the loss of all predicted tokens of a split, in nats."""
+def split_score(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Split], float]) -> SplitScore:
+    """summed_nll: a split's summed loss in nats. DatasetError if the split predicts nothing."""
     facts = split_facts(dataset, split)
     if not facts.predicted_tokens:
         raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")
-    nats = summed_nll(split) / facts.predicted_tokens
-    bits = nats * facts.predicted_tokens / math.log(2) + facts.restoration_bits
+    score = Score(
+        summed_nll_nats=summed_nll(split),
+        tokens=facts.predicted_tokens,
+        byte_count=facts.byte_count,
+        unknown_tokens=facts.unknown_tokens,
+        restoration_bits=facts.restoration_bits,
+    )
     reference = baselines(dataset, split)
     return SplitScore(
         split=split,
-        tokens=facts.predicted_tokens,
-        nll_nats_per_token=nats,
-        perplexity=math.exp(nats),
-        bits_per_byte=bits / facts.byte_count,
-        unknown_rate=facts.unknown_tokens / facts.predicted_tokens,
+        tokens=score.tokens,
+        nll_nats_per_token=score.nll_nats_per_token,
+        perplexity=score.perplexity,
+        bits_per_byte=score.bits_per_byte,
+        unknown_rate=score.unknown_rate,
         uniform_perplexity=reference.uniform_perplexity,
         unigram_perplexity=reference.unigram_perplexity,
     )
-
-
-def nll_per_token(model: ElmanLanguageModel, source: RowSource, mode: Mode, batch_size: int) -> float:
-    """Mean negative log-likelihood in nats over all predicted tokens: summed, then divided once."""
-    total, count = nll_of_batches(model, evaluation_batches(source, mode, batch_size))
-    return total / count
-
-
-@torch.inference_mode()
-def nll_of_batches(model: ElmanLanguageModel, batches: Iterable[Batch]) -> tuple[float, int]:
-    """Summed negative log-likelihood in nats, and over how many predicted tokens."""
-    total, count = 0.0, 0
-    loss = TokenLoss(model)
-    for batch, hidden, target_ids in read_batches(model, batches):
-        predicted = padding_mask(target_ids)
-        total += float(loss(hidden[predicted], target_ids[predicted]).double().sum())
-        count += batch.predicted_tokens
-    return total, count
 
 
 def read_batches(model: ElmanLanguageModel, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Tensor, Tensor]]:

@@ -1,16 +1,16 @@
-"""What people read about scores: rows of tables, the model beside its baselines or beside what was put on top of it."""
+"""Scores as rows of tables: a model beside its baselines, or beside its test-time adaptations."""
 
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.records import EvaluationRecord, SplitScore
-from rnnlm.text_layout import Rows
+from rnnlm.text_layout import TableRows
 
-if TYPE_CHECKING:  # at run time it would bring torch along
-    from rnnlm.evaluation.test_time_adaptation.adaptation_table import Comparison
+if TYPE_CHECKING:  # its import would load torch
+    from rnnlm.evaluation.test_time_adaptation.adaptation_table import AdaptationTable
 
 
-def score_rows(evaluation: EvaluationRecord) -> Rows:
-    """One row a split, the model beside the uniform and the unigram baseline."""
+def score_rows(evaluation: EvaluationRecord) -> TableRows:
+    """One row per split, the model beside the uniform and the unigram baseline."""
     return [score_row(score) for score in evaluation.scores.values()]
 
 
@@ -27,17 +27,17 @@ def score_row(score: SplitScore) -> dict[str, Any]:
     return row if score.seen_share is None else row | {"in training text": f"{score.seen_share:.1%}"}
 
 
-def comparison_rows(comparison: "Comparison") -> Rows:
-    """One row a variant, the plain model first."""
-    static = comparison.variants[0].perplexity
+def adaptation_rows(table: "AdaptationTable") -> TableRows:
+    """One row per variant, the plain model first."""
+    static = table.variants[0].perplexity
     return [
         {
             "model": variant.name,
-            "split": comparison.split,
-            "tokens": f"{comparison.tokens:,}",
+            "split": table.split,
+            "tokens": f"{table.tokens:,}",
             "perplexity": f"{variant.perplexity:.2f}",
             "change": f"{variant.perplexity / static - 1:+.1%}" if index else "",
             "settings": " ".join(f"{name}={value:.4g}" for name, value in variant.settings.items()),
         }
-        for index, variant in enumerate(comparison.variants)
+        for index, variant in enumerate(table.variants)
     ]

@@ -1,7 +1,9 @@
-"""Losses of many rows, faster than one after the other and just as exact: every context is normalised once.
+"""Losses of many rows that share prefixes: exact, and faster than row by row, as each context is normalised once.
 
-The normaliser of the softmax depends on the context alone (full_softmax.py). So rows that begin alike share it: each
-begins with `<bos>`, many with the same words, some are the same throughout.
+The normaliser of the softmax depends only on the context (full_softmax.py), so rows with a common prefix share it: all
+begin with `<bos>`, many with the same words, some are equal throughout.
+
+This module travels with every registered model.
 """
 
 from collections.abc import Iterator
@@ -10,48 +12,48 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rnnlm.evaluation.full_softmax import Normalizer, logits_of
-from rnnlm.evaluation.token_losses import groups
-from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batches import EVALUATION_WINDOW, by_length, padded
-from rnnlm.sequences.segmentation import TokenRows, ends
-from rnnlm.sequences.shift import padding_mask
+from ..models.elman import ElmanLanguageModel
+from ..sequences.batches import EVALUATION_WINDOW, by_length, length_groups, padded
+from ..sequences.segmentation import TokenRows, ends
+from ..sequences.shift import padding_mask
+from .full_softmax import LogNormalizer, target_logits
 
-SHARED_DEPTH = 64  # tokens from a row's beginning up to which others are looked for that begin alike
+MAX_SHARED_PREFIX = 64  # tokens; longer common prefixes are not looked for
 
 
-def nll_of_alike_rows(
-    model: ElmanLanguageModel, rows: TokenRows, batch_size: int, tail: torch.dtype = torch.float32
+def nll_of_rows_sharing_prefixes(
+    model: ElmanLanguageModel, rows: TokenRows, batch_size: int, tail_dtype: torch.dtype = torch.float32
 ) -> np.ndarray:
-    """(predicted tokens,) float32 in the order of the rows, state zero before each: losses.nll_of_rows, but for
-    rounding. tail: as in Normalizer.
+    """(predicted tokens,) float32 nats in the order of the rows; the state is zero before each row.
+
+    Equals token_losses.nll_of_rows up to rounding. tail_dtype: see LogNormalizer.
     """
-    first = first_alike(rows)
+    first = first_with_same_context(rows)
     is_first = first == np.arange(len(first))
     log_z, logit = np.zeros((2, len(first)), np.float32)
-    log_normalizers = Normalizer(model, tail)
+    log_normalizer = LogNormalizer(model, tail_dtype)
     for places, hidden, target_ids in contexts(model, rows, batch_size):
-        logit[places] = logits_of(model, hidden, target_ids).cpu().numpy()
-        mine = is_first[places]
-        log_z[places[mine]] = log_normalizers(hidden[torch.from_numpy(mine)]).cpu().numpy()
-    return np.maximum(log_z[first] - logit, 0.0)  # rounding apart it is never below zero
+        logit[places] = target_logits(model, hidden, target_ids).cpu().numpy()
+        distinct = is_first[places]
+        log_z[places[distinct]] = log_normalizer(hidden[torch.from_numpy(distinct)]).cpu().numpy()
+    return np.maximum(log_z[first] - logit, 0.0)  # only rounding makes it negative
 
 
-def first_alike(rows: TokenRows) -> np.ndarray:
-    """(predicted tokens,) int64: for each the first predicted token whose context is the same, perhaps itself."""
+def first_with_same_context(rows: TokenRows) -> np.ndarray:
+    """(predicted tokens,) int64: for each, the first predicted token with the same context, possibly itself."""
     first = np.arange(rows.predicted_count)
     starts = ends(rows.predicted)[:-1]
-    beginning = np.zeros(len(rows), np.int64)  # a number for what a row holds so far
-    alike = np.flatnonzero(rows.predicted)  # rows that may still begin as another does
-    for depth in range(SHARED_DEPTH):
-        if not len(alike):
+    prefix = np.zeros(len(rows), np.int64)  # number of each row's prefix so far
+    shared = np.flatnonzero(rows.predicted)  # rows whose prefix another row may still share
+    for depth in range(MAX_SHARED_PREFIX):
+        if not len(shared):
             break
-        keys = beginning[alike] << 32 | rows.token_ids[rows.offsets[alike] + depth]
+        keys = prefix[shared] << 32 | rows.token_ids[rows.offsets[shared] + depth]
         _, nth, number, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-        places = starts[alike] + depth
+        places = starts[shared] + depth
         first[places] = places[nth[number]]
-        beginning[alike] = number
-        alike = alike[(count[number] > 1) & (rows.predicted[alike] > depth + 1)]
+        prefix[shared] = number
+        shared = shared[(count[number] > 1) & (rows.predicted[shared] > depth + 1)]
     return first
 
 
@@ -59,19 +61,23 @@ def first_alike(rows: TokenRows) -> np.ndarray:
 def contexts(
     model: ElmanLanguageModel, rows: TokenRows, batch_size: int
 ) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
-    """Every predicted token once: its place in the order of the rows, the hidden state (n, H) before it, its id (n,).
+    """Every predicted token once: its place in the order of the rows (n,), the hidden state before it (n, H), its id.
 
-    Rows go through sorted by length, long ones window by window.
+    The model reads rows sorted by length, and long rows window by window.
     """
     device = model.embedding.weight.device
     starts = ends(rows.predicted)[:-1]
-    for group in groups(by_length(np.arange(len(rows)), rows.lengths), rows.lengths, batch_size):
+    for group in length_groups(by_length(np.arange(len(rows)), rows.lengths), rows.lengths, batch_size):
         (batch,) = padded(rows.take(group), len(group))
         places = starts[group, None] + np.arange(batch.target_ids.shape[1])
         state = None
         for begin in range(0, places.shape[1], EVALUATION_WINDOW):
             window = slice(begin, begin + EVALUATION_WINDOW)
             target_ids = batch.target_ids[:, window]
-            there = padding_mask(target_ids)
+            predicted = padding_mask(target_ids)
             hidden, state = model.hidden(batch.input_ids[:, window].to(device), state)
-            yield places[:, window][there.numpy()], hidden[there.to(device)], target_ids[there].to(device)
+            yield (
+                places[:, window][predicted.numpy()],
+                hidden[predicted.to(device)],
+                target_ids[predicted].to(device),
+            )

@@ -1,4 +1,4 @@
-"""How much of a text a model has been trained on: the share of its lines that stand in the training text, too."""
+"""How much of a text a model was trained on: the share of its lines that are also in the training text."""
 
 import hashlib
 from array import array
@@ -8,7 +8,7 @@ import numpy as np
 
 from rnnlm.corpora.splits import letters_of
 from rnnlm.errors import CorpusError
-from rnnlm.evaluation.paired.holdout_documents import GroundDocument, read_text
+from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_text
 from rnnlm.home import Home
 from rnnlm.models.training_provenance import TrainingProvenance
 from rnnlm.records import DatasetRecord, Split
@@ -16,14 +16,14 @@ from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
 
-KEY_BYTES = 8  # of a line's digest: 8 bytes of memory a line of training text
+KEY_BYTES = 8  # of a line's digest, kept in memory for each line of training text
 
 
 def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, split: Split) -> float | None:
-    """Share of the split's bytes in lines whose letters are those of a line of the model's training split.
+    """Share of the split's bytes in lines with the same letters as a line of the model's training split.
 
-    Lines and not documents: one line more at the beginning of a text moves the borders of all its documents. None if
-    the training text is not in this home.
+    Lines, not documents: one line more at the beginning of a text moves the borders of all its documents. None if the
+    training text is not in this home.
     """
     trained = find_dataset(home, origin.dataset_id)
     if trained is None:
@@ -38,7 +38,7 @@ def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, sp
 
 
 def line_keys(home: Home, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """(lines,) uint64 digests of the letters of each line of a split that is not blank, and (lines,) their bytes."""
+    """Of each non-blank line: (lines,) uint64 digests of its letters, and (lines,) int64 its bytes."""
     keys, sizes = bytearray(), array("q")
     for line in lines_of(home, dataset, split):
         keys += hashlib.blake2b(letters_of(line.strip()), digest_size=KEY_BYTES).digest()
@@ -52,4 +52,4 @@ def lines_of(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[bytes
     with connect(dataset) as connection:
         rows = table(connection, "queries/read_documents", {"split": split})
     for row in rows:
-        yield from (line for line in read_text(folder, GroundDocument(**row)).encode().split(b"\n") if line.strip())
+        yield from (line for line in read_text(folder, HoldoutDocument(**row)).encode().split(b"\n") if line.strip())

@@ -9,7 +9,6 @@ What became `<unk>` is spelt out as in `rnnlm evaluate` (TextTokenizer.spelling_
 become likelier the more unknown words it has. White space between the parts of a question is not counted.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,10 +18,10 @@ from torch.nn import functional
 
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import document_losses, streams
-from rnnlm.evaluation.token_losses import groups
 from rnnlm.losses.loss import CPU_ROWS
+from rnnlm.metrics import NATS_PER_BIT
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch, by_length, padded
+from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch, by_length, length_groups, padded
 from rnnlm.sequences.segmentation import TokenRows, join_rows, sentences, token_rows
 from rnnlm.sequences.shift import shifted_rows
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
@@ -103,13 +102,13 @@ def score_continuations(
     counts = np.concatenate([np.zeros(0, np.int64), *(one.counts for one in asked)])
     owner = np.repeat(np.arange(len(asked)), np.array([len(one.rows) for one in asked], np.int64))
     nats, misses = np.zeros(len(rows)), np.zeros(len(rows))
-    for group in groups(by_length(np.arange(len(rows)), rows.lengths), rows.lengths, batch_size):
+    for group in length_groups(by_length(np.arange(len(rows)), rows.lengths), rows.lengths, batch_size):
         (batch,) = padded(rows.take(group), len(group))
         nats[group], misses[group] = read_ends(model, batch, torch.from_numpy(counts[group]))
     total_nats = np.bincount(owner, nats, len(asked))
     total_misses = np.bincount(owner, misses, len(asked))
     return [
-        (-float(total_nats[index]) - one.spelling_bits * math.log(2), not (total_misses[index] or one.spelling_bits))
+        (-float(total_nats[index]) - one.spelling_bits * NATS_PER_BIT, not (total_misses[index] or one.spelling_bits))
         for index, one in enumerate(asked)
     ]
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rnnlm.models.elman import ElmanLanguageModel
+from ..models.elman import ElmanLanguageModel
 
 # Tokens scored together: their logits fit a CPU's cache; a GPU needs larger products.
 CPU_ROWS, GPU_ROWS = 128, 4_096

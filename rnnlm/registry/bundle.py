@@ -1,4 +1,4 @@
-"""A trained model as an MLflow model: models-from-code, safetensors, exact requirements, no pickle."""
+"""A trained model as an MLflow model: models from code, safetensors, exact requirements, no pickle."""
 
 import importlib.metadata
 import shutil
@@ -18,35 +18,52 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 LIBRARY = Path(__file__).resolve().parent.parent
-SERVED_CODE = (  # needs torch alone, or tokenizers alone
-    LIBRARY / "models" / "elman.py",
-    LIBRARY / "generation" / "sampling.py",
-    LIBRARY / "generation" / "inference_weights.py",
-    LIBRARY / "tokenizers" / "text_tokenizer.py",
+# What served_model.py needs of the library. These modules import each other relatively, and nothing else of rnnlm.
+PORTABLE_MODULES = (
+    "errors.py",
+    "metrics.py",
+    "tokenizers/text_tokenizer.py",
+    "sequences/segmentation.py",
+    "sequences/shift.py",
+    "sequences/batches.py",
+    "models/elman.py",
+    "losses/loss.py",
+    "generation/sampling.py",
+    "generation/inference_weights.py",
+    "evaluation/full_softmax.py",
+    "evaluation/shared_prefix_scoring.py",
+    "evaluation/document_losses.py",
 )
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
-BUNDLE = "artifacts/model"  # in a registered model: MLflow keeps the name of the run's model folder
+BUNDLE = "artifacts/model"  # in a registered model; MLflow keeps the name of the run's model folder
 EVIDENCE = "evidence"  # beside it: what promotion rests on
 TRAINING_DOCUMENTS = "training_documents.parquet"
 CONFIGURATION = "configuration.json"
 
 
 def model_digest(folder: Path) -> str:
-    """sha256 of the weights: what makes two versions the same model."""
+    """sha256 of the weights, which identifies a model."""
     return file_digest(folder / "model.safetensors")
 
 
 def requirements() -> list[str]:
-    """Exact versions; a local build's suffix (`+cpu`) is dropped, for no index knows it."""
+    """Exact versions, without a local build's suffix (`+cpu`), which no index knows."""
     return [f"{name}=={importlib.metadata.version(name).partition('+')[0]}" for name in REQUIREMENTS]
+
+
+def copy_portable_modules(folder: Path) -> None:
+    """Copy PORTABLE_MODULES to a new folder, in their subfolders."""
+    for module in PORTABLE_MODULES:
+        (folder / module).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(LIBRARY / module, folder / module)
 
 
 def log_bundle(
     client: "MlflowClient", experiment: str, mlflow_run_id: str, name: str, folder: Path, card: str, evidence: Path
 ) -> tuple[str, str]:
-    """Log the model folder, with the card as its README.md, as a model of the MLflow run; `evidence` beside it.
+    """Log the model folder as a model of the MLflow run, with the card as README.md and `evidence` beside it.
 
-    Returns the model's id and where its artifacts lie.
+    Returns the model's id and the location of its artifacts.
     """
     from mlflow.entities import LoggedModelOutput
 
@@ -61,16 +78,14 @@ def log_bundle(
 def log_artifacts(
     client: "MlflowClient", model_id: str, location: str, mlflow_run_id: str, folder: Path, card: str, evidence: Path
 ) -> None:
-    """Write the files of a logged model, over damaged ones if there are any, with a marker of their digests."""
+    """Write the files of a logged model, with a marker of their digests; damaged files are overwritten."""
     import mlflow.pyfunc
     from mlflow.models import Model
 
     with tempfile.TemporaryDirectory(prefix="rnnlm-bundle-") as temporary:
         code, model, saved = (Path(temporary) / name for name in ("code", "model", "saved"))
-        code.mkdir()
-        for module in SERVED_CODE:
-            shutil.copy(module, code)
-        # Hidden files are what a killed process left of one that it was writing.
+        copy_portable_modules(code)
+        # Hidden files are partial writes of a killed process.
         shutil.copytree(folder, model, ignore=shutil.ignore_patterns(".*"))
         (model / "README.md").write_text(card, encoding="utf-8")
         mlflow.pyfunc.save_model(
@@ -86,16 +101,16 @@ def log_artifacts(
 
 
 def local_artifacts(version: "ModelVersion") -> Path | None:
-    """The folder of a version's artifacts, if it is a folder of this machine."""
+    """The folder of a version's artifacts if it is on this machine."""
     url = urllib.parse.urlparse(version.source)
     return Path(urllib.request.url2pathname(url.path)) if url.scheme in ("", "file") else None
 
 
 def find_bundle_damage(version: "ModelVersion", artifacts: Path, apart_from: Collection[str] = ()) -> str | None:
-    """What is wrong with a version's files in the folder `artifacts`; None if all are as they were registered.
+    """What is wrong with a version's files in the folder `artifacts`; None if all are as registered.
 
-    Entries of the folder named in apart_from are not looked at.
-    Versions without a marker, registered before there was one, are held to the digest of their weights.
+    Entries named in apart_from are skipped. For versions registered before there was a marker, only the digest of the
+    weights is checked.
     """
     if (artifacts / COMPLETE).exists():
         return find_damage(artifacts, apart_from)

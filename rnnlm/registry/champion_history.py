@@ -1,6 +1,6 @@
-"""Who was champion when, and why: a tag of the version for each time that it became champion.
+"""The history of champions: a tag of the version for each time that it became champion.
 
-The tag is `promotion.0003`, the number counting all changes of the registered model, its value a Change as JSON.
+The tag is `promotion.0003`, numbered over all changes of the registered model; its value is a Change as JSON.
 """
 
 import getpass
@@ -16,42 +16,42 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-PREFIX = "promotion."
-How = Literal["first", "evidence", "hand", "rollback"]
+PROMOTION_TAG = "promotion."
+How = Literal["first", "evidence", "hand", "rollback"]  # hand: by a person, without evidence
 
 
 class Change(Record):
     """One time that a version became champion."""
 
-    number: int  # of all changes of the registered model, from 1
+    number: int  # among all changes of the registered model, from 1
     version: int
     before: int | None  # the champion that it replaced
-    how: How  # hand: somebody said so, without evidence
+    how: How
     who: str  # user@host
     when: str  # ISO 8601, UTC
     why: str
 
 
 def who() -> str:
-    """user@host of this process; a number where the user has no name."""
+    """user@host of this process; the user's id if it has no name."""
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # a container's user that no password file knows
+    except (OSError, KeyError):  # a container's user without a password entry
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"
 
 
 def read_history(versions: list["ModelVersion"]) -> list[Change]:
-    """All changes, oldest first, from all living versions of one registered model.
+    """All changes, oldest first, from all existing versions of one registered model.
 
-    Versions registered before there was a history say by their tag `alias` that they became champion.
+    Versions registered before there was a history have only the tag `alias`.
     """
     changes = []
     for version in versions:
-        noted = [Change(**json.loads(value)) for key, value in version.tags.items() if key.startswith(PREFIX)]
-        if not noted and version.tags.get("alias") == "champion":
-            noted = [undated(version)]
-        changes += noted
+        found = [Change(**json.loads(value)) for key, value in version.tags.items() if key.startswith(PROMOTION_TAG)]
+        if not found and version.tags.get("alias") == "champion":
+            found = [undated(version)]
+        changes += found
     return sorted(changes, key=lambda change: (change.number, change.version))
 
 
@@ -69,26 +69,26 @@ def undated(version: "ModelVersion") -> Change:
 
 
 def champion_before(history: list[Change], current: int | None, living: set[int]) -> int | None:
-    """The version to roll back to: the champion before the present one that was not itself taken back.
+    """The version to roll back to: the champion before the current one that was not itself rolled back.
 
-    Promotions pile up, a rollback takes from the pile: two rollbacks in a row lead two champions back.
+    Promotions push onto a stack and rollbacks pop it: two rollbacks in a row go two champions back.
     """
-    pile: list[int] = []
+    stack: list[int] = []
     for change in history:
-        if change.how == "rollback" and change.version in pile:
-            del pile[pile.index(change.version) + 1 :]
-        elif not pile or pile[-1] != change.version:
-            pile.append(change.version)
-    if current in pile:  # else somebody moved the alias in MLflow: the last one we know of was before it
-        while pile.pop() != current:
+        if change.how == "rollback" and change.version in stack:
+            del stack[stack.index(change.version) + 1 :]
+        elif not stack or stack[-1] != change.version:
+            stack.append(change.version)
+    if current in stack:  # else somebody moved the alias in MLflow, after the last known champion
+        while stack.pop() != current:
             pass
-    return next((version for version in reversed(pile) if version in living and version != current), None)
+    return next((version for version in reversed(stack) if version in living and version != current), None)
 
 
 def set_champion(client: "MlflowClient", version: "ModelVersion", how: How, why: str) -> Change:
-    """Note the change, then move the alias. To be called under the lock.
+    """Record the change, then move the alias. Call it under the lock.
 
-    Killed in between, the note says more than was done: the alias is what counts.
+    If it is killed in between, the alias counts, not the record.
     """
     name, number = version.name, str(version.version)
     aliases = client.get_registered_model(name).aliases
@@ -103,7 +103,7 @@ def set_champion(client: "MlflowClient", version: "ModelVersion", how: How, why:
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         why=why,
     )
-    client.set_model_version_tag(name, number, f"{PREFIX}{change.number:04d}", json.dumps(change.model_dump()))
+    client.set_model_version_tag(name, number, f"{PROMOTION_TAG}{change.number:04d}", json.dumps(change.model_dump()))
     client.set_registered_model_alias(name, "champion", number)
     if before is not None:
         client.set_model_version_tag(name, str(before), "replaced_by", number)

@@ -1,4 +1,4 @@
-"""A version and all it came from: corpus, tokenizer, dataset, run, code, and the champions before it."""
+"""The lineage of a version: corpus, tokenizer, dataset, run, code, and the champions before it."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Ancestor(Record):
-    """A version that was champion when the one after it was registered."""
+    """A version that was champion when its successor was registered."""
 
     version: int
     corpus_digest: str
@@ -26,10 +26,10 @@ class Ancestor(Record):
 
 
 class VersionDetails(Record):
-    """All that the registry knows of one version."""
+    """Everything that the registry knows of one version."""
 
     listed: ModelVersion
-    decision: str  # why it became champion or challenger when it was registered; "" where nothing was decided
+    decision: str  # champion or challenger when registered, and why; "" if nothing was decided
     evidence: Evidence | None
     corpus: dict[str, str]  # name, digest (sha256 of the text's bytes), source, bytes, licence
     tokenizer: dict[str, str]  # kind, digest, vocabulary_size
@@ -37,7 +37,7 @@ class VersionDetails(Record):
     run_id: str
     mlflow_run_id: str
     code: dict[str, str]  # version, git_commit
-    tags: dict[str, str]  # everything, the above and the changes of champion included
+    tags: dict[str, str]  # all of them
     source: str  # where MLflow keeps its files
     parents: tuple[Ancestor, ...]  # the champion it was compared with, that one's, … back to the first
     changes: tuple[Change, ...]  # each time that it became champion
@@ -45,7 +45,7 @@ class VersionDetails(Record):
 
 
 def show_version(home: Home, name: str, version: str) -> VersionDetails:
-    """By number or alias. ModelError where there is none."""
+    """By number or alias. ModelError if it does not exist."""
     found: dict[int, MlflowVersion] = {}
     aliases: dict[str, str] = {}
     if not is_empty(home) and not is_lock(name):
@@ -55,7 +55,7 @@ def show_version(home: Home, name: str, version: str) -> VersionDetails:
     number = str(aliases.get(version.removeprefix("@"), version))
     chosen = found.get(int(number)) if number.isdecimal() else None
     if chosen is None:
-        raise ModelError(f"{name} {version}: there is no such version;\n{known_models(home)}")
+        raise ModelError(f"{name} {version}: no such version;\n{known_models(home)}")
     return details(chosen, found, aliases)
 
 
@@ -88,12 +88,12 @@ def details(version: "MlflowVersion", found: "dict[int, MlflowVersion]", aliases
 
 
 def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
-    """The tags that are there, under shorter names."""
+    """The existing tags under shorter names."""
     return {short: tags[long] for short, long in names.items() if long in tags}
 
 
 def ancestors(version: "MlflowVersion", found: "dict[int, MlflowVersion]") -> list[Ancestor]:
-    """From parent to parent, to the first version or to one that was deleted."""
+    """From parent to parent, back to the first version or a deleted one."""
     line: list[Ancestor] = []
     number = version.tags.get("parent_version")
     while number is not None and (parent := found.get(int(number))) is not None:
@@ -108,11 +108,3 @@ def ancestors(version: "MlflowVersion", found: "dict[int, MlflowVersion]") -> li
         )
         number = tags.get("parent_version")
     return line
-
-
-def history_of(home: Home, name: str) -> list[Change]:
-    """Every change of champion of a registered model, oldest first."""
-    if is_empty(home):
-        return []
-    with reaching_mlflow(home) as client:
-        return read_history(all_versions(client, name))

@@ -1,4 +1,4 @@
-"""What is registered, and from any way of naming a model to its folder on this machine."""
+"""List registered models, and find a model's folder on this machine by any of its names."""
 
 import math
 import re
@@ -18,11 +18,10 @@ from rnnlm.stages import write_once
 from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow, tracking_uri
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion as MlflowVersion
 
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
-NAMES_SHOWN = 8
+MODELS_SHOWN = 8
 
 
 def list_models(home: Home) -> list[ModelVersion]:
@@ -41,14 +40,14 @@ def list_models(home: Home) -> list[ModelVersion]:
 
 
 def of_dataset(versions: list[ModelVersion], dataset: str) -> list[ModelVersion]:
-    """Those of a dataset, named by its id, the beginning of it, or its folder."""
+    """Those of a dataset, given by its id, a prefix of it, or its folder."""
     return [version for version in versions if version.dataset_id.startswith(Path(dataset).name)]
 
 
 def best_versions(versions: list[ModelVersion]) -> list[ModelVersion]:
-    """Of each model, and of each dataset it was trained on, the version with the lowest validation perplexity.
+    """The version with the lowest validation perplexity for each model and dataset, in the order given.
 
-    Perplexities of two datasets are not comparable. Of equals the first registered; in the order given.
+    Perplexities of two datasets are not comparable. Of equals, the first registered.
     """
     best: dict[tuple[str, str], ModelVersion] = {}
     for version in sorted(versions, key=lambda version: version.version):
@@ -59,7 +58,7 @@ def best_versions(versions: list[ModelVersion]) -> list[ModelVersion]:
 
 
 def perplexity_of(version: ModelVersion) -> float:
-    """On the validation split; infinite where it is not known."""
+    """On the validation split; infinite if unknown."""
     return math.inf if version.validation_perplexity is None else version.validation_perplexity
 
 
@@ -88,15 +87,15 @@ def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:
 
 
 def figure(version: "MlflowVersion", tag: str) -> float | None:
-    """A tag that is a number; None where another program registered the version."""
+    """A numeric tag; None if another program registered the version."""
     return float(version.tags[tag]) if tag in version.tags else None
 
 
 def model_folder(home: Home, reference: str) -> Path:
-    """The folder with configuration, safetensors and tokenizer that a reference names.
+    """The folder with configuration, safetensors and tokenizer that a reference names; else ModelError.
 
-    A run's folder, its model folder, a run id or its beginning, models:/NAME@ALIAS, models:/NAME/VERSION; else
-    ModelError.
+    A reference is a run's folder, its model folder, a run id or a prefix of it, models:/NAME@ALIAS or
+    models:/NAME/VERSION.
     """
     if reference.startswith("models:"):
         return registered_folder(home, reference)
@@ -109,11 +108,11 @@ def model_folder(home: Home, reference: str) -> Path:
     if len(found := [run for run in runs if is_model(run)]) == 1:
         return found[0]
     if found:
-        names = ", ".join(run.parent.name for run in found[:NAMES_SHOWN])
-        raise ModelError(f"{reference}: {len(found)} runs begin so: {names}")
+        names = ", ".join(run.parent.name for run in found[:MODELS_SHOWN])
+        raise ModelError(f"{reference}: {len(found)} runs begin with it: {names}")
     if named.exists():
         raise ModelError(
-            f"{reference}: exists, but holds no model (config.json, model.safetensors).\n"
+            f"{reference}: expected a model (config.json, model.safetensors), found none.\n"
             "Give the folder of a finished run, or models:/NAME@champion."
         )
     raise ModelError(
@@ -127,43 +126,44 @@ def is_model(folder: Path) -> bool:
 
 
 def registered_folder(home: Home, reference: str) -> Path:
-    """The local folder of a registered version, verified: where its artifacts lie, or a copy in the home."""
+    """The verified local folder of a registered version: its artifacts, or a copy of them in the home."""
     version = registered_version(home, reference)
     artifacts = local_artifacts(version) or fetched(home, version)
     folder = artifacts / BUNDLE
     if not is_model(folder):
         raise ModelError(
-            f"{reference}: {folder} holds no model of ours (config.json, model.safetensors).\n"
+            f"{reference}: {folder}: expected a model (config.json, model.safetensors), found none.\n"
             "Its artifacts were moved or deleted, or another program registered it; register a run again."
         )
     if "model_sha256" in version.tags and (damage := find_bundle_damage(version, artifacts, (EVIDENCE,))):
         raise ModelError(
             f"{reference}: {artifacts}: {damage}.\n"
-            f"`rnnlm run` with its settings writes it again if its run is in this home; else roll back to another\n"
-            f"version (rnnlm rollback {version.name})."
+            f"Run `rnnlm run` with its settings to write it again if its run is in this home; else roll back to\n"
+            f"another version (rnnlm rollback {version.name})."
         )
     return folder
 
 
 def run_model_folder(home: Home, reference: str) -> Path:
-    """As model_folder, but of a registered version the folder inside the run it was made from: what else the run
-    keeps lies beside it. ModelError where the run is not in this home or its model is another one by now.
+    """Like model_folder, but for a registered version the folder in its run, beside the run's other files.
+
+    ModelError if the run is not in this home, or was trained again since.
     """
     if not reference.startswith("models:"):
         return model_folder(home, reference)
     version = registered_version(home, reference)
     run_id = version.tags.get("run_id")
     if run_id is None:
-        raise ModelError(f"{reference}: another program registered it, it names no run;\ngive a run's folder or its id")
+        raise ModelError(f"{reference}: another program registered it, without a run;\ngive a run's folder or its id")
     folder = home.runs / run_id / "model"
     if not is_model(folder):
         raise ModelError(
-            f"{reference}: its run {run_id} is not under {home.runs}, and what is asked for is kept with the run.\n"
+            f"{reference}: its run {run_id} is not under {home.runs}, and this command reads the run's folder.\n"
             "Use the RNNLM_HOME that it was trained in, or train it again."
         )
     if model_digest(folder) != version.tags.get("model_sha256"):
         raise ModelError(
-            f"{reference}: its run {run_id} was trained anew since, and {folder} is another model.\n"
+            f"{reference}: its run {run_id} was trained again since, and {folder} is another model.\n"
             f"Give {run_id} itself for that model, or a version registered since."
         )
     return folder
@@ -175,7 +175,7 @@ def registered_version(home: Home, reference: str) -> "MlflowVersion":
         raise ModelError(f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}")
     version = None if is_empty(home) else find_version(home, match["name"], match["alias"], match["version"])
     if version is None:
-        raise ModelError(f"{reference}: there is no such version in the registry;\n{known_models(home)}")
+        raise ModelError(f"{reference}: no such version in the registry;\n{known_models(home)}")
     return version
 
 
@@ -195,37 +195,31 @@ def find_version(home: Home, name: str, alias: str | None, number: str | None) -
 
 def fetched(home: Home, version: "MlflowVersion") -> Path:
     """The version's artifacts, downloaded once from a remote artifact store."""
-    identity = [tracking_uri(home), version.name, version.version, version.creation_timestamp, BUNDLE]
+    name, uri = f"models:/{version.name}/{version.version}", tracking_uri(home)
+    identity = [uri, version.name, version.version, version.creation_timestamp, BUNDLE]
     final = home.root / "fetched" / digest_of(identity)[:16]
 
     def download(partial: Path) -> None:
-        with reaching_mlflow(home) as client:
-            copy_artifacts(client, home, version, partial)
+        import mlflow.artifacts
+
+        with reaching_mlflow(home) as client, tempfile.TemporaryDirectory(prefix="rnnlm-fetched-") as temporary:
+            source = client.get_model_version_download_uri(version.name, version.version).rstrip("/")
+            if not mlflow.artifacts.list_artifacts(artifact_uri=f"{source}/{BUNDLE}", tracking_uri=uri):
+                raise ModelError(f"{name}: {source}: no model found; register a run again")
+            local = mlflow.artifacts.download_artifacts(artifact_uri=source, tracking_uri=uri, dst_path=temporary)
+            # Check against its own marker; write_once overwrites it with another.
+            if damage := find_bundle_damage(version, Path(local)):
+                raise ModelError(f"{name}: {source}: {damage}; register a run again")
+            shutil.copytree(local, partial, dirs_exist_ok=True)
 
     write_once(home, final, download)
     return final
 
 
-def copy_artifacts(client: "MlflowClient", home: Home, version: "MlflowVersion", folder: Path) -> None:
-    import mlflow.artifacts
-
-    uri = client.get_model_version_download_uri(version.name, version.version).rstrip("/")
-    if not mlflow.artifacts.list_artifacts(artifact_uri=f"{uri}/{BUNDLE}", tracking_uri=tracking_uri(home)):
-        raise ModelError(f"models:/{version.name}/{version.version}: {uri} holds no model; register a run again")
-    with tempfile.TemporaryDirectory(prefix="rnnlm-fetched-") as temporary:
-        local = mlflow.artifacts.download_artifacts(
-            artifact_uri=uri, tracking_uri=tracking_uri(home), dst_path=temporary
-        )
-        # Its own marker names what it was registered with; write_once writes another over it.
-        if damage := find_bundle_damage(version, Path(local)):
-            raise ModelError(f"models:/{version.name}/{version.version}: {uri}: {damage}; register a run again")
-        shutil.copytree(local, folder, dirs_exist_ok=True)
-
-
 def known_models(home: Home) -> str:
-    """One line for an error message: the names there are."""
+    """One line for an error message: the registered names."""
     names = sorted({version.name for version in list_models(home)})
     if not names:
         return "no model is registered yet: `rnnlm run` makes one."
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return f"registered: {', '.join(names[:NAMES_SHOWN])}{more} (`rnnlm models` lists the versions)."
+    more = f" and {len(names) - MODELS_SHOWN} more" if len(names) > MODELS_SHOWN else ""
+    return f"registered: {', '.join(names[:MODELS_SHOWN])}{more} (`rnnlm models` lists the versions)."

@@ -1,10 +1,39 @@
-"""Which version is the champion: the rule, apart from the registry that carries it out."""
+"""Promotion: compare a new version with the champion, and decide which of them is champion.
 
+The comparison is on documents that neither was trained on. Beside each version's bundle are
+`evidence/training_documents.parquet` (fingerprints of what its training has seen: its dataset may be gone when a later
+candidate needs it) and `evidence/losses.parquet` (what each document cost both).
+"""
+
+import json
+import logging
+import tempfile
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rnnlm.config import RegistryConfig
+from rnnlm.config import CorpusConfig, RegistryConfig
+from rnnlm.errors import ModelError
+from rnnlm.evaluation.paired.bootstrap import measure_evidence
+from rnnlm.evaluation.paired.holdout_documents import holdout_documents, write_known_digests
+from rnnlm.evaluation.paired.paired_losses import KnownDocuments, load_contestant, write_paired_losses
+from rnnlm.evaluation.token_losses import stored_nll
+from rnnlm.home import Home
 from rnnlm.records import Evidence
+from rnnlm.registry.bundle import BUNDLE, EVIDENCE, TRAINING_DOCUMENTS
+from rnnlm.registry.model_lookup import all_pages, registered_folder
 from rnnlm.registry.model_names import Alias
+from rnnlm.registry.version_tags import Candidate, corpus_folder
+from rnnlm.sequences.dataset_reader import connect
+from rnnlm.sql_statements import statement
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+logger = logging.getLogger(__name__)
+PAIRED_LOSSES = "losses.parquet"
 
 
 @dataclass(frozen=True)
@@ -14,17 +43,13 @@ class Decision:
     evidence: Evidence | None = None
 
 
-def first_version() -> Decision:
-    return Decision("champion", "there was no champion before it")
-
-
 def undecidable(champion: int, why: str) -> Decision:
-    """No evidence is no promotion: a person may say otherwise by `rnnlm promote`."""
+    """Without evidence there is no promotion; `rnnlm promote` overrides it."""
     return Decision("challenger", f"not comparable with champion version {champion}: {why}")
 
 
 def decide(evidence: Evidence, champion: int, config: RegistryConfig) -> Decision:
-    """Champion where even the upper bound of the difference says that it is better; else challenger."""
+    """Champion if even the upper bound of the difference says that it is better; else challenger."""
     figures = in_words(evidence, champion)
     if evidence.units < config.minimum_units:
         noun = "document" if evidence.units == 1 else "documents"
@@ -46,3 +71,98 @@ def in_words(evidence: Evidence, champion: int) -> str:
         f"{evidence.resamples:,} resamples of {evidence.units:,} {documents}, {evidence.byte_count:,} bytes, "
         f"comparison {evidence.comparison} with it)"
     )
+
+
+def compare_with_champion(
+    client: "MlflowClient", home: Home, candidate: Candidate, version: "ModelVersion", champion: "ModelVersion"
+) -> Decision:
+    """The decision; the losses of every document are logged beside the candidate version's bundle.
+
+    If the champion cannot be loaded it stays champion: the candidate becomes challenger with that as the reason.
+    """
+    config, dataset, number = candidate.config, candidate.dataset, int(champion.version)
+    try:
+        champion_folder = registered_folder(home, f"models:/{champion.name}/{number}")
+        champion_model = load_contestant(champion_folder)
+    except ModelError as error:
+        return undecidable(number, f"its model cannot be loaded ({str(error).splitlines()[0]}); see rnnlm promote")
+    if (why := cleaning_hides_text(config.corpus, champion)) is not None:
+        return undecidable(number, why)
+    with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
+        own, losses = Path(temporary) / TRAINING_DOCUMENTS, Path(temporary) / PAIRED_LOSSES
+        write_known_digests(dataset, config.training.validation.tokens, own)
+        champions = training_digests(champion, champion_folder)
+        documents = holdout_documents(dataset, [own, champions] if champions else [own])
+        if not documents:
+            return undecidable(number, "the training of one of the two has seen every validation document")
+        contestants = {
+            "candidate": load_contestant(candidate.run.model_folder, known_documents(home, candidate)),
+            "champion": champion_model,
+        }
+        write_paired_losses(contestants, documents, corpus_folder(home, dataset), losses)
+        evidence = measure_evidence(losses, config.registry, 1 + len(compared_before(client, champion)))
+        client.log_model_artifact(version.tags["logged_model_id"], str(losses), EVIDENCE)
+    decision = decide(evidence, number, config.registry)
+    if champions or champion.tags.get("dataset_id") == dataset.dataset_id:
+        return decision
+    # Registered before training documents were kept. What the champion may have seen can only help it: a candidate
+    # that wins nevertheless is better.
+    reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
+    return Decision(decision.alias, reason, evidence)
+
+
+def known_documents(home: Home, candidate: Candidate) -> KnownDocuments | None:
+    """The candidate's losses from its evaluation; None in stream mode."""
+    if candidate.dataset.mode != "sentence":
+        return None
+    with connect(candidate.dataset) as connection:
+        rows = connection.execute(statement("promotion/read_document_places")).fetchall()
+    batch_size = candidate.config.evaluation.batch_size
+    nll_nats = stored_nll(home, candidate.dataset, candidate.run, "valid", batch_size)
+    return KnownDocuments(nll_nats, {number: (first, last) for number, first, last in rows})
+
+
+def compared_before(client: "MlflowClient", champion: "ModelVersion") -> list["ModelVersion"]:
+    """The versions that were compared with this champion."""
+    wanted = f"name = '{champion.name}' and tags.parent_version = '{champion.version}'"
+    return [
+        version for version in all_pages(partial(client.search_model_versions, wanted)) if "evidence" in version.tags
+    ]
+
+
+def cleaning_hides_text(candidate: CorpusConfig, champion: "ModelVersion") -> str | None:
+    """Why equal texts of the two corpora cannot be recognised; None if they can.
+
+    Fingerprints ignore cleaning unless digits became letters. Digests of bytes, which versions registered before
+    fingerprints have, change with any cleaning.
+    """
+    champions = CorpusConfig.model_construct(**corpus_settings(champion))
+    fields = ("normalization", "lowercase", "digits")
+    different = [name for name in fields if getattr(candidate, name) != getattr(champions, name)]
+    if champion.tags.get("document_digests") == "letters":
+        written = f"{candidate.digits or ''}{champions.digits or ''}"
+        different = ["digits"] if "digits" in different and any(map(str.isalpha, written)) else []
+    if not different:
+        return None
+    names = ", ".join(f"corpus.{name}" for name in different)
+    return f"{names} differs, so it is unknown which documents the champion was trained on"
+
+
+def corpus_settings(version: "ModelVersion") -> dict[str, Any]:
+    """The version's corpus settings that differ from the defaults, from its tag."""
+    try:
+        settings: dict[str, Any] = json.loads(version.tags["configuration"]).get("corpus", {})
+    except (KeyError, ValueError):  # registered by an early version, or too long for a tag
+        return {}
+    return settings
+
+
+def training_digests(version: "ModelVersion", bundle: Path) -> Path | None:
+    """The file with the digests of the version's training documents, in its artifacts; None if it has none."""
+    if "training_documents" not in version.tags:
+        return None
+    path = bundle.parents[len(Path(BUNDLE).parts) - 1] / EVIDENCE / TRAINING_DOCUMENTS
+    if not path.exists():
+        logger.warning("%s version %s: %s is missing", version.name, version.version, path)
+        return None
+    return path

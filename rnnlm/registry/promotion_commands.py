@@ -1,4 +1,4 @@
-"""Champions made by hand: promoted without evidence, or taken back. Who did it, when and why stays on record."""
+"""Promote a version by hand, without evidence, or roll back; the history records who, when and why."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ from rnnlm.registry.champion_history import Change, champion_before, read_histor
 from rnnlm.registry.model_lookup import find_version, known_models
 from rnnlm.registry.model_names import is_lock
 from rnnlm.registry.registration import champion_of
-from rnnlm.registry.registry_lock import holding
+from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow
 
 if TYPE_CHECKING:
@@ -20,26 +20,26 @@ NO_REASON = "no reason given"
 
 
 def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Change:
-    """Version `wanted`, a number or an alias, becomes champion: somebody says so. ModelError where there is none."""
+    """Make version `wanted`, a number or an alias, champion. ModelError if it does not exist."""
     why = checked_reason(reason)
     alias, number = (None, wanted) if wanted.isdecimal() else (wanted.removeprefix("@"), None)
     version = None if is_empty(home) or is_lock(name) else find_version(home, name, alias, number)
     if version is None:
-        raise ModelError(f"{name} version {wanted}: there is no such version;\n{known_models(home)}")
-    with reaching_mlflow(home) as client, holding(home, client, name) as ticket:
+        raise ModelError(f"{name} version {wanted}: no such version;\n{known_models(home)}")
+    with reaching_mlflow(home) as client, registry_lock(home, client, name) as confirm_lock:
         champion = champion_of(client, name)
         if champion is not None and champion.version == version.version:
-            raise ModelError(f"{name} version {version.version}: is the champion already")
-        ticket.confirm()
+            raise ModelError(f"{name} version {version.version}: already champion")
+        confirm_lock()
         return set_champion(client, version, "hand", why)
 
 
 def roll_back(home: Home, name: str, reason: str = "") -> Change:
-    """The champion before the present one is champion again. ModelError where there was none."""
+    """Make the champion before the current one champion again. ModelError if there was none."""
     why = checked_reason(reason)
     if is_empty(home) or is_lock(name) or not versions_of(home, name):
-        raise ModelError(f"{name}: there is no such model;\n{known_models(home)}")
-    with reaching_mlflow(home) as client, holding(home, client, name) as ticket:
+        raise ModelError(f"{name}: no such model;\n{known_models(home)}")
+    with reaching_mlflow(home) as client, registry_lock(home, client, name) as confirm_lock:
         champion = champion_of(client, name)
         current = int(champion.version) if champion else None
         versions = {int(version.version): version for version in all_versions(client, name)}
@@ -47,9 +47,9 @@ def roll_back(home: Home, name: str, reason: str = "") -> Change:
         if before is None:
             raise ModelError(
                 f"{name}: no champion is known before version {current};\n"
-                f"rnnlm models shows the versions, rnnlm promote {name} VERSION makes one champion"
+                f"rnnlm models lists the versions, rnnlm promote {name} VERSION makes one champion"
             )
-        ticket.confirm()
+        confirm_lock()
         return set_champion(client, versions[before], "rollback", why)
 
 

@@ -1,15 +1,15 @@
-"""A run becomes a version of its corpus' model, and champion where it is shown to be better than the champion."""
+"""Register a run as a version of its corpus' model, and make it champion if it is shown to be better."""
 
 import json
 import logging
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.paired.holdout_documents import write_known_digests
 from rnnlm.home import Home, write_json
-from rnnlm.records import DatasetRecord, EvaluationRecord, Evidence, RegisteredVersion, RunRecord, SamplesRecord
+from rnnlm.records import Evidence, RegisteredVersion
 from rnnlm.registry.bundle import (
     CONFIGURATION,
     TRAINING_DOCUMENTS,
@@ -18,13 +18,13 @@ from rnnlm.registry.bundle import (
     log_artifacts,
     log_bundle,
 )
-from rnnlm.registry.champion_comparison import compare_with_champion
 from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.model_card import description_of, model_card
 from rnnlm.registry.model_names import Alias, registered_name
-from rnnlm.registry.promotion import Decision, first_version
-from rnnlm.registry.registry_lock import Ticket, ensure_registered_model, holding
-from rnnlm.registry.version_tags import LONGEST_TAG, identity_tags, origin_tags
+from rnnlm.registry.promotion import Decision, compare_with_champion
+from rnnlm.registry.registry_lock import registry_lock
+from rnnlm.registry.ticket_queue import ensure_registered_model
+from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, identity_tags, origin_tags
 from rnnlm.stages import stage
 from rnnlm.tracking.mlflow_runs import track_later
 from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow
@@ -37,48 +37,40 @@ logger = logging.getLogger(__name__)
 
 
 @stage("registration")
-def register_model(
-    home: Home,
-    config: PipelineConfig,
-    dataset: DatasetRecord,
-    run: RunRecord,
-    evaluation: EvaluationRecord,
-    samples: SamplesRecord,
-    *,
-    force: bool = False,
-) -> RegisteredVersion:
-    """Register the run's model once, decide its alias, and report the alias it has in the registry now.
+def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> RegisteredVersion:
+    """Register the run's model once, decide its alias, and report the alias that it has in the registry now.
 
-    The registry itself is asked what was done, so a killed call is taken up where it stopped. A version whose files
-    were damaged or deleted since gets them again, from the run.
-    TrackingError where MLflow fails.
+    The registry itself records what was done, so a killed call resumes where it stopped. A version whose files were
+    damaged or deleted gets them again from the run. TrackingError if MLflow fails.
     """
-    name = registered_name(config.registry, dataset.corpus_name)
-    identity = identity_tags(dataset, run, evaluation)
+    name = registered_name(candidate.config.registry, candidate.dataset.corpus_name)
+    identity = identity_tags(candidate)
     with reaching_mlflow(home) as client:
         ensure_registered_model(client, name)
-        version = None if force else find_version(client, name, identity)
-        if version is not None and is_decided(version) and damage_of(version) is None:
-            return report(client, name, version.version).model_copy(update={"skipped": True})
-        with holding(home, client, name) as ticket:
-            version = None if force else find_version(client, name, identity)  # another may have made it meanwhile
-            skipped = version is not None and is_decided(version) and damage_of(version) is None
-            if version is None:
-                version = add_version(client, home, config, dataset, run, evaluation, samples, name, identity)
-            elif damage := damage_of(version):
-                logger.warning("%s version %s: %s; its files are written again", name, version.version, damage)
-                repair_version(client, home, config, dataset, run, evaluation, samples, version)
-            if not is_decided(version):
-                promote(client, home, config, dataset, run, version, ticket)
+        version = None if force else find_registered(client, name, identity)
+        damage = damage_of(version) if version else None
+        if version is None or damage is not None or not is_decided(version):
+            with registry_lock(home, client, name) as confirm_lock:
+                version = None if force else find_registered(client, name, identity)  # another may have made it
+                skipped = version is not None and damage is None and is_decided(version)
+                if version is None:
+                    version = add_version(client, home, candidate, name, identity)
+                elif damage is not None:
+                    logger.warning("%s version %s: %s; its files are written again", name, version.version, damage)
+                    repair_version(client, candidate, version)
+                if not is_decided(version):
+                    assign_alias(client, home, candidate, version, confirm_lock)
+        else:
+            skipped = True
         return report(client, name, version.version).model_copy(update={"skipped": skipped})
 
 
 def is_decided(version: "ModelVersion") -> bool:
-    """The tag `alias` comes last and says that the decision was carried out."""
+    """The tag `alias` is written last, when the decision has been carried out."""
     return "alias" in version.tags
 
 
-def find_version(client: "MlflowClient", name: str, identity: dict[str, str]) -> "ModelVersion | None":
+def find_registered(client: "MlflowClient", name: str, identity: dict[str, str]) -> "ModelVersion | None":
     """The newest version with these weights of this run, made by this code and scored the same."""
     found = [
         version
@@ -89,27 +81,20 @@ def find_version(client: "MlflowClient", name: str, identity: dict[str, str]) ->
 
 
 def add_version(
-    client: "MlflowClient",
-    home: Home,
-    config: PipelineConfig,
-    dataset: DatasetRecord,
-    run: RunRecord,
-    evaluation: EvaluationRecord,
-    samples: SamplesRecord,
-    name: str,
-    identity: dict[str, str],
+    client: "MlflowClient", home: Home, candidate: Candidate, name: str, identity: dict[str, str]
 ) -> "ModelVersion":
     """A new version, without an alias yet."""
-    mlflow_run_id = living_run(client, home, config, dataset, run)
+    mlflow_run_id = mlflow_run_of(client, home, candidate)
     experiment = client.get_run(mlflow_run_id).info.experiment_id
-    tags = identity | origin_tags(home, config, dataset)
+    tags = identity | origin_tags(home, candidate.config, candidate.dataset)
     champion = champion_of(client, name)
-    parent = int(champion.version) if champion else None
-    card = model_card(name, config, dataset, run, evaluation, samples, tags, parent)
+    card = model_card(name, candidate, tags, int(champion.version) if champion else None)
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
-        tags["training_documents"] = str(write_evidence(Path(temporary), config, dataset))
+        tags["training_documents"] = str(write_evidence(Path(temporary), candidate))
         tags["document_digests"] = "letters"
-        model_id, source = log_bundle(client, experiment, mlflow_run_id, name, run.model_folder, card, Path(temporary))
+        model_id, source = log_bundle(
+            client, experiment, mlflow_run_id, name, candidate.run.model_folder, card, Path(temporary)
+        )
     return client.create_model_version(
         name,
         source,
@@ -120,60 +105,45 @@ def add_version(
     )
 
 
-def write_evidence(folder: Path, config: PipelineConfig, dataset: DatasetRecord) -> int:
-    """What lies beside the bundle. Returns the number of documents that training has seen."""
-    write_json(folder / CONFIGURATION, config.model_dump(mode="json"))
-    return write_known_digests(dataset, config.training.validation.tokens, folder / TRAINING_DOCUMENTS)
+def write_evidence(folder: Path, candidate: Candidate) -> int:
+    """Write the files beside the bundle. Returns the number of documents that training has seen."""
+    write_json(folder / CONFIGURATION, candidate.config.model_dump(mode="json"))
+    sample_tokens = candidate.config.training.validation.tokens
+    return write_known_digests(candidate.dataset, sample_tokens, folder / TRAINING_DOCUMENTS)
 
 
 def damage_of(version: "ModelVersion") -> str | None:
-    """What is wrong with the version's files, if they lie on this machine; a remote store is not read for it."""
+    """What is wrong with the version's files if they are on this machine; a remote store is not read."""
     artifacts = local_artifacts(version)
     return None if artifacts is None else find_bundle_damage(version, artifacts)
 
 
-def repair_version(
-    client: "MlflowClient",
-    home: Home,
-    config: PipelineConfig,
-    dataset: DatasetRecord,
-    run: RunRecord,
-    evaluation: EvaluationRecord,
-    samples: SamplesRecord,
-    version: "ModelVersion",
-) -> None:
-    """Write the version's files again. Its weights are the run's: identity_tags says so."""
+def repair_version(client: "MlflowClient", candidate: Candidate, version: "ModelVersion") -> None:
+    """Write the version's files again. Its weights are the run's: find_registered compared them."""
     parent = version.tags.get("parent_version")
-    card = model_card(
-        version.name, config, dataset, run, evaluation, samples, version.tags, int(parent) if parent else None
-    )
+    card = model_card(version.name, candidate, version.tags, int(parent) if parent else None)
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
-        write_evidence(Path(temporary), config, dataset)
+        write_evidence(Path(temporary), candidate)
         log_artifacts(
             client,
             version.tags["logged_model_id"],
             str(version.source),
             str(version.run_id),
-            run.model_folder,
+            candidate.run.model_folder,
             card,
             Path(temporary),
         )
 
 
-def living_run(
-    client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
-) -> str:
-    """The MLflow run of the training; a new one where MLflow was away then, or has lost it since."""
+def mlflow_run_of(client: "MlflowClient", home: Home, candidate: Candidate) -> str:
+    """The MLflow run of the training; a new one if MLflow was unavailable then, or has lost it since."""
+    config, run = candidate.config, candidate.run
     experiment = experiment_id(client, home, config.tracking.experiment)
-    candidates = [run.mlflow_run_id] if run.mlflow_run_id else []
-    made_later = client.search_runs([experiment], f"tags.`rnnlm.run_id` = '{run.run_id}'", max_results=100)
-    known = [found.info.run_id for found in made_later]
-    for candidate in candidates:
-        if candidate in known or exists(client, candidate):
-            return candidate
-    if known:
-        return str(known[0])
-    return track_later(client, home, config, dataset, run)
+    found = client.search_runs([experiment], f"tags.`rnnlm.run_id` = '{run.run_id}'", max_results=100)
+    known = [one.info.run_id for one in found]
+    if run.mlflow_run_id and (run.mlflow_run_id in known or exists(client, run.mlflow_run_id)):
+        return run.mlflow_run_id
+    return str(known[0]) if known else track_later(client, home, config, candidate.dataset, run)
 
 
 def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:
@@ -187,29 +157,27 @@ def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:
         raise
 
 
-def promote(
+def assign_alias(
     client: "MlflowClient",
     home: Home,
-    config: PipelineConfig,
-    dataset: DatasetRecord,
-    run: RunRecord,
+    candidate: Candidate,
     version: "ModelVersion",
-    ticket: Ticket,
+    confirm_lock: Callable[[], None],
 ) -> None:
-    """Give the version its alias, with the evidence for it."""
+    """Decide whether the version is champion or challenger, and record the evidence."""
     name, number = version.name, str(version.version)
     champion = champion_of(client, name)
-    if champion is not None and str(champion.version) == number:  # killed when all but the last tag was written
+    if champion is not None and str(champion.version) == number:  # killed before the last tag was written
         client.set_model_version_tag(name, number, "alias", "champion")
         return
     if champion is None:
-        decision = first_version()
+        decision = Decision("champion", "there was no champion before it")
     else:
-        decision = compare_with_champion(client, home, config, dataset, version, run, champion)
+        decision = compare_with_champion(client, home, candidate, version, champion)
     logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
     for key, value in decision_tags(decision, champion).items():
         client.set_model_version_tag(name, number, key, value)
-    ticket.confirm()
+    confirm_lock()
     if decision.alias == "champion":
         set_champion(client, version, "evidence" if decision.evidence else "first", decision.reason)
     else:
@@ -232,28 +200,28 @@ def champion_of(client: "MlflowClient", name: str) -> "ModelVersion | None":
 
 
 def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVersion:
-    """What the registry says of the version now: somebody may have moved an alias since it was registered."""
+    """The version as it is in the registry now: somebody may have moved an alias since it was registered."""
     version = client.get_model_version(name, str(number))
-    champion = champion_of(client, name)
     aliases = client.get_registered_model(name).aliases
     held = {alias for alias, holder in aliases.items() if int(holder) == int(number)}
     alias: Alias = "champion" if "champion" in held else "challenger"
     reason = version.tags.get("reason", "")
     if alias != version.tags.get("alias"):
-        holder = f"; the champion is version {champion.version}" if champion and alias == "challenger" else ""
+        other = aliases.get("champion") if alias == "challenger" else None
+        holder = f"; the champion is version {other}" if other else ""
         reason = f"{alias} now, {version.tags.get('alias')} when registered ({reason}){holder}"
     return RegisteredVersion(
         name=name,
         version=int(number),
         alias=alias,
         reason=reason,
-        # A later challenger has taken the alias over: the number still finds this version.
+        # If a later challenger has the alias now, the number still finds this version.
         uri=f"models:/{name}@{alias}" if alias in held else f"models:/{name}/{number}",
         evidence=evidence_of(version),
     )
 
 
 def evidence_of(version: "ModelVersion") -> Evidence | None:
-    """What the decision on a version rested on."""
-    noted = version.tags.get("evidence")
-    return Evidence(**json.loads(noted)) if noted else None
+    """The evidence that the version's alias was decided on."""
+    value = version.tags.get("evidence")
+    return Evidence(**json.loads(value)) if value else None

@@ -1,19 +1,19 @@
 """A lock between all machines that share an MLflow server: a queue of tickets in the registry itself.
 
-MLflow has no compare-and-set, and a server is reached by HTTP alone. But it numbers the versions of a registered model,
-and a number is a primary key: given once, to one caller. So the registered model `_lock.NAME` is a queue, and its
-versions are tickets. Who wants the lock draws one; the lowest ticket holds it. Nobody ever writes to what another may
-have taken meanwhile, so two can never both believe to have won.
+MLflow has no compare-and-set, and a server can only be reached by HTTP. But it numbers the versions of a registered
+model, and a number is a primary key: given once, to one caller. So the registered model `_lock.NAME` is a queue and its
+versions are tickets. To get the lock, draw a ticket and wait until it is the lowest. Nobody writes to another's ticket,
+so two processes can never both believe that they hold the lock.
 
-The queue is only there while somebody is in it: who gives the lock back and sees no other ticket removes the queue
-together with its own ticket. A ticket drawn at that very moment is removed with it, before it was ever the lowest, and
-its owner draws again. Numbers then begin at 1 again, so a ticket is known by its source, which is unique.
+The queue exists only while somebody is in it: the last holder removes the queue together with its own ticket. A ticket
+drawn at that very moment is removed too, before it was ever the lowest, and its owner draws again. Numbers then restart
+at 1, so a ticket is identified by its source, which is unique.
 
-A ticket of a killed process must not stand for ever. Each holder and waiter counts up its ticket's tag `beat` every
-few seconds. Who waits behind a ticket whose beat has not changed for LEASE_SECONDS, by the waiter's own clock (clocks
-of two machines differ), deletes it. A process that slept for longer finds its ticket gone, and confirm() says so.
-What remains is a sleep that falls between confirm() and the call to MLflow after it, or before a queue is removed:
-then a waiter's ticket is lost, and the waiter is told.
+The ticket of a killed process must not block the queue for ever. Each holder and waiter updates its ticket's tag `beat`
+every few seconds. A waiter deletes a ticket ahead of it whose beat has not changed for LEASE_SECONDS by its own clock
+(clocks of two machines differ). A process that slept for longer finds its ticket gone, and confirm() raises. One gap
+remains: a sleep between confirm() and the following call to MLflow, or before a queue is removed. Then a waiter's
+ticket is lost, and the waiter is told.
 """
 
 import logging
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 logger = logging.getLogger(__name__)
-LEASE_SECONDS = 60.0  # without a beat, before a ticket counts as its dead owner's
+LEASE_SECONDS = 60.0  # without a beat; then the ticket's owner counts as dead
 BEAT_SECONDS = 5.0
 POLL_SECONDS = 0.5
-PATIENCE_SECONDS = 3.0  # of waiting, before one is told for whom
-SOURCE = "lock:///ticket"  # a version must name a place: this is none
-DESCRIPTION = "No model: the queue of those who register, promote or roll back. Its versions are tickets; leave it be."
+WAIT_NOTICE_SECONDS = 3.0  # of waiting before a warning names the holder
+SOURCE = "lock:///ticket"  # a version must have a source; this one does not exist
+DESCRIPTION = "Not a model: a lock for registering, promoting and rolling back. Its versions are tickets; do not edit."
 
 
 @dataclass(frozen=True)
@@ -52,30 +52,30 @@ class QueueTicket:
     source: str
 
     def confirm(self) -> None:
-        """TrackingError where somebody took us for dead; to be called right before what the lock protects."""
-        if not any(self.is_ours(version) for version in tickets(self.client, self.queue)):
+        """TrackingError if another process took this one for dead. Call it right before the protected change."""
+        if not any(self.is_own(version) for version in tickets(self.client, self.queue)):
             raise TrackingError(
                 f"the lock on {self.queue} was lost: this process was silent for {LEASE_SECONDS:.0f} s, and another "
-                "took it over.\nNothing was promoted; do it again."
+                "took it over.\nNothing was promoted; run the command again."
             )
 
-    def is_ours(self, version: "ModelVersion") -> bool:
+    def is_own(self, version: "ModelVersion") -> bool:
         return str(version.version) == self.number and version.source == self.source
 
     def give_back(self) -> None:
-        """The queue goes with the last ticket: people do not see it among the models."""
+        """Remove the ticket, and with the last one the queue, so that it does not stay among the models."""
         waiting = tickets(self.client, self.queue)
-        if len(waiting) == 1 and self.is_ours(waiting[0]):
+        if len(waiting) == 1 and self.is_own(waiting[0]):
             remove_queue(self.client, self.queue)
-        elif any(self.is_ours(version) for version in waiting):
+        elif any(self.is_own(version) for version in waiting):
             discard(self.client, self.queue, self.number)
 
 
 @contextmanager
 def queued(client: "MlflowClient", queue: str) -> Iterator[QueueTicket]:
-    """A ticket of the queue, when its turn has come."""
+    """Draw a ticket, wait for its turn and hold it for the block."""
     while True:
-        ticket = draw(client, queue)
+        ticket = draw_ticket(client, queue)
         with beating(ticket):
             try:
                 if wait_for_turn(ticket):
@@ -86,17 +86,19 @@ def queued(client: "MlflowClient", queue: str) -> Iterator[QueueTicket]:
 
 
 def give_back_or_warn(ticket: QueueTicket) -> None:
-    """An error of the block that held the lock says more than one of giving it back."""
+    """Only warn: an error of the block that held the lock matters more than one of giving it back."""
     from mlflow.exceptions import MlflowException
 
     try:
         ticket.give_back()
     except MlflowException as error:
         cause = str(error).splitlines()[0]
-        logger.warning("%s: not given back, it expires in %.0f s: %s", ticket.queue, LEASE_SECONDS, cause)
+        logger.warning(
+            "%s: the lock could not be released and expires in %.0f s: %s", ticket.queue, LEASE_SECONDS, cause
+        )
 
 
-def draw(client: "MlflowClient", queue: str) -> QueueTicket:
+def draw_ticket(client: "MlflowClient", queue: str) -> QueueTicket:
     """The next ticket."""
     from mlflow.exceptions import MlflowException
 
@@ -107,7 +109,7 @@ def draw(client: "MlflowClient", queue: str) -> QueueTicket:
         try:
             version = client.create_model_version(queue, source, tags=tags, await_creation_for=0)
         except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":  # its last holder has removed the queue meanwhile
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":  # the last holder has just removed the queue
                 raise
         else:
             return QueueTicket(client, queue, str(version.version), source)
@@ -115,7 +117,7 @@ def draw(client: "MlflowClient", queue: str) -> QueueTicket:
 
 @contextmanager
 def beating(ticket: QueueTicket) -> Iterator[None]:
-    """Renew the ticket for the block."""
+    """Renew the ticket during the block."""
     done = threading.Event()
     heart = threading.Thread(target=keep_beating, args=(ticket, done), daemon=True)
     heart.start()
@@ -127,7 +129,7 @@ def beating(ticket: QueueTicket) -> Iterator[None]:
 
 
 def keep_beating(ticket: QueueTicket, done: threading.Event) -> None:
-    """Until `done`; a store that is away for a moment is asked again."""
+    """Until `done`; if the store is unavailable, try again at the next beat."""
     from mlflow.exceptions import MlflowException
 
     beat = 0
@@ -140,18 +142,18 @@ def keep_beating(ticket: QueueTicket, done: threading.Event) -> None:
 
 
 def wait_for_turn(ticket: QueueTicket) -> bool:
-    """True when no ticket stands before ours; False where ours is gone: draw again."""
-    changed: dict[str, tuple[str, float]] = {}  # ticket → its beat, and when we first saw that one
-    start, told = time.monotonic(), False
+    """True when no ticket is ahead of this one; False if this one is gone: draw again."""
+    changed: dict[str, tuple[str, float]] = {}  # ticket → its beat, and when that beat was first seen
+    start, warned = time.monotonic(), False
     while True:
         waiting = tickets(ticket.client, ticket.queue)
-        if not any(ticket.is_ours(version) for version in waiting):
+        if not any(ticket.is_own(version) for version in waiting):
             return False
         ahead = [other for other in waiting if int(other.version) < int(ticket.number)]
         if not ahead:
             return True
         for other in ahead:
-            # A ticket that is just being drawn or given back may be read without its tags.
+            # A ticket that is just being drawn or removed may have no tags yet.
             number, beat, now = str(other.version), other.tags.get("beat", ""), time.monotonic()
             if number not in changed or changed[number][0] != beat:
                 changed[number] = (beat, now)
@@ -160,14 +162,14 @@ def wait_for_turn(ticket: QueueTicket) -> bool:
                     "%s: %s was silent for %.0f s; its place is cleared", ticket.queue, owner(other), LEASE_SECONDS
                 )
                 discard(ticket.client, ticket.queue, number)
-        if not told and time.monotonic() - start > PATIENCE_SECONDS:
+        if not warned and time.monotonic() - start > WAIT_NOTICE_SECONDS:
             logger.warning("%s: waiting for %s", ticket.queue, owner(ahead[0]))
-            told = True
+            warned = True
         time.sleep(POLL_SECONDS)
 
 
 def tickets(client: "MlflowClient", queue: str) -> list["ModelVersion"]:
-    """All places taken, lowest first."""
+    """All tickets, lowest first."""
     found = client.search_model_versions(f"name = '{queue}'")
     return sorted(found, key=lambda version: int(version.version))
 
@@ -177,19 +179,19 @@ def owner(version: "ModelVersion") -> str:
 
 
 def discard(client: "MlflowClient", queue: str, number: str) -> None:
-    """Clear one place; that another has cleared it already is no error."""
-    with already_gone_is_fine():
+    """Delete one ticket, if it is still there."""
+    with ignore_missing():
         client.delete_model_version(queue, number)
 
 
 def remove_queue(client: "MlflowClient", queue: str) -> None:
-    """Remove the queue with all its tickets, where it is there."""
-    with already_gone_is_fine():
+    """Delete the queue with all its tickets, if it is still there."""
+    with ignore_missing():
         client.delete_registered_model(queue)
 
 
 @contextmanager
-def already_gone_is_fine() -> Iterator[None]:
+def ignore_missing() -> Iterator[None]:
     from mlflow.exceptions import MlflowException
 
     try:

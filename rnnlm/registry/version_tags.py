@@ -1,17 +1,18 @@
-"""What a version says of itself: tags that identify it, and tags that lead back to what it was made from.
+"""A candidate for registration, and the tags of its version: what identifies it and what it was made from.
 
-MLflow's search finds versions by them (`tags.dataset_id = '…'`); all values are text.
+MLflow's search finds versions by their tags (`tags.dataset_id = '…'`); all values are text.
 """
 
 import importlib.metadata
 import json
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home, read_json
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.registry.bundle import LIBRARY, model_digest
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
@@ -22,17 +23,28 @@ PERPLEXITIES = {"train": "train_perplexity", "valid": "validation_perplexity", "
 LONGEST_TAG = 5_000  # characters: the column of MLflow's database
 
 
-def identity_tags(dataset: DatasetRecord, run: RunRecord, evaluation: EvaluationRecord) -> dict[str, str]:
+@dataclass(frozen=True)
+class Candidate:
+    """A finished run with everything that its registration records."""
+
+    config: PipelineConfig
+    dataset: DatasetRecord
+    run: RunRecord
+    evaluation: EvaluationRecord
+    samples: SamplesRecord
+
+
+def identity_tags(candidate: Candidate) -> dict[str, str]:
     """Two versions that agree in all of these are the same model, scored the same by the same code."""
-    test = evaluation.scores["test"]
+    dataset, run, scores = candidate.dataset, candidate.run, candidate.evaluation.scores
     return {
         "run_id": run.run_id,
         "dataset_id": dataset.dataset_id,
         "corpus_name": dataset.corpus_name,
         "corpus_digest": dataset.corpus_digest,
-        **{PERPLEXITIES[split]: repr(score.perplexity) for split, score in evaluation.scores.items()},
-        "bits_per_byte": repr(test.bits_per_byte),
-        "unknown_rate": repr(test.unknown_rate),
+        **{PERPLEXITIES[split]: repr(score.perplexity) for split, score in scores.items()},
+        "bits_per_byte": repr(scores["test"].bits_per_byte),
+        "unknown_rate": repr(scores["test"].unknown_rate),
         "model_sha256": model_digest(run.model_folder),
         "code_version": importlib.metadata.version("rnnlm"),
         "bundle_version": str(STAGE_VERSIONS["bundle"]),
@@ -40,7 +52,7 @@ def identity_tags(dataset: DatasetRecord, run: RunRecord, evaluation: Evaluation
 
 
 def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> dict[str, str]:
-    """Where it comes from, as far as that is known: the way back to the bytes of the corpus."""
+    """The known facts that lead back to the bytes of the corpus."""
     with connect(dataset) as connection:
         (origin,) = table(connection, "queries/read_origin", {})
     corpus = read_json(corpus_folder(home, dataset) / "corpus.json") or {}
@@ -60,18 +72,18 @@ def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> d
 
 
 def corpus_folder(home: Home, dataset: DatasetRecord) -> Path:
-    """Where the dataset's text lies."""
+    """The folder of the dataset's text."""
     return home.corpora / dataset.corpus_digest[:16]
 
 
 def short_configuration(config: PipelineConfig) -> str:
-    """The settings that differ from the defaults, as JSON; the whole configuration lies in the version's evidence."""
+    """Settings that differ from the defaults, as JSON; the version's evidence has the whole configuration."""
     text = json.dumps(config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
     return text if len(text) <= LONGEST_TAG else "too long for a tag: see evidence/configuration.json"
 
 
 def git_commit() -> str | None:
-    """The checkout's commit, `-dirty` where files differ from it; None where this is no checkout or git is missing."""
+    """The checkout's commit, with `-dirty` if files differ from it; None outside a checkout or without git."""
     checkout = LIBRARY.parent
     git = shutil.which("git")
     if git is None or not (checkout / ".git").exists():

@@ -1,4 +1,4 @@
-"""What people read: markdown for the Prefect UI, tables and summaries for the terminal. One file a subject.
+"""Reports: markdown for the Prefect UI, tables and summaries for the terminal, one file per subject.
 
-rnnlm/text_layout.py has what they share. Nothing is computed here: records come in, text goes out.
+Nothing is computed here: records come in, text goes out. rnnlm/text_layout.py has the layout they share.
 """

@@ -1,15 +1,15 @@
-"""What people read about a dataset: the tables of its description as text and as markdown."""
+"""The report on a dataset: its tables as text and as markdown."""
 
 from pathlib import Path
 
 from rnnlm.sequences.dataset_report import Description
-from rnnlm.text_layout import Rows, columns, markdown_table, picture_report, shorten
+from rnnlm.text_layout import TableRows, columns, markdown_table, picture_report, shorten
 from rnnlm.tokenizers.token_colors import visible
 
 BAR = 40  # characters of the longest bar on a terminal
 
 
-def description_tables(description: Description) -> dict[str, Rows]:
+def description_tables(description: Description) -> dict[str, TableRows]:
     """Title → rows with formatted figures, in the order they are shown."""
     repeats = {row["split"]: row for row in description.duplicates}
     leaks = {row["split"]: row for row in description.leaks}
@@ -30,14 +30,14 @@ def description_tables(description: Description) -> dict[str, Rows]:
             }
             for row in description.splits
         ],
-        f"Duplicates and leaks ({unit} that the training split holds too)": [
+        f"Duplicates and leaks ({unit} that are also in the training split)": [
             {
                 "split": split,
                 "repeated rows": share(row["repeated_sequences"], row["sequence_count"]),
                 "repeated documents": share(row["repeated_documents"], row["document_count"]),
                 "leaked": share(leaks[split]["leaked_units"], leaks[split]["unit_count"]) if split in leaks else "",
                 "of its tokens": f"{leaks[split]['leaked_share']:.2%}" if split in leaks else "",
-                "documents whose source is in training, too": share(
+                "documents whose source is also in training": share(
                     sources[split]["shared_documents"], sources[split]["document_count"]
                 )
                 if split in sources
@@ -67,7 +67,7 @@ def share(part: int, whole: int) -> str:
     return f"{part:,} ({part / max(1, whole):.1%})"
 
 
-def token_rows(rows: Rows) -> Rows:
+def token_rows(rows: TableRows) -> TableRows:
     return [
         {"token": visible(row["token"]), "times": f"{row['training_count']:,}", "share": f"{row['share']:.3%}"}
         for row in rows
@@ -75,16 +75,16 @@ def token_rows(rows: Rows) -> Rows:
 
 
 def description_text(description: Description, pictures: list[Path]) -> str:
-    """What `rnnlm describe` prints."""
+    """The output of `rnnlm describe`."""
     lines = [f"dataset    {description.dataset_id}, {description.mode} mode, {description.vocabulary_size:,} ids"]
     for title, rows in description_tables(description).items():
         lines += ["", title, *(f"  {line}" for line in columns(rows))]
-    lines += ["", "Rows of the training split by predicted tokens", *histogram(description.lengths)]
+    lines += ["", "TableRows of the training split by predicted tokens", *histogram(description.lengths)]
     return "\n".join([*lines, "", *(f"picture    {path}" for path in pictures)])
 
 
-def histogram(lengths: Rows) -> list[str]:
-    """A line a bin with a bar."""
+def histogram(lengths: TableRows) -> list[str]:
+    """One line with a bar per bin."""
     if not lengths:
         return []
     most = max(row["sequence_count"] for row in lengths)
@@ -102,7 +102,7 @@ def histogram(lengths: Rows) -> list[str]:
 
 
 def description_report(description: Description, pictures: list[Path]) -> str:
-    """The same as markdown with the pictures inside, for the Prefect UI."""
+    """The same as markdown with embedded plots, for the Prefect UI."""
     parts = [f"## Dataset {description.dataset_id}", f"*{description.mode} mode, {description.vocabulary_size:,} ids*"]
     for title, rows in description_tables(description).items():
         parts.append(f"### {title}\n\n{markdown_table(rows)}")

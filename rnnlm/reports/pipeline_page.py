@@ -1,4 +1,4 @@
-"""What people read about a run of the pipeline: a page a stage for the Prefect UI, the summary on the terminal."""
+"""Reports on a pipeline run: one page per stage for the Prefect UI, and the summary for the terminal."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from rnnlm.records import (
     TrainedRecord,
 )
 from rnnlm.reports.registry_page import registered_lines
-from rnnlm.text_layout import Facts, columns, facts, markdown_text, named
+from rnnlm.text_layout import FactRows, columns, facts, labelled, markdown_text
 from rnnlm.tokenizers.token_colors import visible
 
 
 def corpus_report(corpus: CorpusRecord) -> str:
-    rows: Facts = [
+    rows: FactRows = [
         ("name", corpus.name),
         ("source", f"`{corpus.source}`"),
         ("sha256", f"`{corpus.digest}`"),
@@ -33,7 +33,7 @@ def corpus_report(corpus: CorpusRecord) -> str:
 
 
 def tokenizer_report(tokenizer: TokenizerRecord) -> str:
-    rows: Facts = [
+    rows: FactRows = [
         ("kind", tokenizer.kind),
         ("vocabulary", f"{tokenizer.vocabulary_size:,} ids"),
         ("folder", f"`{tokenizer.folder}`"),
@@ -42,16 +42,16 @@ def tokenizer_report(tokenizer: TokenizerRecord) -> str:
 
 
 def sequences_report(dataset: DatasetRecord, leaked_share: float) -> str:
-    rows: Facts = [("dataset", f"`{dataset.dataset_id}`"), ("mode", dataset.mode)]
+    rows: FactRows = [("dataset", f"`{dataset.dataset_id}`"), ("mode", dataset.mode)]
     rows += [(f"predicted tokens, {split}", f"{count:,}") for split, count in dataset.predicted_tokens.items()]
     rows += [("file", f"`{dataset.database}`"), ("held-out text found in training text", f"at most {leaked_share:.1%}")]
     return facts("Sequences", dataset, rows)
 
 
 def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig) -> str:
-    rows: Facts = [
+    rows: FactRows = [
         ("run", f"`{run.run_id}`"),
-        ("model", f"Elman, {model.layers} × {model.hidden_size}, {model.nonlinearity}{kind_of_stack(model)}"),
+        ("model", f"Elman, {model.layers} × {model.hidden_size}, {model.nonlinearity}{stack_kind(model)}"),
         ("epochs", training.epochs),
         ("trained tokens", f"{run.trained_tokens:,}"),
         ("best validation perplexity", f"{run.best_validation_perplexity:.2f}"),
@@ -61,7 +61,7 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
     return facts("Training", run, rows)
 
 
-def kind_of_stack(model: ModelConfig) -> str:
+def stack_kind(model: ModelConfig) -> str:
     diagonal, residual = model.recurrence == "diagonal", model.residual
     return (", diagonal" if diagonal else "") + (", residual" if residual else "")
 
@@ -75,7 +75,7 @@ def samples_report(samples: SamplesRecord) -> str:
 
 
 def pipeline_summary(record: PipelineRecord) -> str:
-    """What `rnnlm run` prints at its end."""
+    """The summary that `rnnlm run` prints."""
     stages = record.stages
     skipped = [name for name, stage in stages.items() if stage.skipped]
     done = [f"{name} {stage.seconds:.1f} s" for name, stage in stages.items() if not stage.skipped]
@@ -87,23 +87,23 @@ def pipeline_summary(record: PipelineRecord) -> str:
         f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
         f"run        {record.run.folder}",
     ]
-    lines += [named("done", ", ".join(done))] if done else []
+    lines += [labelled("done", ", ".join(done))] if done else []
     if skipped:
-        lines.append(named("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE runs one again)"))
+        lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))
     lines += ["", *columns(score_rows(record.evaluation)), "", "samples"]
     lines += [line for sample in record.samples.samples for line in sample_lines(sample)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])
 
 
 def sample_lines(sample: Sample) -> list[str]:
-    """Indented; the prompt in brackets."""
+    """Indented lines, the prompt in brackets."""
     prompt = f"[{sample.prompt}] " if sample.prompt else ""
-    text = sample.text if sample.text.strip() else "(ends at once)"
+    text = sample.text if sample.text.strip() else "(empty)"
     return [f"  {visible(line)}" for line in f"{prompt}{text}".split("\n")]
 
 
 def trained_summary(record: TrainedRecord) -> str:
-    """What `rnnlm train` prints at its end."""
+    """The summary that `rnnlm train` prints."""
     rows = columns(score_rows(record.evaluation))
     return "\n".join([f"run        {record.run.folder}", "", *rows, "", *registered_lines(record.registered)])
 

@@ -1,28 +1,28 @@
-"""What people read about probes, of a run and of fresh networks: the picture, and below it some of its figures."""
+"""Reports on probes of a run and of fresh networks: the plot, and some of its figures."""
 
 from typing import Any
 
 from rnnlm.probes.probe_records import EchoComparison, GradientComparison, GradientCurve
 from rnnlm.records import GradientFlowRecord, PositionsRecord
-from rnnlm.text_layout import Rows, columns, markdown_lines, markdown_table, picture_report
+from rnnlm.text_layout import TableRows, columns, markdown_lines, markdown_table, picture_report
 
 SHOWN_DISTANCES = (1, 10, 50)
 
 
 def gradient_report(record: GradientFlowRecord) -> str:
-    """The picture, and below it how much of the gradient is left at some distances."""
+    """The plot, and the share of the gradient left at some distances."""
     distances = [distance for distance in (1, 5, 10, 20, 50) if distance < len(record.norms[0])]
     heads = ["layer", *(f"{distance} back" for distance in distances)]
     lines = [
         [layer, *(f"{norms[distance] / norms[0]:.2g}" if norms[0] else "-" for distance in distances)]
         for layer, norms in enumerate(record.norms, start=1)
     ]
-    said = "The gradient's norm relative to that at the loss's own step."
-    return "\n\n".join([picture_report("Gradient flow", record.picture), said, markdown_lines(heads, lines)])
+    note = "The gradient's norm relative to that at the loss's own step."
+    return "\n\n".join([picture_report("Gradient flow", record.picture), note, markdown_lines(heads, lines)])
 
 
 def positions_report(record: PositionsRecord) -> str:
-    """The picture, and below it a table of some positions, the training length among them."""
+    """The plot, and a table of some positions, including the training length."""
     last = len(record.right)
     trained = record.longest_trained
     chosen = {1, record.given_tokens + 1, trained, 2 * trained, 3 * trained, last}
@@ -37,27 +37,27 @@ def positions_report(record: PositionsRecord) -> str:
         ]
         lines.append(cells)
     table = markdown_lines(("position", "rows", "next token right", "all right so far"), lines)
-    said = "Shares are of the rows that reach the position; `<eos>` is not counted."
-    return "\n\n".join([picture_report("Right guesses by position", record.picture), said, table])
+    note = "Shares are of the rows that reach the position; `<eos>` is not counted."
+    return "\n\n".join([picture_report("Right guesses by position", record.picture), note, table])
 
 
 def gradients_text(found: GradientComparison) -> str:
-    """What `rnnlm probe gradients` prints."""
+    """The output of `rnnlm probe gradients`."""
     return "\n".join([*columns(gradient_rows(found)), "", f"picture  {found.picture}"])
 
 
 def gradient_comparison_report(found: GradientComparison) -> str:
-    said = "`norm`: of the gradient at the loss's own step, top layer; beside it, what is left of it further back."
+    note = "`norm`: of the gradient at the loss's own step, top layer; beside it, the share left further back."
     picture = picture_report("Gradients of networks of each kind", found.picture)
-    return "\n\n".join([picture, said, markdown_table(gradient_rows(found))])
+    return "\n\n".join([picture, note, markdown_table(gradient_rows(found))])
 
 
-def gradient_rows(found: GradientComparison) -> Rows:
+def gradient_rows(found: GradientComparison) -> TableRows:
     return [gradient_row(curve) for curve in found.curves]
 
 
 def gradient_row(curve: GradientCurve) -> dict[str, Any]:
-    """Of the top layer: the norm at the loss's own step, and what is left of it further back."""
+    """The top layer's norm at the loss's own step, and the share left further back."""
     relative = curve.relative
     left = {
         f"{distance} back": f"{relative[distance]:.2e}" if distance < len(relative) else "-"
@@ -68,18 +68,18 @@ def gradient_row(curve: GradientCurve) -> dict[str, Any]:
 
 
 def echo_text(found: EchoComparison) -> str:
-    """What `rnnlm probe echo` prints."""
-    return "\n".join([*columns(echo_rows(found)), guessing(found), "", f"picture  {found.picture}"])
+    """The output of `rnnlm probe echo`."""
+    return "\n".join([*columns(echo_table(found)), guessing(found), "", f"picture  {found.picture}"])
 
 
 def echo_report(found: EchoComparison) -> str:
-    said = f"The share of rows that are right at the cue, by steps back to the symbol; {guessing(found)}."
+    note = f"The share of rows that are right at the cue, by steps back to the symbol; {guessing(found)}."
     picture = picture_report("What networks of each kind remember", found.picture)
-    return "\n\n".join([picture, said, markdown_table(echo_rows(found))])
+    return "\n\n".join([picture, note, markdown_table(echo_table(found))])
 
 
-def echo_rows(found: EchoComparison) -> Rows:
-    """A row a network, a column a distance: the share right at the cue."""
+def echo_table(found: EchoComparison) -> TableRows:
+    """The share right at the cue: one row per network, one column per distance."""
     rows: dict[str, dict[str, Any]] = {}
     for score in found.scores:
         name = f"{score.nonlinearity}, {score.initialization}"

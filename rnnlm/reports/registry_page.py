@@ -1,19 +1,19 @@
-"""What people read about registered models: the registration's report, the list of versions, one version's lineage."""
+"""Reports on registered models: a registration, the list of versions, one version's lineage."""
 
 import json
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.config_paths import flatten
 from rnnlm.records import EvaluationRecord, Evidence, ModelVersion, RegisteredVersion
-from rnnlm.text_layout import Facts, facts, markdown_lines, named
+from rnnlm.text_layout import FactRows, facts, labelled, markdown_lines
 
-if TYPE_CHECKING:  # at run time they would bring torch along
+if TYPE_CHECKING:  # their import would load torch
     from rnnlm.registry.champion_history import Change
     from rnnlm.registry.lineage import VersionDetails
 
 
 def registration_report(registered: RegisteredVersion, evaluation: EvaluationRecord) -> str:
-    rows: Facts = [
+    rows: FactRows = [
         ("model", f"`{registered.name}`"),
         ("version", registered.version),
         ("alias", f"`{registered.alias}`: {registered.reason}"),
@@ -25,29 +25,29 @@ def registration_report(registered: RegisteredVersion, evaluation: EvaluationRec
 
 
 def evidence_table(evidence: Evidence) -> str:
-    """Markdown: both on the same documents, and what the difference is worth."""
+    """Markdown: the cost of both on the same documents, and the bounds of the difference."""
     rows = [
         ("candidate", f"{evidence.candidate_nats_per_byte:.4f}"),
         ("champion", f"{evidence.champion_nats_per_byte:.4f}"),
         ("difference", f"{evidence.difference:+.4f}"),
-        (f"{evidence.confidence:.0%} of the resamples lie above", f"{evidence.lower:+.4f}"),
-        (f"{evidence.confidence:.0%} of the resamples lie below", f"{evidence.upper:+.4f}"),
+        (f"{100 * evidence.confidence:.4g}% one-sided lower bound", f"{evidence.lower:+.4f}"),
+        (f"{100 * evidence.confidence:.4g}% one-sided upper bound", f"{evidence.upper:+.4f}"),
     ]
-    said = (
+    note = (
         f"{evidence.documents:,} validation documents that neither was trained on, {evidence.byte_count:,} bytes; "
         f"{evidence.resamples:,} resamples of {evidence.units:,} units."
     )
-    return f"### Candidate against champion\n\n{markdown_lines(('', 'nats per byte'), rows)}\n\n{said}"
+    return f"### Candidate against champion\n\n{markdown_lines(('', 'nats per byte'), rows)}\n\n{note}"
 
 
 def registered_lines(registered: RegisteredVersion) -> list[str]:
-    """Terminal: what became of a run in the registry."""
-    said = f"{registered.name} version {registered.version} as {registered.alias}: {registered.reason}"
-    return [named("registered", said), named("load it", f"mlflow.pyfunc.load_model({registered.uri!r})")]
+    """Terminal: the version, its alias and how to load it."""
+    result = f"{registered.name} version {registered.version} as {registered.alias}: {registered.reason}"
+    return [labelled("registered", result), labelled("load it", f"mlflow.pyfunc.load_model({registered.uri!r})")]
 
 
 def model_row(version: ModelVersion) -> dict[str, Any]:
-    """A line of `rnnlm models`; empty where another program registered the version."""
+    """A row of `rnnlm models`; cells are empty if another program registered the version."""
     perplexity, bits = version.validation_perplexity, version.bits_per_byte
     return {
         "name": version.name,
@@ -61,7 +61,7 @@ def model_row(version: ModelVersion) -> dict[str, Any]:
 
 
 def lineage_report(details: "VersionDetails") -> str:
-    """What `rnnlm models show` prints: from the version back to the bytes of the corpus, then its ancestors."""
+    """The output of `rnnlm models show`: from the version back to the bytes of the corpus, then its ancestors."""
     version, tags = details.listed, details.tags
     aliases = [*version.aliases, *([f"replaced by version {tags['replaced_by']}"] if "replaced_by" in tags else [])]
     perplexities = [
@@ -75,20 +75,20 @@ def lineage_report(details: "VersionDetails") -> str:
         "perplexity": ", ".join(perplexities),
         "weights": f"sha256 {tags['model_sha256']}" if "model_sha256" in tags else "",
         "run": f"{details.run_id}, MLflow run {details.mlflow_run_id}",
-        "code": joined(details.code, version="rnnlm {}", git_commit="commit {}"),
+        "code": join_tags(details.code, version="rnnlm {}", git_commit="commit {}"),
         "settings": settings_line(tags.get("configuration", "")),
         "dataset": details.dataset_id,
-        "tokenizer": joined(details.tokenizer, kind="{}", vocabulary_size="{} ids", digest="digest {}"),
-        "corpus": joined(
+        "tokenizer": join_tags(details.tokenizer, kind="{}", vocabulary_size="{} ids", digest="digest {}"),
+        "corpus": join_tags(
             details.corpus, name="{}", bytes="{} bytes", digest="sha256 {}", source="from {}", licence="licence {}"
         ),
         "files": details.source,
     }
-    lines = [named(name, value) for name, value in rows.items() if value]
+    lines = [labelled(name, value) for name, value in rows.items() if value]
     for parent in details.parents:
-        said = f"version {parent.version}, run {parent.run_id}, dataset {parent.dataset_id}, corpus sha256 "
-        lines.append(named("parent", said + parent.corpus_digest))
-    return "\n".join([*lines, *(named("champion", change_line(change)) for change in details.changes)])
+        run = f"version {parent.version}, run {parent.run_id}, dataset {parent.dataset_id}"
+        lines.append(labelled("parent", f"{run}, corpus sha256 {parent.corpus_digest}"))
+    return "\n".join([*lines, *(labelled("champion", change_line(change)) for change in details.changes)])
 
 
 def settings_line(configuration: str) -> str:
@@ -101,14 +101,14 @@ def settings_line(configuration: str) -> str:
     return " ".join(f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in fields)
 
 
-def joined(values: dict[str, str], **patterns: str) -> str:
-    """What is there of the values, in the order of the patterns; those that count something with commas."""
+def join_tags(values: dict[str, str], **patterns: str) -> str:
+    """The existing values in the order of the patterns; counts with thousands separators."""
     shown = values | {name: f"{int(values[name]):,}" for name in ("bytes", "vocabulary_size") if name in values}
     return ", ".join(pattern.format(shown[name]) for name, pattern in patterns.items() if name in shown)
 
 
 def change_line(change: "Change") -> str:
-    """One change of champion: when, how, in place of which, by whom, and why where a person decided."""
+    """One change of champion: when, how, which version it replaced, by whom, and why if a person decided."""
     how = {"first": "the first", "evidence": "by evidence", "hand": "by hand", "rollback": "by a rollback"}
     before = "" if change.before is None else f", in place of version {change.before}"
     why = f": {change.why}" if change.how in ("hand", "rollback") else ""

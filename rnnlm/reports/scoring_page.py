@@ -1,13 +1,13 @@
-"""What people read about a bulk scoring: on the terminal, and as markdown with the picture for the Prefect UI."""
+"""Reports on a bulk scoring: text for the terminal, markdown with the plot for the Prefect UI."""
 
 from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.scoring.drift import Distributions, Drift
 from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.text_layout import Rows, columns, markdown_lines, markdown_table, markdown_text, picture_report
+from rnnlm.text_layout import TableRows, columns, markdown_lines, markdown_table, markdown_text, picture_report
 
 
 def scoring_text(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> str:
-    """What `rnnlm score` prints."""
+    """The output of `rnnlm score`."""
     if scoring.output is None:
         return f"scores     {config.input}: nothing to score"
     state = "skipped: it holds these scores (--force)" if scoring.skipped else f"{scoring.seconds:.1f} s"
@@ -46,8 +46,8 @@ def drift_line(drift: Drift) -> str:
     )
 
 
-def quantile_rows(found: Distributions) -> Rows:
-    """Bits per byte, a row a level."""
+def quantile_rows(found: Distributions) -> TableRows:
+    """Bits per byte, one row per level."""
     return [
         {
             "of the documents": f"{row['level']:.0%}",
@@ -59,7 +59,7 @@ def quantile_rows(found: Distributions) -> Rows:
 
 
 def scores_report(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> str:
-    """Markdown: the totals, the verdict, both distributions as table and picture."""
+    """Markdown: the totals, the verdict, both distributions as table and plot."""
     if scoring.output is None:
         return f"## Scores\n\n{markdown_text(config.input)}: nothing to score"
     state = "skipped: the output holds these scores" if scoring.skipped else f"done in {scoring.seconds:.1f} s"
@@ -80,6 +80,6 @@ def scores_report(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -
             picture_report("Bits per byte, beside validation text", drift.picture),
             markdown_table(quantile_rows(drift.distributions)),
             "The distance is that of Kolmogorov and Smirnov: the widest gap between the two lower curves, "
-            "0 where they are the same, 1 where they do not overlap.",
+            "0 if they are the same, 1 if they do not overlap.",
         ]
     return "\n\n".join(parts)

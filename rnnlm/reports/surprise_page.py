@@ -1,16 +1,16 @@
-"""What people read about a model's surprise: the tables as text and as markdown."""
+"""The report on a model's surprise: its tables as text and as markdown."""
 
 from typing import Any
 
 from rnnlm.evaluation.surprise.surprise_measurement import Surprise
 from rnnlm.evaluation.surprise.surprise_plots import bucket_name
 from rnnlm.evaluation.surprise.surprise_tables import MINIMUM_TOKENS
-from rnnlm.text_layout import Rows, columns, markdown_table, markdown_text, picture_report, shorten
+from rnnlm.text_layout import TableRows, columns, markdown_table, markdown_text, picture_report, shorten
 
 DISTANCES = ("neither", "the token before", "the one before that")
 
 
-def surprise_tables(surprise: Surprise) -> dict[str, Rows]:
+def surprise_tables(surprise: Surprise) -> dict[str, TableRows]:
     """Title → rows with formatted figures, in the order they are shown."""
     measured = surprise.tables
     tables = {
@@ -56,7 +56,7 @@ def span(first: int, last: int) -> str:
 
 
 def surprise_text(surprise: Surprise) -> str:
-    """What `rnnlm surprise` prints."""
+    """The output of `rnnlm surprise`."""
     lines = [f"losses     {surprise.folder}", f"{surprise.split:<10} {headline(surprise)}"]
     for title, rows in surprise_tables(surprise).items():
         lines += ["", title, *(f"  {line}" for line in columns(rows))]
@@ -69,7 +69,7 @@ def headline(surprise: Surprise) -> str:
 
 
 def surprise_report(surprise: Surprise) -> str:
-    """The same as markdown with the pictures inside, for the Prefect UI."""
+    """The same as markdown with embedded plots, for the Prefect UI."""
     parts = ["## Where the model is surprised", f"*{surprise.split} split: {headline(surprise)}*"]
     for title, rows in surprise_tables(surprise).items():
         parts.append(f"### {markdown_text(title)}\n\n{markdown_table(rows)}")

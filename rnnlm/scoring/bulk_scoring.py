@@ -1,7 +1,7 @@
-"""Texts in, scores out: shard by shard, so that a killed scoring goes on where it stopped.
+"""Score texts in bulk, shard by shard, so that a killed scoring resumes where it stopped.
 
-HOME/scores/KEY/shards/00000000.parquet …   shards that are done; gone when the output is there
-KEY is the digest of all that the scores depend on: another model, input or setting begins anew.
+HOME/scores/KEY/shards/00000000.parquet …   finished shards; removed once the output is written
+KEY is the digest of everything the scores depend on: another model, input or setting starts anew.
 """
 
 import logging
@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.home import Home, digest_of
+from rnnlm.progress import Progress
 from rnnlm.records import Record, StageRecord
-from rnnlm.scoring.document_reader import documents, in_shards
-from rnnlm.scoring.input_files import InputFile, find_inputs, fingerprint
-from rnnlm.scoring.projection_precision import precision_of_tail
+from rnnlm.scoring.document_reader import in_shards, read_documents
+from rnnlm.scoring.document_scores import tail_dtype
+from rnnlm.scoring.input_files import InputFile, find_inputs, input_states
 from rnnlm.scoring.score_output import (
     Provenance,
     check_output,
@@ -31,21 +32,20 @@ from rnnlm.stages import STAGE_VERSIONS
 from rnnlm.training.devices import choose_device
 
 logger = logging.getLogger(__name__)
-LOG_EVERY_SECONDS = 10.0
-CHANGES_THE_SCORES = {  # fields of ScoringConfig; the others say where from, where to, and what to do with it
+CHANGES_THE_SCORES = {  # fields of ScoringConfig; the others are about input, output and reporting
     *("query", "column", "id_column", "document", "keep_text", "surprising_tokens"),
     *("batch_size", "shard_documents"),  # by rounding
 }
 
 
 class Totals(Record):
-    """All documents together."""
+    """Sums over all documents."""
 
     documents: int
     tokens: int
     bytes: int
     log_probability: float  # natural logarithm
-    perplexity: float | None  # None where nothing was predicted
+    perplexity: float | None  # None if nothing was predicted
     bits_per_byte: float | None
     unknown_rate: float | None
 
@@ -54,7 +54,7 @@ class ScoringRecord(StageRecord):
     """A finished scoring."""
 
     key: str
-    model: str  # the name it was asked for by
+    model: str  # as the caller named it
     model_folder: Path
     model_digest: str
     input_files: int
@@ -68,14 +68,14 @@ NOTHING = Totals(
 
 
 def score_texts(home: Home, config: ScoringConfig) -> ScoringRecord:
-    """Score what config.input names, unless config.output holds these very scores.
+    """Score config.input, unless config.output already holds these scores.
 
-    The output is the same whatever was killed on the way, bit by bit where it is a Parquet file.
+    A resumed scoring gives the same output as an uninterrupted one; a Parquet file is identical byte for byte.
     """
     start = time.perf_counter()
     files = find_inputs(config)
     model = find_model(home, config.model)
-    facts = all_it_depends_on(config, files, model)
+    facts = score_facts(config, files, model)
     key = digest_of(facts)[:16]
     output = Path(config.output).expanduser().resolve()
     record = ScoringRecord(
@@ -96,7 +96,7 @@ def score_texts(home: Home, config: ScoringConfig) -> ScoringRecord:
         if not skipped:
             make_output(home, config, files, model, output, {"key": key, "model": model.reference, **facts})
         shutil.rmtree(shards_folder(home, key), ignore_errors=True)
-    totals = measure(output)
+    totals = measure_totals(output)
     seconds = time.perf_counter() - start
     logger.info(
         "scoring: %s, %s documents (%.1f s)",
@@ -107,14 +107,15 @@ def score_texts(home: Home, config: ScoringConfig) -> ScoringRecord:
     return record.model_copy(update={"output": output, "totals": totals, "skipped": skipped, "seconds": seconds})
 
 
-def all_it_depends_on(config: ScoringConfig, files: list[InputFile], model: FoundModel) -> dict[str, Any]:
+def score_facts(config: ScoringConfig, files: list[InputFile], model: FoundModel) -> dict[str, Any]:
+    """Everything that the scores depend on."""
     return {
         "stage": STAGE_VERSIONS["scoring"],
         "model_digest": model.digest,
-        "inputs": fingerprint(files),
+        "inputs": input_states(files),
         "settings": config.model_dump(mode="json", include=CHANGES_THE_SCORES),
         "device": choose_device(config.device).type,
-        "tail": str(precision_of_tail(config)),
+        "tail": str(tail_dtype(config)),
         "versions": {name: version(name) for name in ("torch", "tokenizers", "pyarrow", "duckdb")},
     }
 
@@ -130,12 +131,12 @@ def shards_folder(home: Home, key: str) -> Path:
 def make_output(
     home: Home, config: ScoringConfig, files: list[InputFile], model: FoundModel, output: Path, provenance: Provenance
 ) -> None:
-    """Score what is not scored yet, then put the shards together."""
+    """Score the missing shards, then write them to the output."""
     folder = shards_folder(home, provenance["key"])
     if config.force:
         shutil.rmtree(folder, ignore_errors=True)
     home.make(folder)
-    for leftover in folder.glob(".*"):  # half-written when a run was killed: we hold the lock
+    for leftover in folder.glob(".*"):  # partial writes of a killed run; this run holds the lock
         leftover.unlink()
     shards = score_shards(folder, config, files, model)
     with home.lock(f"scores-to-{digest_of(str(output))[:16]}"):
@@ -143,38 +144,23 @@ def make_output(
 
 
 def score_shards(folder: Path, config: ScoringConfig, files: list[InputFile], model: FoundModel) -> list[Path]:
-    """A file a shard, in order. Those that are there are left as they are."""
+    """One file per shard, in order; existing ones are kept."""
     score = model.load(config)
-    progress = Progress()
     shards = []
-    for number, shard in enumerate(in_shards(documents(files, config), config)):
-        path = folder / f"{number:08d}.parquet"
-        shards.append(path)
-        if not path.exists():
-            scores = score(shard)
-            write_shard(path, scores)
-            progress.done(len(scores), sum(scores["tokens"].to_pylist()))
+    start, tokens = time.monotonic(), 0
+    with Progress("scoring", None, "document") as progress:
+        for number, shard in enumerate(in_shards(read_documents(files, config), config)):
+            path = folder / f"{number:08d}.parquet"
+            shards.append(path)
+            if not path.exists():
+                scores = score(shard)
+                write_shard(path, scores)
+                tokens += sum(scores["tokens"].to_pylist())
+                progress.facts(f"{tokens / (time.monotonic() - start):,.0f} tokens/s")
+            progress.update(len(shard))
     return shards
 
 
-def measure(output: Path) -> Totals:
+def measure_totals(output: Path) -> Totals:
     with reading_scores(output) as connection:
         return Totals(**table(connection, "scoring/measure_scores", {})[0])
-
-
-class Progress:
-    """A log line every few seconds: how much is scored, and how fast."""
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-        self.next_line = self.start + LOG_EVERY_SECONDS
-        self.documents = self.tokens = 0
-
-    def done(self, documents: int, tokens: int) -> None:
-        self.documents += documents
-        self.tokens += tokens
-        now = time.monotonic()
-        if now >= self.next_line:
-            self.next_line = now + LOG_EVERY_SECONDS
-            speed = self.tokens / (now - self.start)
-            logger.info("scoring: %s documents, %s tokens/s", f"{self.documents:,}", f"{speed:,.0f}")

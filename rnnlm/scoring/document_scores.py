@@ -1,23 +1,25 @@
-"""A shard of documents becomes a table: what each costs under the model, and where it is surprising."""
+"""Score a shard of documents: a table of what each costs under the model, and its most surprising tokens."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import torch
 
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import DocumentLoss, KnownNll, document_losses
+from rnnlm.metrics import NATS_PER_BIT, finite_or_none
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.scoring.document_reader import Document
-from rnnlm.scoring.projection_precision import precision_of_tail
+from rnnlm.scoring.document_reader import InputDocument
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
+from rnnlm.training.devices import choose_device
 
-TOKEN = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
-TOKENS = pa.list_(pa.field("element", TOKEN))  # as Parquet names it, so that a file read back has this very type
-# Grain: one row a document, in the order of the inputs.
-SCHEMA = pa.schema(
+NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")  # x86, x86 with matrix units, ARM; torch's names
+TOKEN_TYPE = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
+TOKENS_TYPE = pa.list_(pa.field("element", TOKEN_TYPE))  # Parquet's name, so that a file read back has this type
+# Grain: one row per document, in the order of the inputs.
+SCORES_SCHEMA = pa.schema(
     [
         ("document", pa.int64()),  # from 0, over all inputs
         ("source", pa.string()),  # the file it came from
@@ -29,28 +31,37 @@ SCHEMA = pa.schema(
         ("perplexity", pa.float64()),  # per token; null where nothing is predicted
         ("bits_per_byte", pa.float64()),  # a word that the vocabulary lacks at 8 bits a byte on top of its <unk>
         ("unknown_rate", pa.float64()),  # share of the tokens that stand for such a word
-        ("surprising", TOKENS),  # the most surprising first; place: from 0, among the document's tokens
+        ("surprising", TOKENS_TYPE),  # the most surprising first; place: from 0, among the document's tokens
         ("text", pa.string()),  # without its last line end; null where it is not kept
     ]
 )
 
 
+def tail_dtype(config: ScoringConfig) -> torch.dtype:
+    """Precision of products with rare classes (LogNormalizer): bfloat16 if the CPU does it natively, or as set."""
+    if config.precision != "auto":
+        return torch.bfloat16 if config.precision == "bfloat16" else torch.float32
+    capabilities = torch.cpu.get_capabilities()
+    native = any(capabilities.get(name, False) for name in NATIVE_BFLOAT16)
+    return torch.bfloat16 if choose_device(config.device).type == "cpu" and native else torch.float32
+
+
 class Scorer:
-    """All that scoring a shard needs. The same shard gives the same table, bit by bit, on the same machine."""
+    """Scores shards. The same shard gives the same table, bit by bit, on the same machine."""
 
     def __init__(
         self, model: ElmanLanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, config: ScoringConfig
     ) -> None:
         self.model, self.tokenizer, self.cut, self.config = model, tokenizer, cut, config
-        self.tail = precision_of_tail(config)
+        self.tail_dtype = tail_dtype(config)
 
-    def __call__(self, shard: Sequence[Document], known_nll: KnownNll | None = None) -> pa.Table:
-        """A table of SCHEMA, a row a document. known_nll: as of document_losses."""
+    def __call__(self, shard: Sequence[InputDocument], known_nll: KnownNll | None = None) -> pa.Table:
+        """A table of SCORES_SCHEMA, one row per document. known_nll: see document_losses."""
         texts = [with_line_end(document.text or "") for document in shard]
         losses = document_losses(
-            self.model, self.tokenizer, texts, self.cut, self.config.batch_size, self.tail, known_nll
+            self.model, self.tokenizer, texts, self.cut, self.config.batch_size, self.tail_dtype, known_nll
         )
-        kept = [None if document.text is None else document.text.rstrip("\r\n") for document in shard]
+        plain = [None if document.text is None else document.text.rstrip("\r\n") for document in shard]
         columns = {
             "document": [document.number for document in shard],
             "source": [document.source for document in shard],
@@ -59,27 +70,23 @@ class Scorer:
             "tokens": [loss.tokens for loss in losses],
             "bytes": [loss.byte_count for loss in losses],
             "log_probability": [-loss.summed_nll_nats for loss in losses],
-            "perplexity": [number_or_none(loss.perplexity) for loss in losses],
-            "bits_per_byte": [number_or_none(loss.bits_per_byte) if loss.tokens else None for loss in losses],
-            "unknown_rate": [loss.unknown_tokens / loss.tokens if loss.tokens else None for loss in losses],
+            "perplexity": [finite_or_none(loss.perplexity) for loss in losses],
+            "bits_per_byte": [finite_or_none(loss.bits_per_byte) if loss.tokens else None for loss in losses],
+            "unknown_rate": [finite_or_none(loss.unknown_rate) for loss in losses],
             "surprising": surprising(losses, self.tokenizer, self.config.surprising_tokens),
-            "text": kept if self.config.keep_text else [None] * len(shard),
+            "text": plain if self.config.keep_text else [None] * len(shard),
         }
-        return pa.table(columns, schema=SCHEMA)
+        return pa.table(columns, schema=SCORES_SCHEMA)
 
 
 def with_line_end(text: str) -> str:
-    """A text as lines, each with its end, whatever ends the input gives them: the same words cost the same."""
+    """The text with "\\n" at the end of every line: the same words cost the same whatever the input's line ends."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 
 
-def number_or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def surprising(losses: list[DocumentLoss], tokenizer: TextTokenizer, count: int) -> pa.Array:
-    """The `count` tokens of each document that cost most; of equals the first."""
+    """The `count` most expensive tokens of each document; the first of equals."""
     places = [np.argsort(-loss.nll_nats, kind="stable")[:count] for loss in losses]
     offsets = np.cumsum([0, *map(len, places)])
     chosen = list(zip(losses, places, strict=True))
@@ -89,8 +96,8 @@ def surprising(losses: list[DocumentLoss], tokenizer: TextTokenizer, count: int)
         [
             pa.array(tokenizer.pieces(ids.tolist()), pa.string()),
             pa.array(np.concatenate([np.zeros(0, np.int64), *places]), pa.int64()),
-            pa.array(nats / np.float32(math.log(2)), pa.float32()),
+            pa.array(nats / np.float32(NATS_PER_BIT), pa.float32()),
         ],
-        fields=list(TOKEN),
+        fields=list(TOKEN_TYPE),
     )
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), tokens, type=TOKENS)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), tokens, type=TOKENS_TYPE)

@@ -1,4 +1,4 @@
-"""Do scored texts cost what the model's own validation text costs? Two distributions, and how far apart they are."""
+"""Drift: how far the bits per byte of scored texts are from those of the model's own validation text."""
 
 import math
 from pathlib import Path
@@ -7,52 +7,51 @@ from rnnlm.errors import DatasetError
 from rnnlm.home import Home, atomic_file
 from rnnlm.records import Record
 from rnnlm.scoring.bulk_scoring import ScoringRecord, work_folder
-from rnnlm.scoring.drift_plot import draw_distributions
 from rnnlm.scoring.reference_scores import find_reference
 from rnnlm.scoring.score_output import reading_scores
 from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.sequences.sql_tables import Rows, table
+from rnnlm.sequences.sql_tables import table
 from rnnlm.sql_statements import literal, statement
+from rnnlm.text_layout import TableRows
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
-ENDS = [0.005, 0.995]  # the quantiles between which the picture's bins lie
+PLOTTED_LEVELS = [0.005, 0.995]  # quantiles at the ends of the plot's bins
 BINS = 40
-CHANCE = 0.001  # how often two samples of one distribution are farther apart than `noise`, at most
+INK, REFERENCE_COLOR, SCORED_COLOR = "#333333", "#9db7d5", "#c0392b"
+CHANCE = 0.001  # probability that two samples of one distribution are farther apart than `noise`
 
 
 class Distributions(Record):
     """Bits per byte of the scored documents beside those of the reference."""
 
-    documents: int  # scored ones that predict anything
+    documents: int  # scored ones with a predicted token
     reference_documents: int
     distance: float  # Kolmogorov-Smirnov: 0 the same, 1 no overlap
-    noise: float  # a distance that samples of these sizes reach by chance
-    quantiles: Rows  # level, scored, reference
-    bins: Rows  # bin, low, scored, reference
+    noise: float  # distance that samples of these sizes reach by chance
+    quantiles: TableRows  # level, scored, reference
+    bins: TableRows  # bin, low, scored, reference
     bin_width: float
 
 
 class Drift(Record):
-    """What is said of a scoring."""
-
     drifted: bool
     threshold: float
-    distributions: Distributions | None  # None: not compared,
-    reason: str  # because of this
+    distributions: Distributions | None  # None: not compared
+    reason: str  # why not compared
     picture: Path | None
 
 
 class ScoredRecord(Record):
-    """What a run of the flow leaves behind."""
+    """The result of the score flow."""
 
     scoring: ScoringRecord
     drift: Drift
 
 
 def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> Drift:
-    """The scores beside the model's reference, with a picture. Drifted is what is beyond threshold and noise both.
+    """Compare the scores with the model's reference, with a plot. Drifted: beyond both threshold and noise.
 
-    A reference that is not to be had is a reason and no error: the scores are good without it.
+    A missing reference is a reason, not an error: the scores are valid without it.
     """
     if scoring.output is None or not scoring.totals.tokens:
         return not_compared(config, "nothing was scored")
@@ -60,7 +59,7 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
         reference = find_reference(home, str(scoring.model_folder), config.document)
     except DatasetError as error:
         return not_compared(config, " ".join(str(error).split()))
-    found = compare(scoring.output, reference)
+    found = distributions(scoring.output, reference)
     folder = work_folder(home, scoring.key)
     home.make(folder)
     picture = folder / f"distribution-{config.document}.png"
@@ -79,22 +78,22 @@ def not_compared(config: ScoringConfig, reason: str) -> Drift:
     return Drift(drifted=False, threshold=config.drift_threshold, distributions=None, reason=reason, picture=None)
 
 
-def compare(output: Path, reference: Path) -> Distributions:
-    """In SQL, over both files; the output predicts something."""
+def distributions(output: Path, reference: Path) -> Distributions:
+    """Compare in SQL; the output must have a predicted token."""
     with reading_scores(output) as connection:
         connection.execute(statement("scoring/create_shares"))
         connection.execute(statement("scoring/insert_shares"), {"reference": literal(reference)})
-        (whole,) = table(connection, "scoring/measure_drift", {})
+        (distance,) = table(connection, "scoring/measure_drift", {})
         quantiles = table(connection, "scoring/measure_quantiles", {"levels": LEVELS})
-        low, high = table(connection, "scoring/measure_quantiles", {"levels": ENDS})
+        low, high = table(connection, "scoring/measure_quantiles", {"levels": PLOTTED_LEVELS})
         first, last = min(low["scored"], low["reference"]), max(high["scored"], high["reference"])
         width = (last - first) / BINS or 1 / BINS
         bins = table(connection, "scoring/count_bins", {"low": first, "width": width, "bins": BINS})
-    counts = whole["documents"], whole["reference_documents"]
+    counts = distance["documents"], distance["reference_documents"]
     return Distributions(
         documents=counts[0],
         reference_documents=counts[1],
-        distance=whole["distance"],
+        distance=distance["distance"],
         noise=chance_distance(*counts),
         quantiles=quantiles,
         bins=bins,
@@ -103,8 +102,45 @@ def compare(output: Path, reference: Path) -> Distributions:
 
 
 def chance_distance(first: int, second: int) -> float:
-    """What the distance of two samples of one continuous distribution exceeds with probability CHANCE.
+    """The distance that two samples of one continuous distribution exceed with probability CHANCE.
 
     sqrt(-ln(CHANCE / 2) / 2) * sqrt((n + m) / (n m)), which holds for large samples (Smirnov 1948).
     """
     return math.sqrt(-math.log(CHANCE / 2) / 2) * math.sqrt((first + second) / (first * second))
+
+
+def draw_distributions(found: Distributions, unit: str, picture: Path) -> None:
+    """Above, the share of documents in each bin; below, the cumulative share, on which the distance is read.
+
+    The first and the last bin include everything beyond them. Drawn without pyplot: safe in threads.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5.2), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    edges = [row["low"] for row in found.bins] + [found.bins[-1]["low"] + found.bin_width]
+    for column, count, colour, label in (
+        (
+            "reference",
+            found.reference_documents,
+            REFERENCE_COLOR,
+            f"validation text, {found.reference_documents:,} {unit}s",
+        ),
+        ("scored", found.documents, SCORED_COLOR, f"scored, {found.documents:,} documents"),
+    ):
+        shares = [100 * row[column] / count for row in found.bins]
+        above.stairs(shares, edges, fill=column == "reference", color=colour, linewidth=1.6, label=label)
+        summed = [sum(shares[: index + 1]) for index in range(len(shares))]
+        below.plot(edges, [0.0, *summed], color=colour, linewidth=1.6)
+    above.set_title("Bits per byte of the documents", loc="left", color=INK, fontweight="bold")
+    above.set_ylabel("share of documents, %")
+    above.legend(frameon=False)
+    below.set_ylabel("at or below, %")
+    below.set_xlabel("bits per byte")
+    for axes in (above, below):
+        axes.grid(axis="y", color="#e6e6e6")
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(picture, format="png")

@@ -1,4 +1,4 @@
-"""Which files a bulk scoring reads, and what kind each is."""
+"""The input files of a bulk scoring, and the kind of each."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,7 @@ class InputFile:
 
 
 def find_inputs(config: ScoringConfig) -> list[InputFile]:
-    """The files that config.input names, in order of name.
-
-    Where there are none: an empty list if they may be missing, else CorpusError.
-    """
+    """The files that config.input names, sorted by name. If there are none: CorpusError, unless they may be missing."""
     try:
         paths = named_files(config.input)
     except CorpusError:
@@ -34,7 +31,7 @@ def find_inputs(config: ScoringConfig) -> list[InputFile]:
 
 
 def named_files(name: str) -> tuple[Path, ...]:
-    """A file; the texts and tables directly in a folder; what a glob matches."""
+    """A file, the texts and tables directly in a folder, or the matches of a glob."""
     path = Path(name).expanduser()
     if path.is_file():
         return (path,)
@@ -46,14 +43,14 @@ def named_files(name: str) -> tuple[Path, ...]:
 
 
 def kind_of(path: Path) -> Kind:
-    """By the file's name: what has no suffix of a table is text."""
+    """By suffix; everything but a table is text."""
     return KINDS.get(TABLE_SUFFIXES.get(suffix_of(path.name), ""), "text")
 
 
-def fingerprint(files: list[InputFile]) -> list[Any]:
-    """What tells that the inputs are as they were: path, size and time of change of each.
+def input_states(files: list[InputFile]) -> list[Any]:
+    """Path, size and modification time of each file, to detect changed inputs.
 
-    A database's rows may still lie in the write-ahead log beside it.
+    A database's newest rows may be in the write-ahead log beside it.
     """
     paths = [file.path for file in files]
     logs = [Path(f"{file.path}.wal") for file in files if file.kind == "query"]

@@ -1,10 +1,10 @@
-"""What validation text scores under its model: the distribution that scored texts are compared with.
+"""Reference scores: those of a model's own validation text, with which scored texts are compared.
 
-Of the validation split, not of the training split: a model has learnt from that one, and text of the very same kind
-that it has not seen costs more. Held-out text costs what new text of that kind will.
+The validation split, not the training split: text that the model has learnt from costs less than new text of the same
+kind. Held-out text costs as much as new text.
 
-It lies with the model (MODEL/reference/line.parquet, paragraph.parquet), so that it travels with a registered version;
-where a model came without, it is computed once and kept in the home.
+They are stored with the model (MODEL/reference/line.parquet, paragraph.parquet) and so travel with a registered
+version; for a model without them they are computed once and stored in the home.
 """
 
 import itertools
@@ -22,8 +22,8 @@ from rnnlm.evaluation.document_losses import in_order
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home, atomic_file, remove_partials
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.scoring.document_reader import Document, in_shards
-from rnnlm.scoring.document_scores import SCHEMA
+from rnnlm.scoring.document_reader import InputDocument, in_shards
+from rnnlm.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import FoundModel, find_model, model_in
 from rnnlm.sequences.dataset_lookup import find_dataset
@@ -35,17 +35,17 @@ Unit = Literal["line", "paragraph"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 FOLDER = "reference"
 REFERENCE_VERSION = str(STAGE_VERSIONS["reference-scores"]).encode()
-# Of the validation split, evenly spread over it. A distribution does not need all of a text whose scoring takes time.
-REFERENCE_DOCUMENTS = 10_000  # at most
-REFERENCE_BYTES = 100_000  # at most, where the model has to read them; but then about ENOUGH_DOCUMENTS at least:
-ENOUGH_DOCUMENTS = 500  # chance alone makes a distance of 1.95 / sqrt(500) = 0.09, half of what counts as drift
+# Limits on the reference, which is spread evenly over the validation split.
+REFERENCE_DOCUMENTS = 10_000
+REFERENCE_BYTES = 100_000  # only if the model has to score them, and with at least about ENOUGH_DOCUMENTS
+ENOUGH_DOCUMENTS = 500  # by chance the distance is then at most 1.95 / sqrt(500) = 0.09, half the drift threshold
 VERSION_KEY, MODEL_KEY = b"rnnlm reference", b"rnnlm model"
 
 
 def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force: bool = False) -> list[Path]:
-    """Score the run's validation text in both units, beside its model, unless that is there.
+    """Store the scores of the run's validation text in both units beside its model, unless they exist.
 
-    In sentence mode each line is scored by itself, as in the run's evaluation, whose losses are taken.
+    In sentence mode the losses of the run's evaluation are used, as lines are scored independently there too.
     """
     model = model_in(run.model_folder, run.run_id)
     sentences = dataset.mode == "sentence"
@@ -61,14 +61,11 @@ def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force
 
 
 def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
-    """The file of a model's validation scores, computed where it is missing and the model's dataset is at hand.
-
-    DatasetError where it is not.
-    """
+    """The file of a model's reference scores, computed if it is missing. DatasetError without the model's dataset."""
     model = find_model(home, reference)
-    kept = model.folder / FOLDER / f"{unit}.parquet"
-    if is_reference(kept, model):
-        return kept
+    stored = model.folder / FOLDER / f"{unit}.parquet"
+    if is_reference(stored, model):
+        return stored
     folder = home.references / model.digest[:16]
     path = folder / f"{unit}.parquet"
     with home.lock(f"reference-{model.digest[:16]}"):
@@ -76,7 +73,7 @@ def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
             dataset = find_dataset(home, model.origin.dataset_id)
             if dataset is None:
                 raise DatasetError(
-                    f"{model.reference}: came without the scores of its validation text, and its dataset "
+                    f"{model.reference}: has no scores of its validation text, and its dataset "
                     f"{model.origin.dataset_id} is not under {home.datasets};\n"
                     "train it again, or copy that dataset and its corpus there"
                 )
@@ -85,26 +82,26 @@ def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
 
 
 def is_reference(path: Path, model: FoundModel) -> bool:
-    """True for scores of this very model, made by this version of the code."""
+    """True for scores of this model, made by this version of the code."""
     if not path.is_file():
         return False
     try:
-        said = pq.read_schema(path).metadata or {}
+        metadata = pq.read_schema(path).metadata or {}
     except (OSError, pa.ArrowException):
         return False
-    return said.get(VERSION_KEY) == REFERENCE_VERSION and said.get(MODEL_KEY) == model.digest.encode()
+    return metadata.get(VERSION_KEY) == REFERENCE_VERSION and metadata.get(MODEL_KEY) == model.digest.encode()
 
 
 def write_reference(
     home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, path: Path, nll_nats: np.ndarray | None = None
 ) -> None:
-    """Columns as those of scores, without texts and surprising tokens. nll_nats: of the split, if they are known."""
+    """A table of SCORES_SCHEMA without texts and surprising tokens. nll_nats: the split's losses, if known."""
     config = ScoringConfig(input="-", output="-.parquet", document=unit, keep_text=False, surprising_tokens=0)
     score = model.load(config)
-    schema = SCHEMA.with_metadata({VERSION_KEY: REFERENCE_VERSION, MODEL_KEY: model.digest.encode()})
+    schema = SCORES_SCHEMA.with_metadata({VERSION_KEY: REFERENCE_VERSION, MODEL_KEY: model.digest.encode()})
     texts, every = validation_texts(home, dataset, model, unit, known=nll_nats is not None)
     known_nll = in_order(nll_nats) if nll_nats is not None and every == 1 else None
-    found = (Document(number, "validation", number, None, text) for number, text in enumerate(texts))
+    found = (InputDocument(number, "validation", number, None, text) for number, text in enumerate(texts))
     home.make(path.parent)
     with atomic_file(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
         for shard in in_shards(found, config):
@@ -114,9 +111,9 @@ def write_reference(
 def validation_texts(
     home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, *, known: bool = False
 ) -> tuple[Iterator[str], int]:
-    """Lines that are not blank, or whole documents; and n if it is only every n-th of them.
+    """Non-blank lines or whole documents; and n if it is only every n-th of them.
 
-    known: what all of them cost is known, so that no number of bytes is too many.
+    known: their losses are known, so REFERENCE_BYTES does not apply.
     """
     corpus = home.corpora / model.origin.corpus_digest[:16]
     with connect(dataset) as connection:
@@ -134,7 +131,7 @@ def validation_texts(
 
 
 def sampled_every(count: int, byte_count: int) -> int:
-    """n, so that every n-th of `count` documents is a reference: 1 for all of them."""
+    """n, to take every n-th of `count` documents as the reference; 1 takes all."""
     for_bytes = min(-(-byte_count // REFERENCE_BYTES), count // ENOUGH_DOCUMENTS)
     return max(1, -(-count // REFERENCE_DOCUMENTS), for_bytes)
 
@@ -146,6 +143,6 @@ def read_bytes(path: Path, offset: int, size: int) -> bytes:
             return stream.read(size)
     except OSError as error:
         raise DatasetError(
-            f"{path}: cannot be read ({error.strerror}), and holds the validation text that scores are compared with;\n"
+            f"{path}: cannot read the validation text to compare scores with ({error.strerror});\n"
             "run rnnlm prepare with that corpus again"
         ) from error

@@ -1,6 +1,6 @@
-"""Shards become one output: a Parquet file, or the table `scores` of a DuckDB file. Seen whole or not at all.
+"""Write shards to one output, atomically: a Parquet file, or the table `scores` of a DuckDB file.
 
-Either says what made it (its provenance), so that the same scoring asked for again is found there.
+Either records what made it (its provenance), so that the same scoring is recognised and skipped.
 """
 
 import json
@@ -16,19 +16,19 @@ import pyarrow.parquet as pq
 
 from rnnlm.errors import ConfigError, HomeError
 from rnnlm.home import atomic_file, remove_partials
-from rnnlm.scoring.document_scores import SCHEMA
+from rnnlm.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.sql_statements import literal, statement
 
 PROVENANCE = b"rnnlm"  # the key in a Parquet file's metadata
-SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}
+SCORES_SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}
 Provenance = dict[str, Any]
 
 
 def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> None:
-    """HomeError, ConfigError if the output cannot be written or would replace what is not ours.
+    """Fail before hours of scoring, not after.
 
-    Told before hours of scoring, not after.
+    HomeError if the output cannot be written, ConfigError if it would replace an input or another program's table.
     """
     folder = output.expanduser().resolve().parent
     try:
@@ -36,7 +36,7 @@ def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> Non
     except OSError as error:
         raise unwritable(output, error) from error
     if not os.access(folder, os.W_OK):
-        raise HomeError(f"{output}: its folder cannot be written to; give another as scoring.output (--output)")
+        raise HomeError(f"{output}: its folder is not writable; give another scoring.output (--output)")
     if config.query is None and output in inputs:
         raise ConfigError(f"scoring.output: {output} is one of the inputs and would be lost; give another (--output)")
     if output.suffix == ".duckdb" and output.is_file():
@@ -44,13 +44,13 @@ def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> Non
             refuse_foreign_table(connection, output)
             if config.query is not None and output in inputs and "scores" in connection.get_table_names(config.query):
                 raise ConfigError(
-                    f"scoring.output: the query reads the table scores of {output}, which its answer would replace;\n"
+                    f"scoring.output: the query reads the table scores of {output}, which its result would replace;\n"
                     "give another file (--output)"
                 )
 
 
 def refuse_foreign_table(connection: duckdb.DuckDBPyConnection, output: Path) -> None:
-    """ConfigError if the database has a table or view `scores` that no scoring of ours made."""
+    """ConfigError if the database has a table or view `scores` that rnnlm did not write."""
     tables = {name for (name,) in connection.execute(statement("scoring/read_table_names")).fetchall()}
     if "scores" in tables and "scores_provenance" not in tables:
         raise ConfigError(
@@ -60,9 +60,9 @@ def refuse_foreign_table(connection: duckdb.DuckDBPyConnection, output: Path) ->
 
 
 def write_output(output: Path, shards: list[Path], provenance: Provenance) -> None:
-    """All shards, one after the other; what was there under that name (that table) is replaced.
+    """Write all shards in order; an existing file (or table) is replaced.
 
-    Call it under the lock of the output: what a killed run left beside it goes first.
+    Call it under the output's lock: partial files of a killed run are removed first.
     """
     remove_partials(output)
     try:
@@ -75,15 +75,15 @@ def write_output(output: Path, shards: list[Path], provenance: Provenance) -> No
 
 
 def write_parquet(output: Path, shards: list[Path], provenance: Provenance) -> None:
-    """A row group a shard."""
-    schema = SCHEMA.with_metadata({PROVENANCE: json.dumps(provenance, sort_keys=True)})
+    """One row group per shard."""
+    schema = SCORES_SCHEMA.with_metadata({PROVENANCE: json.dumps(provenance, sort_keys=True)})
     with atomic_file(output) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
         for shard in shards:
             writer.write_table(read_shard(shard).replace_schema_metadata(schema.metadata))
 
 
 def write_database(output: Path, shards: list[Path], provenance: Provenance) -> None:
-    """In one transaction: a killed one leaves the file as it was, and its other tables are never touched."""
+    """In one transaction: if it is killed the file is unchanged. Other tables are never touched."""
     with connected(output, read_only=False) as connection:
         refuse_foreign_table(connection, output)
         connection.begin()
@@ -98,13 +98,13 @@ def write_database(output: Path, shards: list[Path], provenance: Provenance) -> 
 
 
 def read_provenance(output: Path) -> Provenance | None:
-    """What made the output; None where there is none of ours."""
+    """What made the output; None if there is no output of rnnlm."""
     if not output.is_file():
         return None
     try:
         if output.suffix == ".parquet":
-            said = (pq.read_schema(output).metadata or {}).get(PROVENANCE)
-            return None if said is None else json.loads(said)
+            value = (pq.read_schema(output).metadata or {}).get(PROVENANCE)
+            return None if value is None else json.loads(value)
         with connected(output) as connection:
             row = connection.execute(statement("scoring/read_provenance")).fetchone()
             return None if row is None else json.loads(row[0])
@@ -114,9 +114,9 @@ def read_provenance(output: Path) -> Provenance | None:
 
 @contextmanager
 def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that knows the output as `scores`; what does not fit its memory is spilled beside the output."""
+    """A connection with the output as `scores`; it spills beside the output."""
     if output.suffix == ".parquet":
-        with duckdb.connect(config=SETTINGS | {"temp_directory": str(spill_of(output))}) as connection:
+        with duckdb.connect(config=SCORES_SETTINGS | {"temp_directory": str(spill_of(output))}) as connection:
             connection.read_parquet(literal(output)).create_view("scores")
             yield connection
     else:
@@ -126,10 +126,12 @@ def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def connected(database: Path, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-    """HomeError where the file is another program's at the moment, or no DuckDB file."""
+    """HomeError if another program has the file open, or it is not a DuckDB file."""
     try:
         connection = duckdb.connect(
-            str(database), read_only=read_only, config=SETTINGS | {"temp_directory": str(spill_of(database))}
+            str(database),
+            read_only=read_only,
+            config=SCORES_SETTINGS | {"temp_directory": str(spill_of(database))},
         )
     except (duckdb.IOException, duckdb.InvalidInputException) as error:
         raise HomeError(
@@ -141,13 +143,13 @@ def connected(database: Path, *, read_only: bool = True) -> Iterator[duckdb.Duck
 
 
 def read_shard(path: Path) -> pa.Table:
-    """A shard as it was written. Its own file alone: Arrow takes a folder's name for a column otherwise."""
+    """Read one file: given a path, Arrow would take folder names for partition columns."""
     with pq.ParquetFile(path) as file:
         return file.read(use_threads=False)
 
 
 def write_shard(path: Path, table: pa.Table) -> None:
-    """Under a temporary name until it is whole."""
+    """Write atomically."""
     with atomic_file(path) as partial:
         pq.write_table(table, partial, compression="zstd")
 

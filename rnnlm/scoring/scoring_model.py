@@ -1,4 +1,4 @@
-"""The model that scores: found by any of its names, told apart by its bytes, and loaded."""
+"""Find the scoring model by any of its names, identify it by its bytes, and load it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,9 @@ from rnnlm.training.devices import choose_device
 class FoundModel:
     """A model's folder, not loaded yet."""
 
-    reference: str  # the name it was asked for by
+    reference: str  # as the caller named it
     folder: Path
-    digest: str  # sha256 over its weights, its tokenizer and how its text was cut
+    digest: str  # sha256 of weights, tokenizer and how text is cut
     origin: TrainingProvenance
 
     def load(self, config: ScoringConfig) -> Scorer:
@@ -30,7 +30,7 @@ class FoundModel:
 
 
 def find_model(home: Home, reference: str | None) -> FoundModel:
-    """The named model, or the champion of the only registered model. ModelError where there is none."""
+    """The named model, or the champion of the only registered model; else ModelError."""
     reference = reference or only_champion(home)
     return model_in(model_folder(home, reference), reference)
 
@@ -43,7 +43,7 @@ def model_in(folder: Path, reference: str) -> FoundModel:
 
 
 def only_champion(home: Home) -> str:
-    """models:/NAME@champion, where just one model has one; else ModelError."""
+    """models:/NAME@champion if exactly one model has one; else ModelError."""
     names = sorted({version.name for version in list_models(home) if "champion" in version.aliases})
     if len(names) == 1:
         return f"models:/{names[0]}@champion"
@@ -51,5 +51,5 @@ def only_champion(home: Home) -> str:
     raise ModelError(
         f"scoring.model: expected one champion, {there};\n"
         "name a model: rnnlm score --model models:/NAME@champion,\n"
-        "or of a deployment prefect.yaml's parameters: {config: {model: models:/NAME@champion}}"
+        "or in a deployment's parameters in prefect.yaml: {config: {model: models:/NAME@champion}}"
     )

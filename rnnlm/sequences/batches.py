@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from rnnlm.sequences.segmentation import TokenRows, join_rows
-from rnnlm.sequences.shift import padding_mask, shifted, shifted_rows
+from .segmentation import TokenRows, join_rows
+from .shift import padding_mask, shifted, shifted_rows
 
 CHUNK_TOKENS = 1 << 18  # neighbouring rows read together
 CHUNK_ROWS = 8_192  # at most, in a chunk
@@ -151,6 +151,20 @@ def ordered_batches(source: RowSource, batch_size: int) -> Iterator[Batch]:
     for first in range(0, len(source), size := chunk_rows(source)):
         chunk = source.read(first, min(first + size, len(source)))
         yield from padded(chunk.take(by_length(np.arange(len(chunk)), chunk.lengths)), batch_size)
+
+
+def length_groups(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
+    """Cut `order`, rows sorted by length, into groups of batch_size rows; fewer if padding would exceed CHUNK_TOKENS.
+
+    A single row is never cut.
+    """
+    first = 0
+    while first < len(order):
+        group = order[first : first + batch_size]
+        while len(group) > 1 and len(group) * lengths[group[-1]] > CHUNK_TOKENS:
+            group = group[: len(group) // 2]
+        yield group
+        first += len(group)
 
 
 def chunk_rows(source: RowSource) -> int:

@@ -10,9 +10,10 @@ from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.sequences.dataset_plots import draw_description
 from rnnlm.sequences.dataset_reader import connect
-from rnnlm.sequences.sql_tables import Rows, table
+from rnnlm.sequences.sql_tables import table
 from rnnlm.sql_statements import names
 from rnnlm.stages import write_once
+from rnnlm.text_layout import TableRows
 
 logger = logging.getLogger(__name__)
 WORTH_A_WARNING = 0.2  # share of a held-out split
@@ -27,15 +28,15 @@ class Description(Record):
     dataset_id: str
     mode: str
     vocabulary_size: int
-    splits: Rows
-    lengths: Rows  # of the training split
-    frequent_tokens: Rows
-    rarest_tokens: Rows
-    coverage: Rows
-    duplicates: Rows
-    leaks: Rows
-    sources: Rows = []  # empty for a dataset stored before sources were
-    longest_lines: Rows
+    splits: TableRows
+    lengths: TableRows  # of the training split
+    frequent_tokens: TableRows
+    rarest_tokens: TableRows
+    coverage: TableRows
+    duplicates: TableRows
+    leaks: TableRows
+    sources: TableRows = []  # empty for a dataset stored before sources were
+    longest_lines: TableRows
 
 
 def describe_dataset(home: Home, dataset: DatasetRecord, *, force: bool = False) -> tuple[Description, list[Path]]:

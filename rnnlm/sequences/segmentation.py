@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, TextTokenizer
+from ..tokenizers.text_tokenizer import BOS, EOS, UNK, TextTokenizer
 
 Mode = Literal["sentence", "stream"]
 

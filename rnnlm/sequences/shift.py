@@ -8,8 +8,8 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from rnnlm.sequences.segmentation import TokenRows
-from rnnlm.tokenizers.text_tokenizer import PAD
+from ..tokenizers.text_tokenizer import PAD
+from .segmentation import TokenRows
 
 Ids = TypeVar("Ids", np.ndarray, torch.Tensor)
 

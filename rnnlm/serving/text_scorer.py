@@ -1,6 +1,5 @@
 """A text's probability, token by token, with what the model expected instead."""
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
@@ -10,6 +9,7 @@ import torch
 
 from rnnlm.evaluation.document_losses import document_losses, streams
 from rnnlm.losses.loss import CPU_ROWS
+from rnnlm.metrics import finite_or_none
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW
 from rnnlm.sequences.segmentation import TokenRows, sentences, token_rows
@@ -64,8 +64,8 @@ def score_text(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], N
     return Scored(
         model=loaded.label,
         log_probability_nats=-loss.summed_nll_nats,
-        perplexity=or_none(loss.perplexity),
-        bits_per_byte=or_none(loss.bits_per_byte),
+        perplexity=finite_or_none(loss.perplexity),
+        bits_per_byte=finite_or_none(loss.bits_per_byte),
         byte_count=loss.byte_count,
         unknown_tokens=loss.unknown_tokens,
         tokens=tokens,
@@ -74,10 +74,6 @@ def score_text(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], N
 
 def named(loaded: LoadedModel, likeliest: Likeliest) -> list[Alternative]:
     return [Alternative(text=spelling(loaded.tokenizer, token), probability=share) for token, share in likeliest]
-
-
-def or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def token_places(loaded: LoadedModel, text: str) -> Iterator[tuple[int, int]]:

@@ -3,12 +3,16 @@
 Copied into every registered model, so it imports only the tokenizers library.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer
+
+from ..errors import ModelError
+from ..metrics import SPELLED_BYTE_BITS, spelled_bits, utf8_bytes
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
 PAD, UNK, BOS, EOS = range(4)  # their ids in every tokenizer
@@ -17,7 +21,6 @@ SETTINGS_FILE = "rnnlm_tokenizer.json"  # settings that tokenizer.json lacks: ki
 ANY_CHARACTER, WORD = re.compile("(?s:.)"), re.compile(r"\S+")
 # Bits to restore a text from its tokens: see TextTokenizer.restoration_bits. The probabilities of all texts sum to at
 # most one.
-SPELLED_BYTE_BITS = 8  # a byte spelled out without a model
 PLAIN_GAP_BITS = math.log2(256 / 255)  # an expected gap between words
 PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)  # nothing before the first word or after the last
 SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)  # one space there, as in the Penn Treebank
@@ -119,9 +122,7 @@ class TextTokenizer:
     def spelling_bits(self, line: str, unknown_count: int) -> float:
         """The part of restoration_bits for `<unk>`."""
         words = self.unknown_words(line)
-        ends = 0 if self.kind == "char" else len(words)
-        bytes_and_ends = sum(map(utf8_bytes, words)) + ends
-        return SPELLED_BYTE_BITS * bytes_and_ends + LITERAL_BITS * (unknown_count - len(words))
+        return spelled_bits(words, with_ends=self.kind != "char") + LITERAL_BITS * (unknown_count - len(words))
 
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
         """(gap, at an end of the line) of each gap that is not as expected."""
@@ -137,22 +138,19 @@ class TextTokenizer:
             yield line[end:], True
 
 
-def utf8_bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
 def unspecial(ids: list[int]) -> list[int]:
     """Replace special tokens, which a pretrained vocabulary may find in text, by `<unk>`."""
     return [UNK if token_id in NEVER_FROM_TEXT else token_id for token_id in ids]
 
 
 def load_tokenizer(folder: Path) -> TextTokenizer:
-    """The tokenizer saved in `folder`. ModelError if it holds none."""
-    # Imported here: a registered model has this file but not rnnlm.
-    from rnnlm.errors import ModelError
-    from rnnlm.home import read_json
-
-    settings = read_json(folder / SETTINGS_FILE)
+    """The tokenizer saved in `folder`. ModelError if its files are missing or damaged."""
+    try:
+        settings = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        settings = None
+    except OSError as error:
+        raise ModelError(f"{folder / SETTINGS_FILE}: cannot be read ({error.strerror})") from error
     if not isinstance(settings, dict) or not (folder / "tokenizer.json").exists():
         raise ModelError(
             f"{folder}: expected tokenizer.json and {SETTINGS_FILE}; give a run folder or models:/NAME@champion"

@@ -1,4 +1,4 @@
-"""MLflow runs whose training was killed: MLflow would show them as RUNNING for ever."""
+"""End MLflow runs whose training was killed; MLflow would show them as RUNNING for ever."""
 
 import logging
 
@@ -11,9 +11,9 @@ logger = logging.getLogger(__name__)
 
 
 def end_dead_mlflow_runs(home: Home) -> int:
-    """End as KILLED the MLflow runs of this home's trainings whose process is gone. Returns how many.
+    """End as KILLED the MLflow runs of this home's trainings whose process is gone; return how many.
 
-    A training that goes on later takes its MLflow run up again.
+    A training that is resumed later continues its MLflow run.
     """
     if is_empty(home) or not home.runs.exists():
         return 0
@@ -22,15 +22,15 @@ def end_dead_mlflow_runs(home: Home) -> int:
         experiments = [found.experiment_id for found in client.search_experiments()]
         for run in client.search_runs(experiments, "attributes.status = 'RUNNING' and tags.`rnnlm.run_id` != ''"):
             run_id = run.data.tags["rnnlm.run_id"]
-            noted = read_json(home.runs / run_id / TRACKING) or {}
-            if noted.get("mlflow_run_id") == run.info.run_id and not is_training(home, run_id):
+            spool = read_json(home.runs / run_id / TRACKING) or {}
+            if spool.get("mlflow_run_id") == run.info.run_id and not is_training(home, run_id):
                 client.set_terminated(run.info.run_id, status="KILLED")
-                logger.warning("MLflow run %s: its training was killed; it counts as ended now", run.info.run_name)
+                logger.warning("MLflow run %s: its training was killed; ended as KILLED", run.info.run_name)
                 ended += 1
     return ended
 
 
 def is_training(home: Home, run_id: str) -> bool:
-    """True if a process holds the run's lock, as run_training does for as long as it lives."""
+    """True if a process holds the run's lock, as run_training does."""
     with home.lock_if_free(f"run-{run_id}") as free:
         return not free

@@ -1,26 +1,27 @@
-"""The loss curve of a run: one picture that says whether training went well."""
+"""Plot the loss curve of a run."""
 
 import math
 from pathlib import Path
 
+from rnnlm.metrics import perplexity
 from rnnlm.training.history import read_history
 
-Series = tuple[list[float], list[float]]  # trained tokens, values
+MetricSeries = tuple[list[float], list[float]]  # trained tokens, values
 
 INK, TRAIN, VALID = "#333333", "#9db7d5", "#c0392b"
 
 
-def read_series(history: Path, name: str) -> Series:
-    """Every finite value of one metric against the tokens trained so far, or the step without them."""
+def read_series(history: Path, name: str) -> MetricSeries:
+    """Every finite value of one metric against the trained tokens, or the step if they are not recorded."""
     xs: list[float] = []
     ys: list[float] = []
     trained = 0.0
     attempt = 0
     for measured, _ in read_history(history):
         metrics = measured["metrics"]
-        if measured.get("attempt", 0) > attempt:  # training went back: what it had diverged to is left out
-            attempt, kept = measured["attempt"], sum(x < metrics["trained_tokens"] for x in xs)
-            xs, ys = xs[:kept], ys[:kept]
+        if measured.get("attempt", 0) > attempt:  # training rolled back: leave out the diverged part
+            attempt, valid = measured["attempt"], sum(x < metrics["trained_tokens"] for x in xs)
+            xs, ys = xs[:valid], ys[:valid]
         trained = metrics.get("trained_tokens", max(trained, measured["step"]))
         if name in metrics and metrics[name] is not None and math.isfinite(metrics[name]):
             xs.append(float(trained))
@@ -28,9 +29,9 @@ def read_series(history: Path, name: str) -> Series:
     return xs, ys
 
 
-def smoothed(values: list[float], weight: float = 0.9) -> list[float]:
-    """Exponential moving average, corrected for its start: the first value is the first value."""
-    average, total, result = 0.0, 0.0, []
+def smoothed(values: list[float]) -> list[float]:
+    """Exponential moving average with bias correction: the first value is unchanged."""
+    weight, average, total, result = 0.9, 0.0, 0.0, []
     for value in values:
         average = weight * average + (1 - weight) * value
         total = weight * total + (1 - weight)
@@ -39,13 +40,13 @@ def smoothed(values: list[float], weight: float = 0.9) -> list[float]:
 
 
 def spans_decades(values: list[float]) -> bool:
-    """True where the smallest is below a hundredth of the largest: a loss that has vanished, as in overfitting."""
+    """True if the smallest is below a hundredth of the largest, as when overfitting: use a logarithmic scale."""
     return bool(values) and 0 < min(values) < max(values) / 100
 
 
 def plot_loss_curve(history: Path, picture: Path) -> None:
-    """Write a PNG: training loss and validation loss (nats per token), learning rate below."""
-    # The object-oriented interface: no global figure, no window, safe in threads.
+    """Write a PNG: training and validation loss (nats per token) above, the learning rate below."""
+    # Without pyplot: no global figure, no window, safe in threads.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
@@ -62,7 +63,7 @@ def plot_loss_curve(history: Path, picture: Path) -> None:
     if ys:
         best = min(range(len(ys)), key=ys.__getitem__)
         loss.annotate(
-            f"perplexity {math.exp(min(ys[best], 700)):.4g}",
+            f"perplexity {perplexity(ys[best]):.4g}",
             (xs[best], ys[best]),
             xytext=(-6, 10),
             textcoords="offset points",

@@ -1,6 +1,6 @@
-"""An MLflow run for each training run: configuration, dataset, metrics, scores, samples, losses, loss curve.
+"""The MLflow run of each training run: configuration, dataset, metrics, scores, samples, losses, loss curve.
 
-All of it is best effort: what MLflow does not take is warned about, and the run's folder has it anyway.
+All of it is best effort: a failure of MLflow is a warning, and the run's folder has everything anyway.
 """
 
 import json
@@ -30,18 +30,17 @@ if TYPE_CHECKING:
     from mlflow.entities import DatasetInput
 
 logger = logging.getLogger(__name__)
-KEY = "rnnlm.tracking_key"  # tag; another one each time the run is trained anew
-DIGEST_CHARACTERS = 36  # MLflow takes no longer dataset digest
+TRACKING_KEY = "rnnlm.tracking_key"  # tag; a new value each time the run is trained again
+DIGEST_CHARACTERS = 36  # MLflow's limit for dataset digests
 LOSS_CURVE = "loss_curve.png"
 
 
 @contextmanager
 def open_tracker(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str) -> Iterator[RunTracker]:
-    """The MLflow run of a training run, made or continued; it ends FINISHED, FAILED on an exception, else KILLED.
+    """The MLflow run of a training run, new or continued. It ends FINISHED, FAILED on an exception, else KILLED.
 
-    With MLflow away the tracker's mlflow_run_id stays None until it is back.
+    While MLflow is unavailable the tracker's mlflow_run_id is None.
     """
-
     tracker = tracker_of(home, config, dataset, run_id, home.runs / run_id)
     tracker.flush()
     try:
@@ -65,16 +64,16 @@ def tracker_of(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_i
 def running_run(
     client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, key: str
 ) -> str:
-    """The id of the MLflow run that bears the key, RUNNING, with the whole configuration and the dataset's reference.
+    """The id of the RUNNING MLflow run with this key, with the configuration and the dataset's reference.
 
-    Whatever of it is there already is left: a kill may have stopped another process in the middle of this.
+    What another, killed process has logged already is kept.
     """
     from mlflow.entities import Param
 
     experiment = experiment_id(client, home, config.tracking.experiment)
-    found = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
+    found = client.search_runs([experiment], f"tags.`{TRACKING_KEY}` = '{key}'", max_results=1)
     tags = {
-        KEY: key,
+        TRACKING_KEY: key,
         "rnnlm.run_id": run_id,
         "rnnlm.dataset_id": dataset.dataset_id,
         "rnnlm.corpus_digest": dataset.corpus_digest,
@@ -82,9 +81,9 @@ def running_run(
     name = f"{dataset.corpus_name} {run_id[:8]}"
     run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
     mlflow_run_id = str(run.info.run_id)
-    # A parameter cannot be changed, and one that changes no result may have been: the first value stays.
+    # MLflow's parameters cannot be changed; if a setting without effect on results has changed, the first value stays.
     new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
-    client.log_batch(mlflow_run_id, params=new)  # MLflow's client splits them into batches that a server takes
+    client.log_batch(mlflow_run_id, params=new)  # the client splits them into batches
     if run.inputs is None or not run.inputs.dataset_inputs:
         client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset)])
     if found:
@@ -98,12 +97,12 @@ def parameters(config: PipelineConfig) -> dict[str, str]:
 
 
 def as_text(value: Any) -> str:
-    """A parameter's value: JSON, and strings as they are."""
+    """A parameter's value as JSON; strings without quotes."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def dataset_input(dataset: DatasetRecord) -> "DatasetInput":
-    """MLflow's reference to the DuckDB file: name, digest and place, no data."""
+    """MLflow's reference to the DuckDB file: name, digest and path, no data."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     reference = Dataset(
@@ -117,7 +116,7 @@ def dataset_input(dataset: DatasetRecord) -> "DatasetInput":
 
 
 def send_rest(home: Home, run: RunRecord) -> None:
-    """What waited for MLflow to come back after training, its end too."""
+    """Send what could not be sent during training, and end the run."""
     if run.mlflow_run_id is None or not (run.folder / TRACKING).exists():
         return
     mlflow_run_id = run.mlflow_run_id
@@ -130,7 +129,7 @@ def send_rest(home: Home, run: RunRecord) -> None:
 def track_later(
     client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
 ) -> str:
-    """The id of an MLflow run with all that the training of `run` left, made where MLflow was away all the while."""
+    """A new MLflow run with everything that training left, if MLflow was unavailable all the time; its id."""
     tracker = tracker_of(home, config, dataset, run.run_id, run.folder)
     tracker.send(client)
     mlflow_run_id = tracker.begin(client)
@@ -139,7 +138,7 @@ def track_later(
 
 
 def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None:
-    """`<split>_<score>` as metrics of the run, each value once however often it is called."""
+    """Log `<split>_<score>` as metrics of the run; idempotent."""
     if run.mlflow_run_id is None:
         return
     scores = {
@@ -159,7 +158,7 @@ def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None
 
 
 def log_samples(home: Home, run: RunRecord, samples: SamplesRecord) -> None:
-    """samples.md to read and samples.json to compute with, as artifacts of the run."""
+    """Log samples.md and samples.json as artifacts of the run."""
     if run.mlflow_run_id is None:
         return
     with best_effort("the samples"), reaching_mlflow(home) as client:
@@ -169,7 +168,7 @@ def log_samples(home: Home, run: RunRecord, samples: SamplesRecord) -> None:
 
 
 def log_losses(home: Home, run: RunRecord) -> None:
-    """The files of RUN/losses (Parquet, pictures) as artifacts, those that are not there yet or have another size."""
+    """Log the files of RUN/losses (Parquet, plots) that are missing or have another size in MLflow."""
     folder = run.folder / LOSSES
     if run.mlflow_run_id is None or not folder.exists():
         return
@@ -181,7 +180,7 @@ def log_losses(home: Home, run: RunRecord) -> None:
 
 
 def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
-    """The picture in the run's folder, drawn where it is missing, and in MLflow. None: no history."""
+    """Log the plot, drawing it in the run's folder if it is missing. None: there is no history."""
     history, picture = run.folder / HISTORY, run.folder / LOSS_CURVE
     if not history.exists():
         return None
@@ -193,7 +192,7 @@ def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
 
 
 def log_picture(home: Home, run: RunRecord, picture: Path) -> None:
-    """A picture from the run's folder as an artifact of the run, once."""
+    """Log a plot from the run's folder as an artifact of the run, once."""
     if run.mlflow_run_id is None:
         return
     with best_effort(picture.name), reaching_mlflow(home) as client:
@@ -203,7 +202,7 @@ def log_picture(home: Home, run: RunRecord, picture: Path) -> None:
 
 
 def run_url(home: Home, run: RunRecord) -> str | None:
-    """Where a browser sees the run: the tracking server, or `mlflow ui` over the home's SQLite file."""
+    """The run's address on the tracking server, or in `mlflow ui` over the home's SQLite file."""
     if run.mlflow_run_id is None:
         return None
     with best_effort("the run's address"), reaching_mlflow(home) as client:
@@ -216,7 +215,7 @@ def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
 
 
 def ui_address(home: Home) -> str:
-    """The tracking server, or where `mlflow ui` shows a SQLite store: it reads the same two variables."""
+    """The tracking server, or the address of `mlflow ui`, which reads the same two variables."""
     uri = tracking_uri(home)
     if uri.startswith(("http://", "https://")):
         return uri.rstrip("/")
@@ -226,8 +225,8 @@ def ui_address(home: Home) -> str:
 
 @contextmanager
 def best_effort(what: str) -> Iterator[None]:
-    """MLflow's failures become a warning."""
+    """Turn MLflow's failures into a warning."""
     try:
         yield
     except TrackingError as error:
-        logger.warning("%s did not reach MLflow: %s", what, error)
+        logger.warning("%s could not be logged to MLflow: %s", what, error)

@@ -1,6 +1,6 @@
-"""An MLflow run for each comparison of `rnnlm probe`: its settings, its figures as metrics and JSON, its picture.
+"""The MLflow run of each comparison of `rnnlm probe`: settings, figures as metrics and JSON, plot.
 
-Best effort, like all tracking: what MLflow does not take is warned about, and home.probes has it anyway.
+Best effort, like all tracking: a failure of MLflow is a warning, and home.probes has everything anyway.
 """
 
 import math
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-KEY = "rnnlm.probe_key"  # tag: the digest of all that the figures depend on
+PROBE_KEY = "rnnlm.probe_key"  # tag: digest of everything the figures depend on
 
 
 def log_comparison(home: Home, comparison: GradientComparison | EchoComparison, config: TrackingConfig) -> str | None:
-    """Where a browser sees its MLflow run; None: MLflow could not be reached.
+    """The address of the comparison's MLflow run; None if MLflow is unavailable.
 
-    A new run for what was measured just now. What was kept from before (skipped) has its run, unless MLflow was away
-    or we were killed: then it is made, or finished, here.
+    A new comparison gets a new run. A skipped one has its run already, unless MLflow was unavailable or the process
+    was killed: then it is made, or finished, here.
     """
     with best_effort(comparison.picture.name), reaching_mlflow(home) as client:
         experiment = experiment_id(client, home, config.experiment)
         run = newest_run(client, experiment, comparison.key) if comparison.skipped else None
         if run is None:
             name = f"probe {comparison.picture.stem}"
-            run = client.create_run(experiment, tags={KEY: comparison.key}, run_name=name)
+            run = client.create_run(experiment, tags={PROBE_KEY: comparison.key}, run_name=name)
         if run.info.status != "FINISHED":
             send(client, run.info.run_id, comparison)
             client.set_terminated(run.info.run_id)
@@ -40,12 +40,14 @@ def log_comparison(home: Home, comparison: GradientComparison | EchoComparison, 
 
 
 def newest_run(client: "MlflowClient", experiment: str, key: str) -> "Run | None":
-    found = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1, order_by=["start_time DESC"])
+    found = client.search_runs(
+        [experiment], f"tags.`{PROBE_KEY}` = '{key}'", max_results=1, order_by=["start_time DESC"]
+    )
     return found[0] if found else None
 
 
 def send(client: "MlflowClient", mlflow_run_id: str, comparison: GradientComparison | EchoComparison) -> None:
-    """Sent once more after a kill in the middle, it changes nothing: the time stamps are those of the figures."""
+    """Idempotent, as the time stamps are those of the figures: a killed send may be repeated."""
     from mlflow.entities import Metric, Param
 
     params = [Param(name, as_text(value)) for name, value in comparison.settings.items()]

@@ -1,7 +1,7 @@
-"""What training leaves in a run's folder goes on to its MLflow run: in order, each thing once, MLflow away or not.
+"""Send what training writes to a run's folder to its MLflow run: in order, once, even if MLflow was unavailable.
 
-The folder is the spool. How far it is sent stands in its tracking.json, noted after each call that MLflow took. A
-kill between the two sends the same once more, with the same time stamp, and MLflow keeps one of two equal metrics.
+The folder is the spool; its tracking.json records how much was sent, after each successful call. After a kill between
+the two the same is sent again with the same time stamp, and MLflow keeps one of two equal metrics.
 """
 
 import logging
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric
 
 logger = logging.getLogger(__name__)
-METRICS_PER_CALL = 1000  # MLflow refuses longer batches
-PATIENCE = 10  # a store that failed is asked again after so many intervals: each asking may block for 30 s
-FindRun = Callable[["MlflowClient", str], str]  # (client, key) → id of the RUNNING MLflow run that bears the key
+METRICS_PER_CALL = 1000  # MLflow's limit
+RETRY_INTERVALS = 10  # intervals until the next try after a failure: each try may block for 30 s
+FindRun = Callable[["MlflowClient", str], str]  # (client, key) → id of the RUNNING MLflow run with that key
 
 
 class RunTracker:
-    """Sends what is new in `folder` every `every_seconds`. Nothing that MLflow does raises here."""
+    """Call it to send what is new in `folder`, at most every `every_seconds`. Failures of MLflow never raise."""
 
     def __init__(self, home: Home, folder: Path, every_seconds: float, find_run: FindRun) -> None:
         self.home = home
         self.folder = folder
         self.every_seconds = every_seconds
         self.find_run = find_run
-        noted = read_json(folder / TRACKING) or {}
-        # Noted before the MLflow run is made: if we are killed in between, the next process finds it by this.
-        self.key: str = noted.get("key") or uuid.uuid4().hex
-        self.mlflow_run_id: str | None = noted.get("mlflow_run_id")
-        self.history_bytes: int = noted.get("history_bytes", 0)  # sent, from the start of history.jsonl
-        self.samples: list[str] = noted.get("samples", [])  # names of the pages sent
-        self.begun = False  # the MLflow run is there and RUNNING
+        spool = read_json(folder / TRACKING) or {}
+        # Written before the MLflow run is made: if this process is killed in between, the next one finds the run by it.
+        self.key: str = spool.get("key") or uuid.uuid4().hex
+        self.mlflow_run_id: str | None = spool.get("mlflow_run_id")
+        self.history_bytes: int = spool.get("history_bytes", 0)  # sent, from the start of history.jsonl
+        self.samples: list[str] = spool.get("samples", [])  # names of the pages sent
+        self.begun = False  # the MLflow run exists and is RUNNING
         self.warned = False
         self.next_flush = 0.0
 
@@ -51,69 +51,69 @@ class RunTracker:
             self.flush()
 
     def flush(self) -> None:
-        """Send what is new. What cannot be sent waits for the next time."""
+        """Send what is new; on failure it waits for the next time."""
         sent = self.attempt(self.send)
-        self.next_flush = time.monotonic() + self.every_seconds * (1 if sent else PATIENCE)
+        self.next_flush = time.monotonic() + self.every_seconds * (1 if sent else RETRY_INTERVALS)
 
     def send(self, client: "MlflowClient") -> None:
         run_id = self.begin(client)
-        for metrics, end in batches(self.folder / HISTORY, self.history_bytes):
+        for metrics, end in metric_batches(self.folder / HISTORY, self.history_bytes):
             client.log_batch(run_id, metrics=metrics)
             self.history_bytes = end
-            self.note()
+            self.save_progress()
         for page in sorted((self.folder / SAMPLES).glob("step-*.md")):
             if page.name not in self.samples:
                 client.log_artifact(run_id, str(page), SAMPLES)
                 self.samples.append(page.name)
-                self.note()
+                self.save_progress()
 
     def begin(self, client: "MlflowClient") -> str:
-        """The MLflow run's id. It is made once MLflow is there, be it when training ends."""
+        """The MLflow run's id; the run is made as soon as MLflow is available."""
         if not self.begun or self.mlflow_run_id is None:
-            self.note()
+            self.save_progress()
             found = self.find_run(client, self.key)
-            if found != self.mlflow_run_id:  # a new run, or another store: it lacks what was sent before
+            if found != self.mlflow_run_id:  # a new run, or another store: send everything again
                 self.mlflow_run_id, self.history_bytes, self.samples = found, 0, []
-                self.note()
+                self.save_progress()
             self.begun = True
         return self.mlflow_run_id
 
-    def note(self) -> None:
-        noted: dict[str, Any] = {
+    def save_progress(self) -> None:
+        spool: dict[str, Any] = {
             "key": self.key,
             "mlflow_run_id": self.mlflow_run_id,
             "history_bytes": self.history_bytes,
             "samples": self.samples,
         }
-        write_json(self.folder / TRACKING, noted)
+        write_json(self.folder / TRACKING, spool)
 
     def close(self, status: str) -> None:
         """Send the rest and end the run as FINISHED, FAILED or KILLED."""
         self.flush()
         self.attempt(lambda client: client.set_terminated(self.begin(client), status=status))
-        waiting = sum(len(metrics) for metrics, _ in batches(self.folder / HISTORY, self.history_bytes))
+        waiting = sum(len(metrics) for metrics, _ in metric_batches(self.folder / HISTORY, self.history_bytes))
         if waiting:
-            logger.warning("%d metrics did not reach MLflow; %s has them", waiting, self.folder / HISTORY)
+            logger.warning("%d metrics could not be logged to MLflow; %s has them", waiting, self.folder / HISTORY)
 
     def attempt(self, action: Callable[["MlflowClient"], None]) -> bool:
-        """Do it and say whether it worked; the first failure is a warning, training goes on."""
+        """Run the action; False if MLflow failed. Only the first failure is logged."""
         try:
             with reaching_mlflow(self.home) as client:
                 action(client)
             return True
         except TrackingError as error:
             if not self.warned:
-                logger.warning("training goes on without tracking for now: %s", error)
+                logger.warning("training continues without tracking for now: %s", error)
             self.warned = True
             return False
 
 
-def batches(history: Path, start: int) -> Iterator[tuple[list["Metric"], int]]:
-    """The metrics of whole lines from byte `start` on, as many as a call takes, with the byte after them."""
+def metric_batches(history: Path, start: int) -> Iterator[tuple[list["Metric"], int]]:
+    """The metrics of complete lines from byte `start` on, in batches of one call, each with the byte after it."""
     batch: list[Metric] = []
     end = start
     for line, after in read_history(history, start):
-        new = metrics_of(line)
+        new = mlflow_metrics(line)
         if batch and len(batch) + len(new) > METRICS_PER_CALL:
             yield batch, end
             batch = []
@@ -122,8 +122,8 @@ def batches(history: Path, start: int) -> Iterator[tuple[list["Metric"], int]]:
         yield batch, end
 
 
-def metrics_of(line: dict[str, Any]) -> list["Metric"]:
-    """One MLflow metric a finite value of a line of history: MLflow would store infinity as 1.8e308."""
+def mlflow_metrics(line: dict[str, Any]) -> list["Metric"]:
+    """One MLflow metric per finite value of a line of history; MLflow would store infinity as 1.8e308."""
     from mlflow.entities import Metric
 
     return [

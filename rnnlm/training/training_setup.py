@@ -10,7 +10,8 @@ import torch
 
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.baselines import unigram_log_probabilities
-from rnnlm.evaluation.perplexity import nll_of_batches
+from rnnlm.evaluation.token_losses import nll_of_batches
+from rnnlm.metrics import perplexity
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import build_model
@@ -79,9 +80,9 @@ def scale_temperature(
 
     temperature, nats = fit_temperature(network, batches)
     divide_logits(network, temperature)
-    perplexity = math.exp(nats / source.predicted_count)
-    logger.info("training: temperature %.3f, validation perplexity %.2f", temperature, perplexity)
-    return result.model_copy(update={"temperature": temperature, "best_validation_perplexity": perplexity})
+    scaled = perplexity(nats / source.predicted_count)
+    logger.info("training: temperature %.3f, validation perplexity %.2f", temperature, scaled)
+    return result.model_copy(update={"temperature": temperature, "best_validation_perplexity": scaled})
 
 
 def run_loop(
@@ -143,7 +144,7 @@ def run_loop(
             own = evaluation_batches(source, dataset.mode, config.evaluation.batch_size, rank, size)
             sums = torch.tensor(nll_of_batches(network, own), dtype=torch.float64)
             nats, tokens = process_group.sum(sums).tolist()
-            return math.exp(min(700.0, nats / tokens))
+            return perplexity(nats / tokens)
 
         loss = choose_loss(training, training_counts(dataset), network.never_predicted.cpu().numpy())
         use_graphs = training.cuda_graphs and device.type == "cuda" and process_group.size == 1

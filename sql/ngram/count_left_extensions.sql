@@ -1,6 +1,6 @@
--- Adds the n-grams of $ngram_order with the number of distinct tokens that stand to their left, which is the number
--- of n-grams of one order more that end in them; the beginning of a cut row is one more. Those after <bos>, which
--- nothing can stand before, are added with the number of times they occur.
+-- Adds the n-grams of $ngram_order, each with its number of distinct tokens to the left: the number of n-grams of the
+-- next order that end in it, plus one if it begins a cut row. N-grams that begin with <bos>, which has no token to its
+-- left, are added with their number of occurrences.
 insert into ngrams (ngram_order, c4, c3, c2, c1, word, count)
 with extended as (
     select

@@ -1,5 +1,5 @@
--- Adds the training split's n-grams of $ngram_order with the number of times they occur.
--- A position whose row began too late to hold the whole context has no n-gram of this order.
+-- Adds the training split's n-grams of $ngram_order with their number of occurrences.
+-- A position too close to the beginning of its row for a whole context has no n-gram of this order.
 insert into ngrams (ngram_order, c4, c3, c2, c1, word, count)
 with masked as (
     select

@@ -1,4 +1,4 @@
--- Adds the n-grams of orders 2 to $ngram_order - 1 that stand at the beginning of a training row.
+-- Adds the n-grams of orders 2 to $ngram_order - 1 at the beginning of a training row.
 insert into openings (ngram_order, c4, c3, c2, c1, word, after_bos, count)
 with heads as (
     select token_ids[:$ngram_order - 1] as token_ids

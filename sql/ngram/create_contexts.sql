@@ -1,4 +1,4 @@
--- Grain: one row a context of an order, that of order 1 being the empty one.
+-- Grain: one row per context and order; order 1 has the empty context.
 create table contexts (
     ngram_order utinyint not null, -- of the n-grams that continue it
     c4 token_id not null,

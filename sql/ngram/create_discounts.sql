@@ -1,4 +1,4 @@
--- Grain: one row an order: what Kneser-Ney takes from counts of 1, of 2, and of 3 or more.
+-- Grain: one row per order: the Kneser-Ney discounts of counts 1, 2, and 3 or more.
 create table discounts (
     ngram_order utinyint not null,
     n1 ubigint not null, -- n-grams that were counted once

@@ -1,5 +1,5 @@
--- Grain: one row an n-gram of an order. c1 is the token before the word, c4 the fourth before it; 0, which is never
--- a token of a text, where the order does not reach so far.
+-- Grain: one row per n-gram of an order. c1 is the token before the word, c4 the fourth before it; 0, which is never
+-- a token of a text, beyond the order.
 create table ngrams (
     ngram_order utinyint not null, -- 1 to 5: tokens, the word included
     c4 token_id not null,

@@ -1,5 +1,5 @@
--- Grain: one row an n-gram of less than the highest order that stands at the beginning of a row of text: it has
--- nothing to its left that could be counted.
+-- Grain: one row per n-gram, of less than the highest order, at the beginning of a row of text: it has no token to its
+-- left to count.
 create temporary table openings (
     ngram_order utinyint not null,
     c4 token_id not null,

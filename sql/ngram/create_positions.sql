@@ -1,4 +1,4 @@
--- Grain: one row a predicted token of the running text, with the four tokens before it in its part (0: none).
+-- Grain: one row per predicted token of the running text, with the four tokens before it in its part (0: none).
 create table positions (
     split varchar not null, -- train or test
     sequence_id bigint not null, -- 0: a part is one sequence

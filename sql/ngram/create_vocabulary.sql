@@ -1,4 +1,4 @@
--- Grain: one row a token that may be predicted.
+-- Grain: one row per predictable token.
 create table vocabulary (
     token_id token_id not null,
     token varchar not null

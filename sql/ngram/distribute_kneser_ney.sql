@@ -1,4 +1,4 @@
--- Grain: one row a predictable token, in order of id: its probability after the context $c4 $c3 $c2 $c1 (0: none).
+-- Grain: one row per predictable token, ordered by id: its probability after the context $c4 $c3 $c2 $c1 (0: none).
 -- The interpolation written out: sum over orders of (count - D) / total, times the gammas of the orders above.
 with wanted (ngram_order, c4, c3, c2, c1) as (
     values (1, 0, 0, 0, 0), (2, 0, 0, 0, $c1), (3, 0, 0, $c2, $c1), (4, 0, $c3, $c2, $c1), (5, $c4, $c3, $c2, $c1)

@@ -1,5 +1,5 @@
--- Grain: one row a word of the training part, in order of id: its back-off score after the context $c4 $c3 $c2 $c1
--- (0: none) divided by the sum of all scores, without which they are no distribution to draw from.
+-- Grain: one row per word of the training part, ordered by id: its back-off score after the context $c4 $c3 $c2 $c1
+-- (0: none), divided by the sum of all scores to make a distribution to draw from.
 with wanted (ngram_order, c4, c3, c2, c1) as (
     values (2, 0, 0, 0, $c1), (3, 0, 0, $c2, $c1), (4, 0, $c3, $c2, $c1), (5, $c4, $c3, $c2, $c1)
 ),

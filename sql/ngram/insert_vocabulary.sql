@@ -1,4 +1,4 @@
--- Adds what the attached dataset may predict: every token but <pad> (0) and <bos> (2).
+-- Adds the predictable tokens of the attached dataset: all but <pad> (0) and <bos> (2).
 insert into vocabulary (token_id, token)
 select token_id, token
 from dataset.tokens

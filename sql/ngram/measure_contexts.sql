@@ -1,4 +1,4 @@
--- Adds the contexts of $ngram_order: the sum of counts, and the share that the discounts leave to the order below
+-- Adds the contexts of $ngram_order: the sum of counts, and the share that the discounts leave to the next lower order
 -- (null without discounts).
 insert into contexts (ngram_order, c4, c3, c2, c1, total, gamma)
 with sums as (

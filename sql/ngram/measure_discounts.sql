@@ -1,5 +1,5 @@
--- Adds the discounts of $ngram_order after Chen & Goodman (1998): Y = n1 / (n1 + 2 n2), D_k = k - (k + 1) Y n_{k+1} / n_k
--- for k = 1, 2 and 3 (or more). Where a count of counts is 0 or a discount leaves (0, k]: 0.5, 1 and 1.5, as KenLM.
+-- Adds the discounts of $ngram_order (Chen & Goodman 1998): Y = n1 / (n1 + 2 n2), D_k = k - (k + 1) Y n_{k+1} / n_k
+-- for k = 1, 2 and 3 (or more). If a count of counts is 0 or a discount is outside (0, k]: 0.5, 1 and 1.5, as in KenLM.
 insert into discounts (ngram_order, n1, n2, n3, n4, d1, d2, d3, estimated)
 with counts_of_counts as (
     select

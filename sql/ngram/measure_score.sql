@@ -1,4 +1,4 @@
--- Grain: one row: how many tokens of $split are predicted, and exp of their mean negative log-probability.
-select count(*) as tokens, exp(-kahan_sum(log_probability) / count(*)) as perplexity
+-- Grain: one row: how many tokens of $split are predicted, and their summed negative log-probability.
+select count(*) as tokens, -kahan_sum(log_probability) as summed_nll_nats
 from log_probabilities
 where split = $split;

@@ -1,4 +1,4 @@
--- Grain: one row a predicted token of $split, in stored order; natural logarithms.
+-- Grain: one row per predicted token of $split, in stored order; natural logarithms.
 select sequence_id, position, log_probability
 from log_probabilities
 where split = $split

@@ -1,4 +1,4 @@
--- Grain: one row an order whose discounts the counts of counts could not give, in order.
+-- Grain: one row per order whose discounts could not be estimated, in order.
 select ngram_order
 from discounts
 where not estimated

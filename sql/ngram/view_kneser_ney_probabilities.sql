@@ -1,5 +1,5 @@
--- Grain: one row a predicted token of positions: ln p(word | context), interpolated from the uniform distribution
--- upwards: p_k = max(count - D, 0) / total + gamma p_{k-1}. A context never seen leaves p_{k-1} as it is.
+-- Grain: one row per predicted token of positions: ln p(word | context), interpolated from the uniform distribution
+-- upwards: p_k = max(count - D, 0) / total + gamma p_{k-1}. For an unseen context p_k = p_{k-1}.
 create temporary view log_probabilities as
 with orders as (
     select list([d1, d2, d3] order by ngram_order) as d -- d[order][min(count, 3)]

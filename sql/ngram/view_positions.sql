@@ -1,5 +1,5 @@
--- Grain: one row a predicted token of the attached dataset, with the four tokens before it in its row (0: none).
--- The lists are moved against each other and unnested together: no window function, so nothing is held in memory.
+-- Grain: one row per predicted token of the attached dataset, with the four tokens before it in its row (0: none).
+-- Shifted lists are unnested together: without a window function nothing is held in memory.
 create temporary view positions as
 select
     split,

@@ -1,4 +1,4 @@
--- Grain: one row a predicted token of positions: ln of the textbook's back-off score, not normalised over the words:
+-- Grain: one row per predicted token of positions: ln of the textbook's back-off score, not normalised over the words:
 -- count(context, word) / total(context) of the highest order that has seen both, else (count(word) + 1) / (N + V).
 create temporary view log_probabilities as
 with sizes as (

@@ -1,4 +1,4 @@
--- Grain: one row: what all documents of the file $losses (Parquet, a row a document and role) cost each model.
+-- Grain: one row: the cost of all documents of the file $losses (Parquet, one row per document and role) by model.
 with totals as (
     select
         count(*) filter (where role = 'candidate') as documents,

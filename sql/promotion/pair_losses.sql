@@ -1,4 +1,4 @@
--- Grain: one row a document of the file $losses (Parquet, a row a document and role), in the order of the corpus:
+-- Grain: one row per document of the file $losses (Parquet, one row per document and role), in the order of the corpus:
 -- by how many nats the candidate costs more than the champion.
 select
     candidate.byte_count,

@@ -1,4 +1,4 @@
--- Grain: one row a document of the validation split: its first predicted token, counted over the split, and the one
+-- Grain: one row per document of the validation split: its first predicted token, counted over the split, and the one
 -- after its last.
 select
     document_id,

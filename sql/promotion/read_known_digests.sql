@@ -1,6 +1,6 @@
--- Grain: one row a text that a model's training has seen, its fingerprint: the documents of the training split, and
--- those validation documents that touch the predicted tokens $firsts[i] … $lasts[i] - 1 of their split, on which its
--- checkpoint and temperature were chosen. A text that stands there twice is one row.
+-- Grain: one row per distinct fingerprint of a text that training has seen: the documents of the training split, and
+-- the validation documents that overlap the predicted tokens $firsts[i] … $lasts[i] - 1 of their split, on which the
+-- checkpoint and the temperature were chosen.
 with held_out as (
     select
         fingerprint,

@@ -1,4 +1,4 @@
--- Grain: one row: perplexity of $split under the uniform and the unigram distribution.
+-- Grain: one row: how many tokens are predictable, and the mean loss of $split under the unigram distribution.
 -- Predictable is every token but <pad> (0) and <bos> (2). Unigram: the share in the training split; a token
 -- never seen there counts as seen once, so that the shares sum to 1 and none is zero.
 with predictable as (
@@ -16,7 +16,7 @@ targets as (
     where split = $split
 )
 select
-    cast((select count(*) from predictable) as double) as uniform_perplexity,
-    exp(-avg(unigram.log_probability)) as unigram_perplexity
+    (select count(*) from predictable) as predictable_tokens,
+    -avg(unigram.log_probability) as unigram_nll_nats_per_token
 from targets
 inner join unigram on unigram.token_id = targets.token_id;

@@ -1,5 +1,5 @@
--- Grain: one row a bin of shares' values: $bins of them, each $width wide, from $low on. What lies below the first or
--- beyond the last one is counted in it.
+-- Grain: one row per bin of the values of shares: $bins bins of width $width from $low on. The first and the last bin
+-- include everything beyond them.
 with bins as (
     select unnest(generate_series(0, $bins::bigint - 1)) as bin
 ),

@@ -1,4 +1,4 @@
--- The table of a scoring's output. Grain: one row a document, in the order of the inputs. What was there is replaced.
+-- The table of a scoring's output; replaces an existing one. Grain: one row per document, in the order of the inputs.
 create or replace table scores (
     document bigint, -- from 0, over all inputs
     source varchar, -- the file it came from

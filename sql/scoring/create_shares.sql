@@ -1,4 +1,4 @@
--- Both distributions of bits per byte side by side. Grain: one row a value that either holds.
+-- Both distributions of bits per byte side by side. Grain: one row per distinct value.
 create temporary table shares (
     value double, -- bits per byte
     scored bigint, -- documents of scores with that very value

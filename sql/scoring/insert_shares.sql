@@ -1,4 +1,4 @@
--- One row a value of bits_per_byte in scores or in the Parquet file $reference. Documents without one do not count.
+-- Adds one row per value of bits_per_byte in scores or in the Parquet file $reference. Nulls are skipped.
 insert into shares
 with documents as (
     select bits_per_byte as value, 1 as scored, 0 as reference

@@ -1,2 +1,2 @@
--- A query reads the opened database alone: no other file, no network, no extension.
+-- A query reads only the opened database: no other files, no network, no extensions.
 set enable_external_access = false;

@@ -1,2 +1,2 @@
--- What was set before a query cannot be unset by it.
+-- A query cannot change the settings made before it.
 set lock_configuration = true;

@@ -1,2 +1,2 @@
--- No name in a query stands for a variable of the Python program.
+-- A name in a query never stands for a variable of the Python program.
 set python_enable_replacements = false;

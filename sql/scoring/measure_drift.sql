@@ -1,5 +1,5 @@
 -- Grain: one row: the two-sample Kolmogorov-Smirnov distance of shares (Smirnov 1939): the largest difference between
--- the two distribution functions, which both jump at the values of shares alone. Null where either side is empty.
+-- the two distribution functions, which jump only at the values of shares. Null if either side is empty.
 select
     coalesce(sum(scored), 0)::bigint as documents,
     coalesce(sum(reference), 0)::bigint as reference_documents,

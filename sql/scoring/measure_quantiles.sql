@@ -1,4 +1,4 @@
--- Grain: one row a level: the lowest value of shares at or below which so large a share of the documents lies.
+-- Grain: one row per level: the lowest value of shares with at least that share of the documents at or below it.
 with levels as (
     select unnest($levels::double[]) as level
 )

@@ -1,4 +1,4 @@
--- Grain: one row: all documents of scores together. Sums of costs over sums of tokens and bytes, no means of ratios.
+-- Grain: one row: all documents of scores together. Ratios of sums, not means of ratios.
 select
     count(*) as documents,
     coalesce(sum(tokens), 0)::bigint as tokens,

@@ -1,4 +1,4 @@
--- Grain: one row a document of the validation split, in the order of the corpus: where its text lies.
+-- Grain: one row per document of the validation split, in the order of the corpus: the location of its text.
 select source_file, byte_offset, byte_count, line_count
 from documents
 where split = 'valid'

@@ -1,5 +1,5 @@
--- Grain: one row a way in which <unk> (1) stands before the predicted token in its sentence: just before it, one
--- further (and not just before), or in neither place. Those without any come first.
+-- Grain: one row per place of <unk> (1) before the predicted token in its sentence: none of the two tokens before it,
+-- the one just before, or only the one before that.
 with neighbours as (
     select
         previous_token_id,
@@ -17,7 +17,7 @@ select
     distance, -- in tokens to the nearest <unk>; 0: none within two
     count(*) as tokens,
     avg(nats) as nll_nats_per_token,
-    exp(avg(nats)) as perplexity,
+    exp(least(700, avg(nats))) as perplexity,
     sum(nats) / sum(sum(nats)) over () as share_of_loss
 from named
 group by distance

@@ -1,5 +1,5 @@
--- Grain: one row a bucket of positions in the sentence, from 0: each of the first ten alone, then tens up to 100, then
--- doubling. standard_error is that of the mean, as if tokens were independent: too small, but it shows thin buckets.
+-- Grain: one row per bucket of positions in the sentence, from 0: the first ten singly, then tens up to 100, then
+-- doubling. standard_error is that of the mean if tokens were independent: too small, but it shows thin buckets.
 with placed as (
     select
         case
@@ -17,7 +17,7 @@ select
     count(*) as tokens,
     avg(nats) as nll_nats_per_token,
     coalesce(stddev_samp(nats), 0) / sqrt(count(*)) as standard_error,
-    exp(avg(nats)) as perplexity,
+    exp(least(700, avg(nats))) as perplexity,
     sum(nats) / sum(sum(nats)) over () as share_of_loss
 from placed
 group by first_position

@@ -2,6 +2,5 @@
 select
     count(*) as tokens,
     sum(nll_nats::double) as nll_nats,
-    avg(nll_nats::double) as nll_nats_per_token,
-    exp(avg(nll_nats::double)) as perplexity
+    exp(least(700, avg(nll_nats::double))) as perplexity
 from read_parquet($tokens);

@@ -1,5 +1,5 @@
--- Grain: one row a sentence of the file $sequences (sequences.parquet), the $count with the highest perplexity per
--- token, the worst first. One of fewer than $minimum_tokens is left out: a heading of one rare word would always win.
+-- Grain: one row per sentence of the file $sequences (sequences.parquet): the $count with the highest perplexity per
+-- token, the worst first, of those with at least $minimum_tokens: else a heading of one rare word would always win.
 select sentence_id, tokens, nll_nats, perplexity, text
 from read_parquet($sequences)
 where tokens >= $minimum_tokens

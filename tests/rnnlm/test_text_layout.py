@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rnnlm.records import StageRecord
-from rnnlm.text_layout import columns, facts, markdown_table, named, picture_report, shorten
+from rnnlm.text_layout import columns, facts, labelled, markdown_table, picture_report, shorten
 
 
 def test_words_stand_to_the_left_and_figures_to_the_right() -> None:
@@ -16,9 +16,9 @@ def test_words_stand_to_the_left_and_figures_to_the_right() -> None:
 
 
 def test_what_is_said_of_a_name_stands_to_the_right_of_it_on_as_many_lines_as_it_takes() -> None:
-    assert named("run", "0123") == "run        0123"
-    assert named("decision", f"{'a' * 60} {'b' * 48} c-d") == f"decision   {'a' * 60} {'b' * 48}\n           c-d"
-    assert named("files", "f" * 130) == f"files      {'f' * 130}"  # paths stay whole
+    assert labelled("run", "0123") == "run        0123"
+    assert labelled("decision", f"{'a' * 60} {'b' * 48} c-d") == f"decision   {'a' * 60} {'b' * 48}\n           c-d"
+    assert labelled("files", "f" * 130) == f"files      {'f' * 130}"  # paths stay whole
 
 
 def test_a_cell_of_a_markdown_table_is_shown_as_it_is() -> None:

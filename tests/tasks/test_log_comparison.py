@@ -70,7 +70,7 @@ def test_with_mlflow_away_it_waits_for_the_next_time(
         away.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
         away.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         assert log_comparison.fn(found, TrackingConfig()) is None
-    assert f"{found.picture.name} did not reach MLflow" in caplog.text
+    assert f"{found.picture.name} could not be logged to MLflow" in caplog.text
     assert tracked(tracked_home) == []
     assert log_comparison.fn(compare_echo.fn(ECHO), TrackingConfig()) is not None
     assert len(tracked(tracked_home)) == 1

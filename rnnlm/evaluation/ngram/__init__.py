@@ -1,5 +1,5 @@
-"""The count-based model: n-grams counted, smoothed and scored inside DuckDB by the statements of sql/ngram.
+"""The count-based model: n-grams are counted, smoothed and scored in DuckDB by sql/ngram.
 
-kneser_ney trains the model to be compared with; textbook the back-off that is not a distribution. Both leave one
-DuckDB file, which scoring and sampling read.
+kneser_ney trains the model to compare with, textbook_backoff the textbook's back-off, which is not a distribution. Both
+write one DuckDB file, which ngram_perplexity and ngram_sampling read.
 """

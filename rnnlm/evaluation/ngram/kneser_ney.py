@@ -28,9 +28,9 @@ def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) ->
 
 
 def count_ngrams(dataset: Path, vocabulary_size: int, database: Path, config: NgramConfig, spill: Path) -> None:
-    """Write the model of the dataset file's training split to `database`, a new file.
+    """Write the model of the dataset file's training split to a new file, `database`.
 
-    Works from the highest order down, because an order is counted from the one above it.
+    From the highest order down, as each order is counted from the one above it.
     """
     orders = range(config.order, 0, -1)
     with open_database(database, config, spill, dataset) as connection:
@@ -47,6 +47,6 @@ def count_ngrams(dataset: Path, vocabulary_size: int, database: Path, config: Ng
         fixed = [str(row[0]) for row in connection.execute(statement("ngram/read_unestimated_orders")).fetchall()]
     if fixed:
         logger.warning(
-            "n-grams of order %s: too few to estimate discounts from; fixed ones (0.5, 1, 1.5) are used",
+            "n-grams of order %s: too few to estimate discounts; using fixed ones (0.5, 1, 1.5)",
             ", ".join(fixed),
         )

@@ -1,4 +1,4 @@
-"""The DuckDB file of an n-gram model: where it lies, how it is opened, within which limits it works."""
+"""The DuckDB file of an n-gram model: its path, its limits, how it is made and opened."""
 
 import tempfile
 import time
@@ -19,7 +19,7 @@ from rnnlm.sql_statements import statement
 from rnnlm.stages import STAGE_VERSIONS, write_once
 
 Method = Literal["kneser-ney", "textbook"]
-TABLES = (
+NGRAM_TABLES = (
     "ngram/create_ngrams",
     "ngram/create_openings",
     "ngram/create_contexts",
@@ -43,7 +43,7 @@ class NgramRecord(StageRecord):
 def train_once(
     home: Home, config: NgramConfig, source: dict[str, Any], train: Callable[[Path, Path], None]
 ) -> NgramRecord:
-    """The model that `source` names, made by train(database, spill) unless it is there.
+    """The model of `source`, made by train(database, spill) unless it exists.
 
     `seconds` is the time its training took, whenever that was.
     """
@@ -70,34 +70,30 @@ def train_once(
 def open_database(
     database: Path, config: NgramConfig, spill: Path, dataset: Path | None = None, *, read_only: bool = False
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection within the configured memory and threads; what does not fit goes to the folder `spill`.
+    """A connection with the configured memory and threads, spilling to the folder `spill`.
 
-    A dataset's file is attached read-only as `dataset`. ConfigError where the memory does not suffice.
+    A dataset's file is attached read-only as `dataset`. ConfigError if the memory is insufficient.
     """
     settings: dict[str, Any] = {
         "memory_limit": config.memory_limit,
         "temp_directory": str(spill),
-        "preserve_insertion_order": False,  # else DuckDB holds back rows to keep an order nobody reads
+        "preserve_insertion_order": False,  # else DuckDB buffers rows to keep an unused order
     }
     if config.threads is not None:
         settings["threads"] = config.threads
     with duckdb.connect(str(database), read_only=read_only, config=settings) as connection:
         if dataset is not None:
-            attach(connection, dataset)
+            if not dataset.exists():
+                raise DatasetError(f"{dataset}: missing; run again with --force sequences")
+            quoted = str(dataset).replace("'", "''")  # ATTACH takes no parameters
+            connection.execute(f"attach '{quoted}' as dataset (read_only)")
         try:
             yield connection
         except duckdb.OutOfMemoryException as error:
             raise ConfigError(
-                f"ngram.memory_limit: {config.memory_limit} does not suffice here; give more by --memory-limit,\n"
-                "or fewer --threads, each of which needs its own"
+                f"ngram.memory_limit: {config.memory_limit} is not enough; raise --memory-limit,\n"
+                "or lower --threads, each of which needs its own"
             ) from error
-
-
-def attach(connection: duckdb.DuckDBPyConnection, dataset: Path) -> None:
-    if not dataset.exists():
-        raise DatasetError(f"{dataset}: missing; run again with --force sequences")
-    quoted = str(dataset).replace("'", "''")  # ATTACH takes no parameters
-    connection.execute(f"attach '{quoted}' as dataset (read_only)")
 
 
 @contextmanager
@@ -106,7 +102,7 @@ def open_model(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A trained model, read-only, with its own positions or the dataset's.
 
-    Spills beside its folder, under a name that write_once clears away should the process be killed.
+    It spills beside its folder, under a name that write_once removes if the process was killed.
     """
     with (
         tempfile.TemporaryDirectory(dir=model.folder.parent, prefix=f".{model.folder.name}.spill-") as spill,
@@ -119,5 +115,5 @@ def open_model(
 
 def create_tables(connection: duckdb.DuckDBPyConnection, vocabulary_size: int) -> None:
     create_token_type(connection, vocabulary_size)
-    for name in TABLES:
+    for name in NGRAM_TABLES:
         connection.execute(statement(name))

@@ -1,4 +1,4 @@
-"""Corpus in, figure out: what `rnnlm ngram` runs."""
+"""Train, score and sample an n-gram model on a corpus: the command `rnnlm ngram`."""
 
 import time
 
@@ -8,7 +8,7 @@ from rnnlm.evaluation.baselines import split_facts
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import Method
-from rnnlm.evaluation.ngram.ngram_perplexity import score_split, unknown_rate
+from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split, unknown_rate
 from rnnlm.evaluation.ngram.ngram_sampling import sample_texts
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
 from rnnlm.home import Home
@@ -20,54 +20,39 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 class NgramResult(Record):
     method: Method
     order: int
-    normalised: bool  # False: the scores of all words sum to more than 1, and no figure is a perplexity
+    normalised: bool  # False: the scores of all words sum to more than 1, so no figure is a perplexity
     test_perplexity: float
-    validation_perplexity: float | None  # the textbook has no validation part
+    validation_perplexity: float | None  # None: the textbook has no validation part
     tokens: int  # test tokens predicted
-    unknown_rate: float  # share of them that the vocabulary, or the training part, does not hold
-    seconds: float  # training (whenever it was) and scoring; not the corpus, the tokenizer and the sequences
+    unknown_rate: float  # share of them not in the vocabulary, or the training part
+    seconds: float  # of training (whenever it was) and scoring, without preparing the data
     samples: tuple[Sample, ...]
 
 
 def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
-    return kneser_ney(home, pipeline, config) if config.method == "kneser-ney" else textbook(home, pipeline, config)
+    """Modified Kneser-Ney on the same rows that a neural model is trained and scored on.
 
-
-def kneser_ney(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
-    """Modified Kneser-Ney on the very rows that a neural model is trained and scored on."""
-    dataset = prepare_dataset(home, pipeline)
-    model = train_kneser_ney(home, dataset, config)
+    Or the textbook's back-off on the corpus as one stream of words, split 90:10.
+    """
+    dataset, tokenizer = None, None
+    if config.method == "kneser-ney":
+        dataset = prepare_dataset(home, pipeline)
+        model, tokenizer = train_kneser_ney(home, dataset, config), load_tokenizer(dataset.tokenizer_folder)
+    else:
+        model = train_textbook(home, obtain_corpus(home, pipeline.corpus), config)
     start = time.perf_counter()
-    valid, test = (score_split(model, dataset, split, config) for split in ("valid", "test"))
+    test = score_ngram_split(model, dataset, "test", config)
+    valid = score_ngram_split(model, dataset, "valid", config) if dataset else None
     seconds = model.seconds + time.perf_counter() - start
-    facts = split_facts(dataset, "test")
+    unknown = split_facts(dataset, "test").unknown_tokens / test.tokens if dataset else unknown_rate(model, config)
     return NgramResult(
         method=config.method,
         order=config.order,
-        normalised=True,
+        normalised=config.method == "kneser-ney",
         test_perplexity=test.perplexity,
-        validation_perplexity=valid.perplexity,
+        validation_perplexity=valid.perplexity if valid else None,
         tokens=test.tokens,
-        unknown_rate=facts.unknown_tokens / facts.predicted_tokens,
+        unknown_rate=unknown,
         seconds=seconds,
-        samples=sample_texts(model, load_tokenizer(dataset.tokenizer_folder), config),
-    )
-
-
-def textbook(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
-    """The textbook's back-off on the corpus as one stream of words, split 90 to 10."""
-    model = train_textbook(home, obtain_corpus(home, pipeline.corpus), config)
-    start = time.perf_counter()
-    test = score_split(model, None, "test", config)
-    seconds = model.seconds + time.perf_counter() - start
-    return NgramResult(
-        method=config.method,
-        order=config.order,
-        normalised=False,
-        test_perplexity=test.perplexity,
-        validation_perplexity=None,
-        tokens=test.tokens,
-        unknown_rate=unknown_rate(model, config),
-        seconds=seconds,
-        samples=sample_texts(model, None, config),
+        samples=sample_texts(model, tokenizer, config),
     )

@@ -1,8 +1,7 @@
-"""How well an n-gram model predicts a split: the sums are made inside DuckDB."""
+"""Perplexity of an n-gram model on a split, summed in DuckDB."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -11,22 +10,21 @@ import pyarrow as pa
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
+from rnnlm.metrics import Score
 from rnnlm.records import DatasetRecord, Split
+from rnnlm.sequences.sql_tables import table
 from rnnlm.sql_statements import statement
 
 SCORES = {"kneser-ney": "ngram/view_kneser_ney_probabilities", "textbook": "ngram/view_textbook_scores"}
 
 
-@dataclass(frozen=True)
-class NgramScore:
-    tokens: int  # predicted
-    perplexity: float  # of the textbook's method: its figure, from scores that sum to more than 1
+def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split, config: NgramConfig) -> Score:
+    """The score of a whole split. The textbook's model holds its own text and takes no dataset.
 
-
-def score_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split, config: NgramConfig) -> NgramScore:
-    """The model's figure on a whole split. The textbook's model holds its own text and takes no dataset."""
+    Its scores sum to more than 1, so that its figure is not a perplexity.
+    """
     with open_scores(model, dataset.database if dataset else None, config) as connection:
-        return measure(connection, split)
+        return measure_split(connection, split)
 
 
 def log_probabilities(
@@ -34,7 +32,7 @@ def log_probabilities(
 ) -> Iterator[pa.RecordBatch]:
     """(sequence_id, position, log_probability) of every predicted token of a split, in stored order.
 
-    position counts a row's targets from 0; the logarithms are natural ones. For mixing with another model.
+    position counts a row's targets from 0; natural logarithms. For interpolation with another model.
     """
     with open_scores(model, dataset.database if dataset else None, config) as connection:
         query = statement("ngram/read_log_probabilities")
@@ -42,7 +40,7 @@ def log_probabilities(
 
 
 def unknown_rate(model: NgramRecord, config: NgramConfig) -> float:
-    """The share of the textbook's test words that its training part does not hold."""
+    """The share of the textbook's test words that are not in its training part."""
     with open_scores(model, None, config) as connection:
         row = connection.execute(statement("ngram/measure_unknown_rate"), {"split": "test"}).fetchone()
     assert row is not None  # one row, whatever the text holds
@@ -57,9 +55,8 @@ def open_scores(model: NgramRecord, dataset: Path | None, config: NgramConfig) -
         yield connection
 
 
-def measure(connection: duckdb.DuckDBPyConnection, split: Split) -> NgramScore:
-    row = connection.execute(statement("ngram/measure_score"), {"split": split}).fetchone()
-    assert row is not None  # one row, whatever the split holds
-    if not row[0]:
+def measure_split(connection: duckdb.DuckDBPyConnection, split: Split) -> Score:
+    (row,) = table(connection, "ngram/measure_score", {"split": split})
+    if not row["tokens"]:
         raise DatasetError(f"the {split} split holds no token to predict; give a longer text")
-    return NgramScore(*row)
+    return Score(**row)

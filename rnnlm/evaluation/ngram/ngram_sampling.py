@@ -1,4 +1,4 @@
-"""Text from an n-gram model: the distribution comes from one SQL statement, the draw from an explicit generator."""
+"""Sample text from an n-gram model: SQL gives each distribution, NumPy draws from it."""
 
 from collections.abc import Sequence
 
@@ -25,14 +25,14 @@ def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None, config: Ng
     samples = []
     with open_model(model, config) as connection:
         for _ in range(config.samples):
-            drawn = draw(connection, model.method, start, stop, config.maximum_tokens, generator)
+            drawn = sample_tokens(connection, model.method, start, stop, config.maximum_tokens, generator)
             ids = [token_id for token_id, _ in drawn]
             text = tokenizer.decode(ids) if tokenizer else " ".join(word for _, word in drawn)
             samples.append(Sample(prompt="", text=text.strip(), tokens=len(drawn)))
     return tuple(samples)
 
 
-def draw(
+def sample_tokens(
     connection: duckdb.DuckDBPyConnection,
     method: Method,
     start: Sequence[int],

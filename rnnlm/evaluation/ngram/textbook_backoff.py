@@ -22,7 +22,7 @@ from rnnlm.records import SPLITS, CorpusRecord
 from rnnlm.sequences.sql_tables import insert, token_type
 from rnnlm.sql_statements import statement
 
-WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # of the lower-cased text
+BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # of the lower-cased text
 TRAINING_SHARE = 0.9  # of the words, from the beginning
 CONTEXT = 4  # columns c1 to c4
 POSITIONS_AT_ONCE = 1_000_000
@@ -36,19 +36,17 @@ def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> Ngr
         ids, words = number_words(word for path in files for word in words_of(path))
         cut = int(TRAINING_SHARE * len(ids))
         if not 0 < cut < len(ids):
-            raise CorpusError(
-                f"{corpus.source}: holds {len(ids)} words, expected 2 at least: some to count, some to test"
-            )
-        count_words(ids, words, cut, database, config, spill)
+            raise CorpusError(f"{corpus.source}: expected at least 2 words, to count and to test, found {len(ids)}")
+        count_book_ngrams(ids, words, cut, database, config, spill)
 
     return train_once(home, config, {"corpus": corpus.digest}, train)
 
 
 def words_of(path: Path) -> Iterator[str]:
-    """The book's tokens; no line end lies within one, so lines are read one by one."""
+    """The book's tokens. None spans a line end, so lines are read one by one."""
     with path.open(encoding="utf-8", newline="\n") as lines:
         for line in lines:
-            yield from WORD.findall(line.lower())
+            yield from BOOK_WORD.findall(line.lower())
 
 
 def number_words(stream: Iterator[str]) -> tuple[np.ndarray, list[str]]:
@@ -58,7 +56,9 @@ def number_words(stream: Iterator[str]) -> tuple[np.ndarray, list[str]]:
     return np.frombuffer(ids, dtype=np.uint32) if ids else np.zeros(0, np.uint32), list(numbers)
 
 
-def count_words(ids: np.ndarray, words: list[str], cut: int, database: Path, config: NgramConfig, spill: Path) -> None:
+def count_book_ngrams(
+    ids: np.ndarray, words: list[str], cut: int, database: Path, config: NgramConfig, spill: Path
+) -> None:
     """Write the counts of ids[:cut] to `database`, a new file; ids[cut:] are the test part."""
     known = int(ids[:cut].max())  # numbered by appearance: the training part's words come first
     with open_database(database, config, spill) as connection:
@@ -75,7 +75,7 @@ def count_words(ids: np.ndarray, words: list[str], cut: int, database: Path, con
 
 
 def insert_positions(connection: duckdb.DuckDBPyConnection, split: str, ids: np.ndarray, kind: pa.DataType) -> None:
-    """A row for each id with the four before it; 0 where the part had not begun."""
+    """A row for each id with the four before it; 0 before the part begins."""
     padded = np.concatenate([np.zeros(CONTEXT, ids.dtype), ids])
     for start in range(0, len(ids), POSITIONS_AT_ONCE):
         stop = min(start + POSITIONS_AT_ONCE, len(ids))

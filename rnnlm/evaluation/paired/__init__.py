@@ -1,5 +1,5 @@
-"""Two models on the same raw documents: which of them costs less, and whether that is more than chance.
+"""Compare two models on the same raw documents: which costs less, and whether that is more than chance.
 
-ground says which documents may be used, scoring what each costs under each model (a Parquet file), bootstrap what
-the difference is worth; comparing does all three. No tokenizer enters the comparison: it is of nats per byte.
+holdout_documents selects the documents, paired_losses scores each under both models (a Parquet file), bootstrap gives
+the confidence bounds of the difference. It is in nats per byte, so the models may have different tokenizers.
 """

@@ -14,12 +14,12 @@ from rnnlm.sequences.sql_tables import table
 from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.sql_statements import literal, statement
 
-TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: a loss a token, for each of two models
+TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: one loss per token for each of two models
 
 
 @dataclass(frozen=True)
-class GroundDocument:
-    """A document of the corpus: a paragraph, or 50 lines where there are no paragraphs."""
+class HoldoutDocument:
+    """A document of the corpus: a paragraph, or 50 lines if there are no paragraphs."""
 
     document_id: int
     source_file: str  # within the corpus folder
@@ -29,11 +29,11 @@ class GroundDocument:
 
 
 def write_known_digests(dataset: DatasetRecord, evaluation_tokens: int | None, path: Path) -> int:
-    """Parquet with the fingerprint of every document that training has seen, sorted, each once. Returns their number.
+    """Write a Parquet file with the distinct fingerprints of all documents that training has seen; return their number.
 
-    Those of the training split, and of the validation split those that the checkpoint and the temperature were chosen
-    on (training.validation.tokens). They are kept with a registered version: its dataset may be gone when it is
-    compared. Fingerprints do not change with cleaning.
+    These are the training split and the part of the validation split that the checkpoint and the temperature were
+    chosen on (training.validation.tokens). The file is kept with a registered version, whose dataset may be gone when
+    it is compared. Fingerprints do not change with cleaning.
     """
     sample = tuning_sample(StoredSplit(dataset, "valid"), evaluation_tokens)
     sample.close()
@@ -52,20 +52,20 @@ def write_known_digests(dataset: DatasetRecord, evaluation_tokens: int | None, p
     return len(digests)
 
 
-def common_ground(dataset: DatasetRecord, known_digests: list[Path]) -> list[GroundDocument]:
-    """The dataset's validation documents, in the corpus's order, that lie in none of the files."""
+def holdout_documents(dataset: DatasetRecord, known_digests: list[Path]) -> list[HoldoutDocument]:
+    """The dataset's validation documents, in the corpus's order, that are in none of the files."""
     parameters = {"known_digests": [literal(path) for path in known_digests]}
     with connect(dataset) as connection:
-        rows = table(connection, "promotion/read_common_ground", parameters)
-    return [GroundDocument(**row) for row in rows]
+        rows = table(connection, "promotion/read_holdout_documents", parameters)
+    return [HoldoutDocument(**row) for row in rows]
 
 
-def read_texts(folder: Path, documents: list[GroundDocument]) -> Iterator[list[tuple[GroundDocument, str]]]:
+def read_texts(folder: Path, documents: list[HoldoutDocument]) -> Iterator[list[tuple[HoldoutDocument, str]]]:
     """The documents with their text, about TEXT_BYTES_AT_ONCE at a time.
 
-    CorpusError where the corpus in `folder` is gone or holds another text.
+    CorpusError if the corpus in `folder` is gone or has changed.
     """
-    waiting: list[tuple[GroundDocument, str]] = []
+    waiting: list[tuple[HoldoutDocument, str]] = []
     waiting_bytes = 0
     for document in documents:
         waiting.append((document, read_text(folder, document)))
@@ -77,7 +77,7 @@ def read_texts(folder: Path, documents: list[GroundDocument]) -> Iterator[list[t
         yield waiting
 
 
-def read_text(folder: Path, document: GroundDocument) -> str:
+def read_text(folder: Path, document: HoldoutDocument) -> str:
     path = folder / document.source_file
     try:
         with path.open("rb") as stream:
@@ -89,7 +89,7 @@ def read_text(folder: Path, document: GroundDocument) -> str:
         ) from error
     if hashlib.sha256(data).hexdigest() != document.sha256:
         raise CorpusError(
-            f"{path}: the {document.byte_count} bytes from {document.byte_offset} are not those the dataset was made "
-            "from;\nrun the pipeline again with --force corpus"
+            f"{path}: the {document.byte_count} bytes at {document.byte_offset} have changed since the dataset was "
+            "made;\nrun the pipeline again with --force corpus"
         )
     return data.decode("utf-8")

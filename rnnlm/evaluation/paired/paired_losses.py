@@ -1,4 +1,4 @@
-"""What each document costs under each of two models, as a Parquet file with a row a document and model."""
+"""What each document costs under each of two models: a Parquet file with one row per document and model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import KnownNll, document_losses, in_order
-from rnnlm.evaluation.paired.holdout_documents import GroundDocument, read_texts
+from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_texts
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
-SCHEMA = pa.schema(
+PAIRED_LOSSES_SCHEMA = pa.schema(
     [
         ("role", pa.string()),  # candidate or champion
         ("document_id", pa.int64()),  # in the candidate's dataset
@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Contestant:
-    """A model that reads raw text in the way it was trained to."""
+    """A model with its tokenizer and the way it cuts text."""
 
     model: ElmanLanguageModel
     tokenizer: TextTokenizer
@@ -42,14 +42,15 @@ class Contestant:
 
 @dataclass(frozen=True)
 class KnownDocuments:
-    """What the documents of a split cost a model, from its evaluation; in sentence mode alone, where no line's loss
-    depends on another line.
+    """A model's losses on the documents of a split, from its evaluation.
+
+    Only in sentence mode, in which no line's loss depends on another line.
     """
 
     nll_nats: np.ndarray  # (predicted tokens of the split,)
     places: dict[int, tuple[int, int]]  # document_id → its first token, and the one after its last
 
-    def of(self, documents: list[GroundDocument]) -> KnownNll:
+    def of(self, documents: list[HoldoutDocument]) -> KnownNll:
         spans = (self.places[document.document_id] for document in documents)
         return in_order(
             np.concatenate([np.zeros(0, np.float32), *(self.nll_nats[first:last] for first, last in spans)])
@@ -57,7 +58,7 @@ class KnownDocuments:
 
 
 def load_contestant(folder: Path, known: KnownDocuments | None = None) -> Contestant:
-    """From a model's folder. ModelError where it is incomplete or damaged."""
+    """From a model's folder. ModelError if it is incomplete or damaged."""
     return Contestant(
         known=known,
         model=load_model(folder).language_model,
@@ -66,17 +67,17 @@ def load_contestant(folder: Path, known: KnownDocuments | None = None) -> Contes
     )
 
 
-def write_losses(
-    contestants: dict[str, Contestant], documents: list[GroundDocument], corpus_folder: Path, path: Path
+def write_paired_losses(
+    contestants: dict[str, Contestant], documents: list[HoldoutDocument], corpus_folder: Path, path: Path
 ) -> None:
-    """The file at `path`, of SCHEMA; contestants: role → model. Each document is scored by itself, from state zero."""
-    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+    """Write a file of PAIRED_LOSSES_SCHEMA; contestants: role → model. Each document is scored from state zero."""
+    with pq.ParquetWriter(path, PAIRED_LOSSES_SCHEMA, compression="zstd") as writer:
         for texts in read_texts(corpus_folder, documents):
             for role, contestant in contestants.items():
-                writer.write_table(pa.Table.from_pylist(loss_rows(role, contestant, texts), SCHEMA))
+                writer.write_table(pa.Table.from_pylist(loss_rows(role, contestant, texts), PAIRED_LOSSES_SCHEMA))
 
 
-def loss_rows(role: str, contestant: Contestant, texts: list[tuple[GroundDocument, str]]) -> list[dict[str, Any]]:
+def loss_rows(role: str, contestant: Contestant, texts: list[tuple[HoldoutDocument, str]]) -> list[dict[str, Any]]:
     known = contestant.known.of([document for document, _ in texts]) if contestant.known else None
     losses = document_losses(
         contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut, known_nll=known

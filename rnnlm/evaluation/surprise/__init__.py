@@ -1,5 +1,5 @@
-"""Where a model is surprised: the loss of every token of a split beside the run, and what SQL makes of it.
+"""Where a model is surprised: the loss of every token of a split, analysed in SQL.
 
-writing puts the losses into Parquet files, tables asks them the questions of sql/surprise, pictures draws two of the
-answers, measuring does all this once for a run.
+token_loss_files writes the losses to Parquet files, surprise_tables runs sql/surprise on them, surprise_plots plots two
+of the tables, surprise_measurement does all of it once for a run.
 """

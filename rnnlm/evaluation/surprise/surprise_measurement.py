@@ -1,4 +1,4 @@
-"""A run in, its surprise out: RUN/losses with both Parquet files, the tables and the pictures, made once."""
+"""Measure a run's surprise once: RUN/losses with both Parquet files, the tables and the plots."""
 
 import shutil
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 from rnnlm.config import EvaluationConfig, PipelineConfig
 from rnnlm.errors import DatasetError, ModelError
 from rnnlm.evaluation.surprise.surprise_plots import draw_surprise
-from rnnlm.evaluation.surprise.surprise_tables import SurpriseTables, measure_surprise
-from rnnlm.evaluation.surprise.token_loss_files import write_losses
+from rnnlm.evaluation.surprise.surprise_tables import SurpriseTables, query_surprise
+from rnnlm.evaluation.surprise.token_loss_files import write_token_losses
 from rnnlm.evaluation.token_losses import stored_nll, token_losses
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import LOSSES, DatasetRecord, Record, RunRecord, Split
@@ -20,33 +20,34 @@ SPLIT: Split = "test"
 
 
 class Surprise(Record):
-    """What RUN/losses holds."""
+    """The contents of RUN/losses."""
 
     run_id: str
     folder: Path  # tokens.parquet, sequences.parquet
     split: Split
     tables: SurpriseTables
     pictures: tuple[Path, ...]
-    skipped: bool  # all of it was there already
+    skipped: bool  # it was there already
 
 
 def surprise_of_run(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, *, force: bool = False
 ) -> Surprise:
-    """The losses of the run's model on the test split, and what SQL says of them."""
+    """The losses of the run's model on the test split, and the tables over them."""
     folder = run.folder / LOSSES
     key = stage_key("surprise", run=run.run_id, dataset=dataset.dataset_id, split=SPLIT)
 
     def build(partial: Path) -> None:
         nll_nats = stored_nll(home, dataset, run, SPLIT, config.batch_size)
         chunks = token_losses(StoredSplit(dataset, SPLIT), nll_nats)
-        write_losses(partial, chunks, SPLIT, training_counts(dataset), load_tokenizer(run.model_folder))
-        tables = measure_surprise(partial)
+        write_token_losses(partial, chunks, SPLIT, training_counts(dataset), load_tokenizer(run.model_folder))
+        tables = query_surprise(partial)
         shutil.rmtree(partial / ".spilled", ignore_errors=True)
         draw_surprise(tables, partial)
         write_json(partial / "surprise.json", {"key": key, "tables": tables.model_dump()})
 
-    stale = (kept := read_json(folder / "surprise.json")) is not None and kept["key"] != key
+    stored = read_json(folder / "surprise.json")
+    stale = stored is not None and stored["key"] != key
     skipped = write_once(home, folder, build, force=force or stale)
     return Surprise(
         run_id=run.run_id,
@@ -59,19 +60,19 @@ def surprise_of_run(
 
 
 def surprise_of_model(home: Home, model_folder: Path) -> Surprise:
-    """The same for a model's folder inside a finished run, whose dataset is still there."""
+    """The same for a model's folder in a finished run whose dataset is in this home."""
     folder = model_folder.parent
     facts, config = read_json(folder / "run.json"), read_json(folder / "config.json")
     if not isinstance(facts, dict) or config is None:
         raise ModelError(
-            f"{model_folder}: expected the model folder of a run, beside its run.json and config.json.\n"
-            "Give a run's folder or its id: losses are kept with the run."
+            f"{model_folder}: expected the model folder of a run, with run.json and config.json beside it.\n"
+            "Give a run's folder or its id: losses are stored with the run."
         )
     run = RunRecord(**facts, folder=folder)
     dataset = find_dataset(home, run.dataset_id)
     if dataset is None:
         raise DatasetError(
             f"{folder}: its dataset {run.dataset_id} is not under {home.datasets};\n"
-            "rnnlm prepare, with the run's settings, makes it again"
+            "run rnnlm prepare with the run's settings to make it again"
         )
     return surprise_of_run(home, dataset, run, PipelineConfig(**config).evaluation)

@@ -1,30 +1,30 @@
-"""Loss by position in the sentence, and by how often training has seen the token: a picture each."""
+"""Plot the loss by position in the sentence and by how often training has seen the token."""
 
 from pathlib import Path
 from typing import Any
 
 from rnnlm.evaluation.surprise.surprise_tables import SurpriseTables
+from rnnlm.text_layout import TableRows
 
-Rows = list[dict[str, Any]]
 INK, SPREAD, LINE, SHARE = "#333333", "#9db7d5", "#2c5f8a", "#c0392b"
-TOKENS_DRAWN = 30  # of a bucket of positions
+MINIMUM_BUCKET_TOKENS = 30
 BY_POSITION, BY_FREQUENCY = "loss_by_position.png", "loss_by_frequency.png"
 
 
 def draw_surprise(tables: SurpriseTables, folder: Path) -> None:
     """Write both PNGs."""
     mean = tables.nll_nats / tables.tokens
-    draw_positions(tables.by_position, mean, folder / BY_POSITION)
-    draw_frequencies(tables.by_frequency, mean, folder / BY_FREQUENCY)
+    draw_loss_by_position(tables.by_position, mean, folder / BY_POSITION)
+    draw_loss_by_frequency(tables.by_frequency, mean, folder / BY_FREQUENCY)
 
 
-def draw_positions(rows: Rows, mean: float, picture: Path) -> None:
-    """Each bucket as a step as wide as its positions, ± two standard errors around it.
+def draw_loss_by_position(rows: TableRows, mean: float, picture: Path) -> None:
+    """Each bucket as a step as wide as its positions, with ± two standard errors.
 
-    The thin ones at the end, of very long sentences, are left out: their noise would fill the picture.
+    Buckets of few tokens, at the end of very long sentences, are left out: they are mostly noise.
     """
-    rows = [row for row in rows if row["tokens"] >= TOKENS_DRAWN] or rows
-    figure, axes = new_figure("Loss by position in the sentence")
+    rows = [row for row in rows if row["tokens"] >= MINIMUM_BUCKET_TOKENS] or rows
+    figure, axes = surprise_figure("Loss by position in the sentence")
     edges = [1 + row["first_position"] for row in rows] + [2 + rows[-1]["last_position"]]
     losses = [row["nll_nats_per_token"] for row in rows]
     axes.fill_between(
@@ -50,9 +50,9 @@ def draw_positions(rows: Rows, mean: float, picture: Path) -> None:
     figure.savefig(picture)
 
 
-def draw_frequencies(rows: Rows, mean: float, picture: Path) -> None:
-    """Above, the loss of each bucket; below, its share of the tokens beside its share of the summed loss."""
-    figure, axes = new_figure("Loss by how often training predicts the token", heights=(2, 1))
+def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
+    """Above, the loss of each bucket; below, its shares of the tokens and of the summed loss."""
+    figure, axes = surprise_figure("Loss by how often training predicts the token", heights=(2, 1))
     loss, shares = axes
     places = range(len(rows))
     losses = [row["nll_nats_per_token"] for row in rows]
@@ -118,8 +118,8 @@ def plain_ticks(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def new_figure(title: str, heights: tuple[int, ...] = (1,)) -> tuple[Any, Any]:
-    """Figure and axes through the object-oriented interface: no global figure, no window, safe in threads."""
+def surprise_figure(title: str, heights: tuple[int, ...] = (1,)) -> tuple[Any, Any]:
+    """Figure and axes without pyplot: no global figure, no window, safe in threads."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""The questions of sql/surprise, asked of a run's Parquet files."""
+"""Run sql/surprise on a run's Parquet files."""
 
 from pathlib import Path
 from typing import Any
@@ -7,42 +7,40 @@ import duckdb
 
 from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS
 from rnnlm.records import Record
-from rnnlm.sequences.sql_tables import Rows, table
+from rnnlm.sequences.sql_tables import table
 from rnnlm.sql_statements import literal
+from rnnlm.text_layout import TableRows
 
 SENTENCES_SHOWN = 10
 MINIMUM_TOKENS = 5  # of a sentence among the worst
-MEMORY_LIMIT = "512MiB"  # of DuckDB; what does not fit is spilled beside the files
 
 
 class SurpriseTables(Record):
-    """Tables, a list of rows each; the columns are explained in the heads of sql/surprise."""
+    """Tables as lists of rows; the headers in sql/surprise explain their columns."""
 
     tokens: int
     nll_nats: float  # the sum
     perplexity: float
-    worst_sentences: Rows
-    by_position: Rows
-    by_frequency: Rows
-    by_neighbours: Rows
+    worst_sentences: TableRows
+    by_position: TableRows
+    by_frequency: TableRows
+    by_neighbours: TableRows
 
 
-def measure_surprise(folder: Path) -> SurpriseTables:
+def query_surprise(folder: Path) -> SurpriseTables:
     """All tables over the losses in `folder`."""
     of_tokens = {"tokens": literal(folder / TOKENS)}
     worst = {"sequences": literal(folder / SEQUENCES), "count": SENTENCES_SHOWN, "minimum_tokens": MINIMUM_TOKENS}
-    # One thread: sums in one order, so that the figures of the same files are the same to the last bit.
+    # One thread sums in one order: the same files give the same figures to the last bit.
     settings: dict[str, Any] = {
-        "memory_limit": MEMORY_LIMIT,
+        "memory_limit": "512MiB",
         "temp_directory": str(folder / ".spilled"),
         "threads": 1,
     }
     with duckdb.connect(config=settings) as connection:
-        whole = table(connection, "surprise/measure_split", of_tokens)[0]
+        (totals,) = table(connection, "surprise/measure_split", of_tokens)
         return SurpriseTables(
-            tokens=whole["tokens"],
-            nll_nats=whole["nll_nats"],
-            perplexity=whole["perplexity"],
+            **totals,
             worst_sentences=table(connection, "surprise/worst_sentences", worst),
             by_position=table(connection, "surprise/by_position", of_tokens),
             by_frequency=table(connection, "surprise/by_frequency", of_tokens),

@@ -1,7 +1,7 @@
-"""Losses as two Parquet files: one row a token, one row a sentence. Written as they come, never held whole.
+"""Write losses to two Parquet files, one with a row per token and one with a row per sentence, chunk by chunk.
 
-A sentence is a line of the corpus: what a long one was cut into is put together again, and a stream is taken apart
-at its `<eos>`. Memory holds a chunk of tokens and the longest sentence.
+A sentence is a line of the corpus: the rows of a long one are joined again, and a stream is split at each `<eos>`.
+Memory holds a chunk of tokens and the longest sentence.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.evaluation.token_losses import TokenLosses, joined_losses
+from rnnlm.metrics import perplexity
 from rnnlm.records import Split
 from rnnlm.sequences.segmentation import ends
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
 TOKENS, SEQUENCES = "tokens.parquet", "sequences.parquet"
-TEXT_TOKENS = 512  # of a sentence, whose text is kept; the losses are of all of it
-# Grain: one row a predicted token, in the order of the text.
+TEXT_TOKENS = 512  # the text of a sentence is cut there; its losses are not
+# Grain: one row per predicted token, in the order of the text.
 TOKENS_SCHEMA = pa.schema(
     [
         ("split", pa.string()),
@@ -31,7 +32,7 @@ TOKENS_SCHEMA = pa.schema(
         ("nll_nats", pa.float32()),
     ]
 )
-# Grain: one row a sentence.
+# Grain: one row per sentence.
 SEQUENCES_SCHEMA = pa.schema(
     [
         ("split", pa.string()),
@@ -45,7 +46,7 @@ SEQUENCES_SCHEMA = pa.schema(
 )
 
 
-def write_losses(
+def write_token_losses(
     folder: Path,
     chunks: Iterable[TokenLosses],
     split: Split,
@@ -58,19 +59,19 @@ def write_losses(
         pq.ParquetWriter(folder / TOKENS, TOKENS_SCHEMA, compression="zstd") as tokens,
         pq.ParquetWriter(folder / SEQUENCES, SEQUENCES_SCHEMA, compression="zstd") as sequences,
     ):
-        for whole in whole_sentences(chunks):
-            starts = sentence_starts(whole)
-            tokens.write_table(tokens_table(whole, starts, sentence_id, split, training_counts))
-            sequences.write_table(sequences_table(whole, starts, sentence_id, split, tokenizer))
+        for chunk in whole_sentences(chunks):
+            starts = sentence_starts(chunk)
+            tokens.write_table(tokens_table(chunk, starts, sentence_id, split, training_counts))
+            sequences.write_table(sequences_table(chunk, starts, sentence_id, split, tokenizer))
             sentence_id += len(starts)
 
 
 def whole_sentences(chunks: Iterable[TokenLosses]) -> Iterator[TokenLosses]:
-    """The same tokens cut anew, so that no sentence lies in two pieces."""
+    """The same tokens in chunks of whole sentences."""
     waiting: list[TokenLosses] = []
     for chunk in chunks:
         starts = sentence_starts(chunk)
-        if len(starts):  # else the chunk is the inside of a long sentence
+        if len(starts):  # else the chunk is within a long sentence
             complete = joined_losses([*waiting, chunk.cut(0, starts[-1])])
             if len(complete):
                 yield complete
@@ -81,7 +82,7 @@ def whole_sentences(chunks: Iterable[TokenLosses]) -> Iterator[TokenLosses]:
 
 
 def sentence_starts(losses: TokenLosses) -> np.ndarray:
-    """Places of the tokens that begin a sentence: after `<bos>`, or after the `<eos>` of the one before."""
+    """Indices of the tokens that begin a sentence: after `<bos>`, or after the previous `<eos>`."""
     return np.flatnonzero(np.isin(losses.previous_ids, (BOS, EOS)))
 
 
@@ -121,7 +122,7 @@ def sequences_table(
             "sequence_id": losses.sequence_ids[starts],
             "tokens": lengths,
             "nll_nats": nats,
-            "perplexity": np.exp(np.minimum(nats / lengths, 700.0)),
+            "perplexity": list(map(perplexity, (nats / lengths).tolist())),
             "text": texts,
         },
         schema=SEQUENCES_SCHEMA,

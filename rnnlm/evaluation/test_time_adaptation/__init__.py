@@ -1,8 +1,6 @@
-"""What can be put on top of a trained model without training it again, reported apart from its plain perplexity.
+"""Adapt a trained model at test time, without training it again; reported apart from its plain perplexity.
 
-walking reads a split in the order of the text and scores it, learning from what was scored (dynamic) and remembering
-it (cache) where it is asked to; mixing joins two models' probabilities and finds the best share; tuning chooses
-settings on the validation split; comparing makes the table that `rnnlm evaluate` shows.
-
-Everything here scores a token before it looks at it: no score depends on later text.
+sequential_scoring scores a split in the order of the text, with dynamic evaluation and the neural cache; interpolation
+mixes two models' probabilities; grid_search tunes settings on the validation split; adaptation_table is what
+`rnnlm evaluate` shows. Every token is scored before it is learnt from: no score depends on later text.
 """

@@ -1,4 +1,4 @@
-"""The plain perplexity of a model beside those with something on top: a table, a row for each."""
+"""A model's plain perplexity beside those with test-time adaptation: a table with one row each."""
 
 from dataclasses import dataclass
 
@@ -9,20 +9,21 @@ from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
-from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import measure_restlessness
-from rnnlm.evaluation.test_time_adaptation.grid_search import columns, tuned_cache, tuned_dynamic
+from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import measure_gradient_rms
+from rnnlm.evaluation.test_time_adaptation.grid_search import tuned_cache, tuned_dynamic
 from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll, mixed
-from rnnlm.evaluation.test_time_adaptation.sequential_scoring import walk
+from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
 from rnnlm.evaluation.token_losses import nll_of_split
 from rnnlm.home import Home
+from rnnlm.metrics import perplexity
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.records import DatasetRecord, Record, Split
 from rnnlm.sequences.dataset_reader import StoredSplit
 
 
 @dataclass(frozen=True)
-class OnTop:
-    """What is asked for; None: not that."""
+class Adaptations:
+    """The adaptations to measure; None: not that one."""
 
     dynamic: DynamicConfig | None = None
     cache: CacheConfig | None = None
@@ -31,7 +32,7 @@ class OnTop:
 
     @property
     def needs_other_splits(self) -> bool:
-        """Something is fitted on the validation split, counted or measured on the training split."""
+        """True if something is fitted on the validation split or counted on the training split."""
         scaled = self.dynamic is not None and self.dynamic.scaled
         return self.tune or scaled or self.kneser_ney is not None
 
@@ -43,49 +44,51 @@ class Variant(Record):
     settings: dict[str, float]
 
 
-class Comparison(Record):
+class AdaptationTable(Record):
     split: str
     tokens: int
     variants: tuple[Variant, ...]  # the plain model first
     seen_share: float | None = None  # as of SplitScore
 
 
-def compare(home: Home, model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wanted: OnTop) -> Comparison:
-    """Perplexity on a whole split of the model as it is, and with each thing that is wanted.
+def measure_adaptations(
+    home: Home, model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations
+) -> AdaptationTable:
+    """Perplexity on a whole split of the plain model and with each wanted adaptation.
 
-    ConfigError where the model diverges on the way.
+    ConfigError if the model diverges.
     """
     static = static_log_probabilities(model, dataset, split)
     variants = [variant("static", static, {})]
     variants += adapted(model, dataset, split, wanted)
     if wanted.kneser_ney is not None:
         variants.append(interpolated(home, model, dataset, split, wanted.kneser_ney, static))
-    return Comparison(split=split, tokens=len(static), variants=tuple(variants))
+    return AdaptationTable(split=split, tokens=len(static), variants=tuple(variants))
 
 
-def adapted(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wanted: OnTop) -> list[Variant]:
-    """The rows "dynamic", "cache" and "dynamic + cache", as far as they are wanted."""
+def adapted(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations) -> list[Variant]:
+    """The rows "dynamic", "cache" and "dynamic + cache", as wanted."""
     dynamic, cache = wanted.dynamic, wanted.cache
     valid, text = StoredSplit(dataset, "valid"), StoredSplit(dataset, split)
-    restlessness = None
+    gradient_rms = None
     if dynamic and dynamic.scaled:
-        restlessness = measure_restlessness(model, StoredSplit(dataset, "train"), dataset.mode, dynamic)
+        gradient_rms = measure_gradient_rms(model, StoredSplit(dataset, "train"), dataset.mode, dynamic)
     if wanted.tune and dynamic:
-        dynamic = tuned_dynamic(model, valid, dataset.mode, dynamic, restlessness)
+        dynamic = tuned_dynamic(model, valid, dataset.mode, dynamic, gradient_rms)
     if wanted.tune and cache:
         cache = tuned_cache(model, valid, dataset.mode, cache)
     rows = []
     if dynamic:
-        # One walk for two rows: the cache changes nothing of what the network says.
-        walked = walk(model, text, dataset.mode, dynamic, cache, restlessness)
-        refuse_divergence(walked.model, dynamic, wanted.tune)
-        rows.append(variant("dynamic", walked.model, settings_of(dynamic)))
+        # Scored once for two rows: the cache does not change the network's probabilities.
+        scores = score_in_order(model, text, dataset.mode, dynamic, cache, gradient_rms)
+        refuse_divergence(scores.model, dynamic, wanted.tune)
+        rows.append(variant("dynamic", scores.model, dict(dynamic)))
     if cache:
-        alone = columns(walk(model, text, dataset.mode, cache=cache))
-        rows.append(variant("cache", mixed(*alone, cache.share), settings_of(cache)))
+        static = score_in_order(model, text, dataset.mode, cache=cache)
+        rows.append(variant("cache", mixed(*static.both(), cache.share), dict(cache)))
     if dynamic and cache:
-        # With the settings of the two rows before: nothing is tuned for the pair.
-        rows.append(variant("dynamic + cache", mixed(*columns(walked), cache.share), {}))
+        # With the settings of the two rows above: nothing is tuned for the pair.
+        rows.append(variant("dynamic + cache", mixed(*scores.both(), cache.share), {}))
     return rows
 
 
@@ -97,33 +100,28 @@ def interpolated(
     config: NgramConfig,
     static: np.ndarray,
 ) -> Variant:
-    """With a Kneser-Ney model of the dataset's training split, its share fitted on the validation split."""
+    """Mixed with a Kneser-Ney model of the training split, its share fitted on the validation split."""
     counted = train_kneser_ney(home, dataset, config)
 
-    def counts_say(part: Split) -> np.ndarray:
-        # Row after row, place after place: the order of nll_of_split, over the same stored rows.
+    def of_ngrams(part: Split) -> np.ndarray:
+        # By row and position: the order of nll_of_split over the same stored rows.
         batches = log_probabilities(counted, dataset, part, config)
         return np.concatenate([batch.column("log_probability").to_numpy() for batch in batches])
 
-    # Arrays of two lengths do not add up: were the tokens others, this would fail.
-    share = best_share(static_log_probabilities(model, dataset, "valid"), counts_say("valid"))
-    both = mixed(static, counts_say(split), share)
+    share = best_share(static_log_probabilities(model, dataset, "valid"), of_ngrams("valid"))
+    both = mixed(static, of_ngrams(split), share)
     return variant(f"with {config.order}-gram Kneser-Ney", both, {"share": share})
 
 
 def static_log_probabilities(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:
-    """(tokens,) float64 natural logarithms in the order of the text: the plain model's."""
+    """(tokens,) float64 natural log-probabilities of the plain model, in the order of the text."""
     parts = list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode))
     return -np.concatenate(parts).astype(np.float64)
 
 
 def variant(name: str, log_probabilities: np.ndarray, settings: dict[str, float]) -> Variant:
     nats = mean_nll(log_probabilities)
-    return Variant(name=name, nll_nats_per_token=nats, perplexity=float(np.exp(nats)), settings=settings)
-
-
-def settings_of(config: DynamicConfig | CacheConfig) -> dict[str, float]:
-    return dict(config)
+    return Variant(name=name, nll_nats_per_token=nats, perplexity=perplexity(nats), settings=settings)
 
 
 def refuse_divergence(log_probabilities: np.ndarray, config: DynamicConfig, tuned: bool) -> None:

@@ -1,10 +1,10 @@
-"""Dynamic evaluation (Krause, Kahembwe, Murray and Renals 2018): go on learning from the text, once it was scored.
+"""Dynamic evaluation (Krause, Kahembwe, Murray and Renals 2018): keep learning from text that has been scored.
 
-After each segment one step of gradient descent on its mean loss, then a step back towards the trained weights:
-w ← w - rate * gradient, w ← w + decay * (trained - w). Where a sentence ends within a segment, both steps are as
-much shorter as the segment is: every token counts the same. The paper's better variant gives each weight its own
-rate and decay, by how large its gradients were in training: a weight r times as restless as the average one takes
-steps about r times as short, and is drawn back r times as fast.
+After each segment: one step of gradient descent on its mean loss, then a step back towards the trained weights,
+w ← w - rate * gradient, w ← w + decay * (trained - w). If a sentence ends within a segment, both steps are shorter in
+proportion: every token counts the same. The paper's better variant gives each weight its own rate and decay, by r, the
+RMS of its gradient in training relative to the average weight: its steps are about r times shorter, and it is drawn
+back r times as fast.
 """
 
 import copy
@@ -20,30 +20,30 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.segmentation import Mode
 
-STATISTICS_SEGMENTS = 500  # of the training text, whose gradients are measured
-SMOOTHING = 0.1  # added to r: a weight without gradients in training takes steps ten times as long, not endless ones
+STATISTICS_SEGMENTS = 500  # of the training text, to measure gradients on
+SMOOTHING = 0.1  # added to r, so that a weight without gradients takes steps at most ten times as long
 
-Restlessness = list[Tensor]  # r, in the shapes of trainable(model); their mean is 1
+GradientRms = list[Tensor]  # r in the shapes of trainable(model); the mean over all weights is 1
 
 
 class DynamicModel:
-    """A copy of a model that learns; the model itself stays as it is. restlessness None: all weights go alike."""
+    """A copy of a model that learns. gradient_rms None: the same rate and decay for all weights."""
 
-    def __init__(self, model: ElmanLanguageModel, config: DynamicConfig, restlessness: Restlessness | None) -> None:
+    def __init__(self, model: ElmanLanguageModel, config: DynamicConfig, gradient_rms: GradientRms | None) -> None:
         self.network = copy.deepcopy(model)
         self.segment_length = config.segment_length
         self.weights = trainable(self.network)
         self.trained = [weight.detach().clone() for weight in self.weights]
-        if restlessness is None:
+        if gradient_rms is None:
             self.rates, self.decays = (
                 [torch.tensor(value)] * len(self.weights) for value in (config.rate, config.decay)
             )
         else:
-            self.rates = [config.rate / (r + SMOOTHING) for r in restlessness]
-            self.decays = [(config.decay * r).clamp(max=1.0) for r in restlessness]
+            self.rates = [config.rate / (r + SMOOTHING) for r in gradient_rms]
+            self.decays = [(config.decay * r).clamp(max=1.0) for r in gradient_rms]
 
     def learn(self, nll: Tensor) -> None:
-        """nll: (t,) nats of a segment's tokens, as the network is now."""
+        """nll: (t,) nats of a segment's tokens under the current weights."""
         share = len(nll) / self.segment_length
         gradients = torch.autograd.grad(nll.mean(), self.weights)
         with torch.no_grad():
@@ -52,10 +52,8 @@ class DynamicModel:
                 weight.lerp_(self.trained[place], share * self.decays[place])
 
 
-def measure_restlessness(
-    model: ElmanLanguageModel, train: RowSource, mode: Mode, config: DynamicConfig
-) -> Restlessness:
-    """Of each weight: the root mean square of its gradient over the training text's first segments, over the mean."""
+def measure_gradient_rms(model: ElmanLanguageModel, train: RowSource, mode: Mode, config: DynamicConfig) -> GradientRms:
+    """Root mean square of each weight's gradient over the first training segments, divided by the mean over weights."""
     weights = trainable(model)
     squares = [torch.zeros_like(weight) for weight in weights]
     state = None

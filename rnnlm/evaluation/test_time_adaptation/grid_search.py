@@ -1,8 +1,8 @@
-"""Settings chosen on the validation split, each from a small grid; the test split is never looked at.
+"""Tune settings on the validation split, each over a small grid; the test split is never used.
 
-Rate first, then decay with that rate; theta with the share that is best for it. The grids are walked over the first
-TUNING_TOKENS of the split, that of the decay over DECAY_TOKENS: where too little draws them back the weights drift, and
-that shows in a long text only. A warning says where the best is the last of its grid: it may lie beyond.
+Rate first, then decay at that rate; theta with its best share. The grids are scored on the first TUNING_TOKENS of the
+split, decay on DECAY_TOKENS: if too little draws the weights back they drift, which shows only in a long text. A
+warning says if the best value is the last of its grid.
 """
 
 import logging
@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
-from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import Restlessness
+from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import GradientRms
 from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll, mixed
-from rnnlm.evaluation.test_time_adaptation.sequential_scoring import Walk, walk
+from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.segmentation import Mode
@@ -31,14 +31,14 @@ def tuned_dynamic(
     valid: RowSource,
     mode: Mode,
     start: DynamicConfig,
-    restlessness: Restlessness | None = None,
+    gradient_rms: GradientRms | None = None,
 ) -> DynamicConfig:
-    """`start` with the rate and the decay that score the validation text best; its segment length stays."""
+    """`start` with the rate and the decay that score the validation text best."""
 
     def loss(rate: float, decay: float, tokens: int) -> float:
         config = start.model_copy(update={"rate": rate, "decay": decay})
-        walked = walk(model, valid, mode, config, restlessness=restlessness, maximum_tokens=tokens)
-        nats = mean_nll(walked.model)
+        scores = score_in_order(model, valid, mode, config, gradient_rms=gradient_rms, maximum_tokens=tokens)
+        nats = mean_nll(scores.model)
         logger.info("dynamic evaluation: rate %g, decay %g: %.4f nats per token", rate, decay, nats)
         return nats if np.isfinite(nats) else np.inf
 
@@ -48,13 +48,13 @@ def tuned_dynamic(
 
 
 def tuned_cache(model: ElmanLanguageModel, valid: RowSource, mode: Mode, start: CacheConfig) -> CacheConfig:
-    """`start` with the theta and the share that score the validation text best; its size stays."""
-
+    """`start` with the theta and the share that score the validation text best."""
     shares: dict[float, float] = {}
 
     def loss(theta: float) -> float:
         config = start.model_copy(update={"theta": theta})
-        first, second = columns(walk(model, valid, mode, cache=config, maximum_tokens=TUNING_TOKENS))
+        scores = score_in_order(model, valid, mode, cache=config, maximum_tokens=TUNING_TOKENS)
+        first, second = scores.both()
         share = shares[theta] = best_share(first, second)
         nats = mean_nll(mixed(first, second, share))
         logger.info("cache: theta %g, share %.4f: %.4f nats per token", theta, share, nats)
@@ -65,14 +65,10 @@ def tuned_cache(model: ElmanLanguageModel, valid: RowSource, mode: Mode, start: 
 
 
 def best_of(name: str, grid: tuple[float, ...], loss: Callable[[float], float]) -> float:
-    """Of an ascending grid the value with the lowest loss."""
+    """The value of an ascending grid with the lowest loss."""
     best = min(grid, key=loss)
     if best == grid[-1] or best == grid[0] > 0:
-        logger.warning("%s: %g is the best of %g to %g; beyond may be better", name, best, grid[0], grid[-1])
+        logger.warning(
+            "%s: %g is the best of %g to %g; values outside the grid may be better", name, best, grid[0], grid[-1]
+        )
     return best
-
-
-def columns(walked: Walk) -> tuple[np.ndarray, np.ndarray]:
-    """What the model and the cache said."""
-    assert walked.cache is not None  # walked with a cache
-    return walked.model, walked.cache

@@ -9,7 +9,7 @@ PRECISION = 1e-6  # of a share
 
 
 def mixed(first: np.ndarray, second: np.ndarray, share: float) -> np.ndarray:
-    """Logarithms of the mixture from those of its parts, (tokens,) each. Share 0 is the first alone, 1 the second."""
+    """Log-probabilities of the mixture from those of its parts, (tokens,) each; share 1 is the second model."""
     if share == 0.0:
         return first
     if share == 1.0:
@@ -18,24 +18,24 @@ def mixed(first: np.ndarray, second: np.ndarray, share: float) -> np.ndarray:
 
 
 def mean_nll(log_probabilities: np.ndarray) -> float:
-    """Nats per token; inf where a token was held impossible."""
+    """Nats per token; inf if a token has probability zero."""
     return float(-log_probabilities.mean())
 
 
 def best_share(first: np.ndarray, second: np.ndarray) -> float:
     """The share of the second with the lowest mean loss on these tokens, to within PRECISION.
 
-    The loss of a mixture is convex in the share, so it has one valley, which golden-section search (Kiefer 1953)
-    closes in on. The ends are tried, too: the mixture is never worse here than either alone.
+    The loss is convex in the share: golden-section search (Kiefer 1953) finds its minimum. The ends are tried too, so
+    the mixture is never worse on these tokens than either model.
     """
     inside = golden_section(lambda share: mean_nll(mixed(first, second, share)), 0.0, 1.0)
     return min((inside, 0.0, 1.0), key=lambda share: mean_nll(mixed(first, second, share)))
 
 
 def golden_section(loss: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with one valley between low and high is lowest.
+    """Minimum of a function that is unimodal between low and high.
 
-    Each step keeps the part that holds the valley, 0.618 of the width, and one of its two inner points.
+    Each step keeps 0.618 of the interval and one of its two inner points.
     """
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left, at_right = loss(left), loss(right)

@@ -1,7 +1,7 @@
-"""The continuous neural cache (Grave, Joulin and Usunier 2017): what followed when the state was like this one?
+"""The continuous neural cache (Grave, Joulin and Usunier 2017): predict what followed similar hidden states.
 
-The cache remembers the last hidden states h_i, each with the word that came next. After the state h it expects
-p(w) ∝ sum of exp(theta h · h_i) over the i that w followed.
+The cache stores the last hidden states h_i, each with the word that came next. After the state h it predicts
+p(w) ∝ sum of exp(theta h · h_i) over the i followed by w.
 """
 
 import torch
@@ -18,10 +18,10 @@ class NeuralCache:
         self.words = torch.zeros(0, dtype=torch.int64)  # (n,)
 
     def log_probabilities(self, states: Tensor, words: Tensor, otherwise: Tensor) -> Tensor:
-        """states (t, H), the words (t,) that follow them, → (t,) logarithms, -inf for a word that is not remembered.
+        """states (t, H) and the words (t,) that follow them → (t,) log-probabilities, -inf for a word not in the cache.
 
-        otherwise: (t,), what is given while the cache is empty: at the first token of a text. A state sees those
-        before it alone, whether they lie in the cache or among `states`; all are remembered afterwards.
+        otherwise: (t,), returned while the cache is empty, at the first token of a text. Each state sees only earlier
+        ones, in the cache or among `states`; afterwards all are in the cache.
         """
         known = len(self.words)
         self.states, self.words = torch.cat([self.states, states]), torch.cat([self.words, words])

@@ -14,28 +14,26 @@ from rnnlm.sequences.shift import shifted
 
 @dataclass(frozen=True)
 class Segment:
-    """input_ids, target_ids: (1, t) int64; carries_state: it goes on from the segment before."""
-
-    input_ids: Tensor
-    target_ids: Tensor
-    carries_state: bool
+    input_ids: Tensor  # (1, t) int64
+    target_ids: Tensor  # (1, t) int64
+    carries_state: bool  # it continues the segment before
 
 
 def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Segment]:
     """Every predicted token once, in the order of the text, `length` at a time.
 
-    A sentence begins with a state of zeros, as in training, and its last segment is as short as what is left of it.
-    A stream is cut as one text, whatever the blocks it is stored in.
+    A sentence begins with a state of zeros, as in training, and its last segment may be shorter. A stream is cut as
+    one text, regardless of its stored blocks.
     """
-    for text, goes_on in texts(source, mode, length):
+    for text, continues in texts(source, mode, length):
         ids = torch.from_numpy(text.astype(np.int64))[None]
         for start in range(0, ids.shape[1] - 1, length):
             piece = ids[:, start : start + length + 1]
-            yield Segment(*shifted(piece), start > 0 or goes_on)
+            yield Segment(*shifted(piece), start > 0 or continues)
 
 
 def texts(source: RowSource, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, bool]]:
-    """(t,) token ids, and whether they go on from the ones before: a sentence, or a stretch of the stream.
+    """(t,) token ids of a sentence or a stretch of the stream, and whether they continue the ones before.
 
     Stretches overlap by one token and hold whole segments.
     """

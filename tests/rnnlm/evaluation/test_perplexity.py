@@ -118,7 +118,7 @@ def test_training_text_with_a_line_more_is_not_passed_off_as_unseen(
     score = score_corpus(home, toy_run.model_folder, CorpusConfig(source=str(tmp_path / "grown.txt")))
     assert score.split == "all"
     assert score.seen_share == pytest.approx(1 - len(line) / (len(text) + len(line)), abs=1e-3)
-    assert "stands in the model's training text, too" in caplog.text
+    assert "is also in the model's training text" in caplog.text
 
 
 def test_unseen_text_is_told_from_text_of_which_nothing_is_known(
@@ -130,7 +130,7 @@ def test_unseen_text_is_told_from_text_of_which_nothing_is_known(
     assert "training text" not in caplog.text
     shutil.rmtree(toy_dataset.folder)
     assert score_corpus(home, toy_run.model_folder, config).seen_share is None
-    assert "is not known" in caplog.text
+    assert "it may contain some of this text" in caplog.text
 
 
 def test_a_model_folder_without_its_facts_is_told(home: Home, toy_run: RunRecord, toy_corpus: CorpusRecord) -> None:

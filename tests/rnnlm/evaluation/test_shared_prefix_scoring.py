@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from rnnlm.evaluation import full_softmax, shared_prefix_scoring
-from rnnlm.evaluation.full_softmax import Normalizer, TokenLoss
-from rnnlm.evaluation.shared_prefix_scoring import first_alike, nll_of_alike_rows
+from rnnlm.evaluation.full_softmax import LogNormalizer
+from rnnlm.evaluation.shared_prefix_scoring import first_with_same_context, nll_of_rows_sharing_prefixes
 from rnnlm.evaluation.token_losses import nll_of_rows
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
@@ -51,13 +51,13 @@ def test_losses_are_those_of_the_definition(
     model, rows = random_model(nonlinearity), random_rows()
     expected = nll_by_definition(model, rows)
     stored = rows.take(np.flatnonzero(rows.predicted))  # a row that predicts nothing is never stored
-    assert nll_of_rows(TokenLoss(model), stored, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
-    assert nll_of_alike_rows(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
-    for name, value in {"EVALUATION_WINDOW": 5, "SHARED_DEPTH": 3}.items():
+    assert nll_of_rows(model, stored, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert nll_of_rows_sharing_prefixes(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    for name, value in {"EVALUATION_WINDOW": 5, "MAX_SHARED_PREFIX": 3}.items():
         monkeypatch.setattr(shared_prefix_scoring, name, value)
-    for name, value in {"ROWS_AT_ONCE": 4, "CLASSES_AT_ONCE": 7}.items():
+    for name, value in {"BLOCK_ROWS": 4, "BLOCK_CLASSES": 7}.items():
         monkeypatch.setattr(full_softmax, name, value)
-    assert nll_of_alike_rows(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert nll_of_rows_sharing_prefixes(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
 def test_alike_contexts_are_found_by_comparing_every_one() -> None:
@@ -67,9 +67,9 @@ def test_alike_contexts_are_found_by_comparing_every_one() -> None:
     for index in range(len(rows)):
         row = rows.token_ids[rows.offsets[index] : rows.offsets[index + 1]].tolist()
         for end in range(1, len(row)):
-            deep = end > shared_prefix_scoring.SHARED_DEPTH
+            deep = end > shared_prefix_scoring.MAX_SHARED_PREFIX
             expected.append(len(expected) if deep else seen.setdefault(tuple(row[:end]), len(expected)))
-    assert first_alike(rows).tolist() == expected
+    assert first_with_same_context(rows).tolist() == expected
     assert len(set(expected)) < len(expected)
 
 
@@ -82,7 +82,7 @@ def test_probabilities_sum_to_one_however_large_the_logits(larger: float) -> Non
         model.head.bias.add_(min(0.0, 2 * larger))
     hidden = torch.randn(9, 12, generator=torch.Generator().manual_seed(2))
     logits = model.logits(hidden)
-    total = (logits - Normalizer(model)(hidden)[:, None]).exp().sum(dim=1)
+    total = (logits - LogNormalizer(model)(hidden)[:, None]).exp().sum(dim=1)
     assert total.tolist() == pytest.approx([1.0] * 9, rel=1e-4)
 
 
@@ -99,7 +99,7 @@ def test_rare_classes_in_bfloat16_change_little_and_nothing_where_all_are_freque
     expected = model.logits(hidden).logsumexp(dim=1).detach()
 
     def errors(tail: torch.dtype) -> torch.Tensor:
-        return Normalizer(model, tail)(hidden) - expected
+        return LogNormalizer(model, tail)(hidden) - expected
 
     assert errors(torch.float32).abs().max() < 1e-5
     few_exact = errors(torch.bfloat16)
@@ -112,5 +112,5 @@ def test_rare_classes_in_bfloat16_change_little_and_nothing_where_all_are_freque
 
 def test_nothing_to_predict_is_no_loss() -> None:
     model = random_model()
-    assert nll_of_alike_rows(model, token_rows([]), 4).shape == (0,)
-    assert nll_of_alike_rows(model, token_rows([[2], [2]]), 4).shape == (0,)
+    assert nll_of_rows_sharing_prefixes(model, token_rows([]), 4).shape == (0,)
+    assert nll_of_rows_sharing_prefixes(model, token_rows([[2], [2]]), 4).shape == (0,)

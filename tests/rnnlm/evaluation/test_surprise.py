@@ -11,8 +11,8 @@ import pytest
 from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError, ModelError
 from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_model, surprise_of_run
-from rnnlm.evaluation.surprise.surprise_tables import measure_surprise
-from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS, whole_sentences, write_losses
+from rnnlm.evaluation.surprise.surprise_tables import query_surprise
+from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS, whole_sentences, write_token_losses
 from rnnlm.evaluation.token_losses import TokenLosses
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
@@ -43,7 +43,7 @@ def written(folder: Path, tokenizer: TextTokenizer, chunk: int) -> Path:
     folder.mkdir()
     losses = text_losses()
     chunks = (losses.cut(first, first + chunk) for first in range(0, len(losses), chunk))
-    write_losses(folder, chunks, "test", COUNTS, tokenizer)
+    write_token_losses(folder, chunks, "test", COUNTS, tokenizer)
     return folder
 
 
@@ -83,7 +83,7 @@ def test_a_sentence_is_passed_on_as_soon_as_the_next_one_begins() -> None:
 
 
 def test_the_tables_are_what_a_hand_computes(tmp_path: Path, tokenizer: TextTokenizer) -> None:
-    tables = measure_surprise(written(tmp_path / "losses", tokenizer, len(TEXT)))
+    tables = query_surprise(written(tmp_path / "losses", tokenizer, len(TEXT)))
     assert (tables.tokens, tables.nll_nats) == (11, 15.25)
     assert tables.perplexity == pytest.approx(math.exp(15.25 / 11))
     # Of the three sentences only one has five tokens.
@@ -108,8 +108,8 @@ def test_positions_beyond_ten_are_put_together(tmp_path: Path, tokenizer: TextTo
     text = np.full(count, 5, np.int32)
     previous = np.concatenate([[2], text[:-1]]).astype(np.int32)
     losses = TokenLosses(np.zeros(count, np.int64), previous, text, np.ones(count, np.float32))
-    write_losses(tmp_path, [losses], "test", COUNTS, tokenizer)
-    spans = [(row["first_position"], row["last_position"]) for row in measure_surprise(tmp_path).by_position]
+    write_token_losses(tmp_path, [losses], "test", COUNTS, tokenizer)
+    spans = [(row["first_position"], row["last_position"]) for row in query_surprise(tmp_path).by_position]
     singles = [(position, position) for position in range(10)]
     tens = [(position, position + 9) for position in range(10, 100, 10)]
     assert spans == [*singles, *tens, (100, 199), (200, 399), (400, 449)]

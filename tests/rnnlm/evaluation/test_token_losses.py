@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.evaluation.perplexity import nll_of_batches
-from rnnlm.evaluation.token_losses import TokenLosses, joined_losses, nll_of_split, token_losses
+import rnnlm.evaluation.shared_prefix_scoring
+import rnnlm.evaluation.token_losses
+from rnnlm.evaluation.token_losses import TokenLosses, joined_losses, nll_of_batches, nll_of_split, token_losses
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
@@ -63,6 +64,19 @@ def test_a_loss_is_that_of_its_own_token(model: ElmanLanguageModel) -> None:
         chosen = logits[0].log_softmax(-1)[torch.arange(len(line) + 1), torch.tensor([*line, 3])]
         expected += (-chosen).tolist()
     assert losses.nll_nats.tolist() == pytest.approx(expected, rel=1e-5)
+
+
+def test_long_rows_go_through_in_windows_and_cost_the_same(
+    model: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = source_of("sentence")
+    whole = everything(model, source, "sentence")
+    total, _ = nll_of_batches(model, evaluation_batches(source, "sentence", 2))
+    for module in (rnnlm.evaluation.token_losses, rnnlm.evaluation.shared_prefix_scoring):
+        monkeypatch.setattr(module, "EVALUATION_WINDOW", 2)
+    windows = everything(model, source, "sentence")
+    assert windows.nll_nats == pytest.approx(whole.nll_nats, rel=1e-5)
+    assert nll_of_batches(model, evaluation_batches(source, "sentence", 2))[0] == pytest.approx(total, rel=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["sentence", "stream"])

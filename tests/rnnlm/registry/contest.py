@@ -10,6 +10,7 @@ from safetensors.numpy import load_file, save_file
 from rnnlm.config import PipelineConfig
 from rnnlm.records import RegisteredVersion, RunRecord
 from rnnlm.registry.registration import register_model
+from rnnlm.registry.version_tags import Candidate
 from tests.configs import plain_config
 from tests.registrar import Registrar
 
@@ -62,7 +63,9 @@ class Contest(Registrar):
         registry = self.config.registry.model_copy(update=settings)
         config = self.config.model_copy(update={"registry": registry})
         run = self.run_of(quality)
-        return register_model(self.home, config, self.dataset, run, self.evaluation, self.samples, force=force)
+        return register_model(
+            self.home, Candidate(config, self.dataset, run, self.evaluation, self.samples), force=force
+        )
 
     def run_of(self, quality: str) -> RunRecord:
         """A finished run of its own."""

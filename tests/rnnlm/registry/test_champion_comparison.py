@@ -14,8 +14,8 @@ from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model
 from rnnlm.records import DatasetRecord
 from rnnlm.registry.bundle import EVIDENCE
-from rnnlm.registry.champion_comparison import LOSSES
 from rnnlm.registry.model_lookup import BUNDLE, model_folder
+from rnnlm.registry.promotion import PAIRED_LOSSES
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
@@ -41,7 +41,7 @@ def test_a_really_better_one_takes_over_and_keeps_its_evidence(contest: Contest)
     assert evidence.units == evidence.documents >= 250
     assert evidence.upper < 0
 
-    losses = pq.read_table(evidence_folder(contest.home, 2) / LOSSES).to_pylist()
+    losses = pq.read_table(evidence_folder(contest.home, 2) / PAIRED_LOSSES).to_pylist()
     assert len(losses) == 2 * evidence.documents
     nats = {role: sum(row["total_nats"] for row in losses if row["role"] == role) for role in ("candidate", "champion")}
     assert evidence.byte_count == sum(row["byte_count"] for row in losses if row["role"] == "candidate")
@@ -137,7 +137,7 @@ def test_a_grown_corpus_is_compared_without_what_either_was_trained_on(contest: 
     assert candidate.evidence is not None
     unseen = set(texts["valid"]) - set(old["train"]) - set(new["train"])
     assert 0.6 * len(unseen) < candidate.evidence.documents < 0.75 * len(unseen)  # a third chose the checkpoint
-    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / LOSSES).to_pylist()}
+    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / PAIRED_LOSSES).to_pylist()}
     assert scored < {hashlib.sha256(text.encode()).hexdigest() for text in unseen}
 
 
@@ -150,7 +150,7 @@ def test_cleaning_does_not_hide_what_the_champion_was_trained_on(contest: Contes
     contest.dataset = grown(contest, tmp_path / "loud", loud)
     untrained(contest, "fair")
     contest.register("fair")
-    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / LOSSES).to_pylist()}
+    scored = {row["sha256"] for row in pq.read_table(evidence_folder(contest.home, 2) / PAIRED_LOSSES).to_pylist()}
     assert not scored & {hashlib.sha256(text.upper().encode()).hexdigest() for text in texts["train"]}
     assert scored
 
@@ -165,7 +165,7 @@ def test_cleaning_that_hides_text_is_no_comparison(contest: Contest, digits: str
     corpus = contest.config.corpus.model_copy(update={"digits": digits})
     contest.config = contest.config.model_copy(update={"corpus": corpus})
     candidate = contest.register("good")
-    assert ("corpus.digits differs, so it cannot be told" in candidate.reason) == refused
+    assert ("corpus.digits differs, so it is unknown" in candidate.reason) == refused
     assert (candidate.evidence is None) == refused
 
 
@@ -189,7 +189,7 @@ def test_a_champion_registered_before_its_documents_were_kept_is_compared_and_to
         client.set_model_version_tag(NAME, "2", "dataset_id", "another")
     better = contest.register("good")
     assert better.alias == "champion"
-    assert "what champion version 2 was trained on is not known" in better.reason
+    assert "champion version 2's training text is unknown" in better.reason
 
 
 def test_a_champion_that_cannot_be_loaded_stays_until_somebody_says_otherwise(contest: Contest) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from rnnlm.errors import ModelError
 from rnnlm.registry.champion_history import Change, champion_before, read_history
-from rnnlm.registry.lineage import history_of, show_version
+from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import list_models, model_folder
-from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
+from rnnlm.registry.promotion_commands import all_versions, promote_by_hand, roll_back
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 
@@ -88,7 +88,8 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
     taken_back = roll_back(contest.home, NAME)
     assert champion(contest) == 1
     assert (taken_back.version, taken_back.before, taken_back.why) == (1, 2, "no reason given")
-    history = history_of(contest.home, NAME)
+    with reaching_mlflow(contest.home) as client:
+        history = read_history(all_versions(client, NAME))
     assert [(one.number, one.version, one.how) for one in history] == [
         (1, 1, "first"),
         (2, 2, "hand"),
@@ -106,7 +107,7 @@ def test_what_cannot_be_promoted_or_taken_back_is_told(contest: Contest) -> None
     with pytest.raises(ModelError, match="no such model"):
         roll_back(contest.home, NAME)
     contest.register("good")
-    with pytest.raises(ModelError, match="is the champion already"):
+    with pytest.raises(ModelError, match="already champion"):
         promote_by_hand(contest.home, NAME, "1")
     with pytest.raises(ModelError, match="no champion is known before version 1"):
         roll_back(contest.home, NAME)

@@ -38,7 +38,7 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
         ({"nonlinearity": "relu"}, "h' = relu(x W + h U + b), with 1 layer of 16 units over"),
         (
             {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 3, "residual": True},
-            "h' = tanh(x W + h ⊙ u + b), with 3 layers of 16 units that add up, each but the lowest",
+            "h' = tanh(x W + h ⊙ u + b), with 3 layers of 16 units with pre-norm residual connections",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_version_whose_run_is_gone_or_another_model_by_now_is_refused(decided:
     run, reference = decided.run_of("good"), f"models:/{NAME}@champion"
     other = decided.run_of("poor").model_folder / "model.safetensors"
     shutil.copy(other, run.model_folder)
-    with pytest.raises(ModelError, match=f"{run.run_id} was trained anew"):
+    with pytest.raises(ModelError, match=f"{run.run_id} was trained again"):
         run_model_folder(decided.home, reference)
     shutil.rmtree(run.folder)
     with pytest.raises(ModelError, match=f"{run.run_id} is not under ") as caught:
@@ -64,7 +64,7 @@ def test_a_run_is_found_by_folder_model_folder_and_id(toy_run: RunRecord, home: 
 def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Home) -> None:
     other = toy_run.run_id[:15] + ("0" if toy_run.run_id[15] != "0" else "1")
     shutil.copytree(toy_run.folder, home.runs / other)
-    with pytest.raises(ModelError, match=f"2 runs begin so: .*{toy_run.run_id}"):
+    with pytest.raises(ModelError, match=f"2 runs begin with it: .*{toy_run.run_id}"):
         model_folder(home, toy_run.run_id[:15])
 
 
@@ -81,7 +81,7 @@ def test_a_wrong_name_gets_the_right_names(decided: Contest, reference: str) -> 
 
 
 def test_a_folder_without_a_model_is_refused(home: Home, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="holds no model"):
+    with pytest.raises(ModelError, match="expected a model"):
         model_folder(home, str(tmp_path))
     with pytest.raises(ModelError, match="no such run folder"):
         model_folder(home, str(tmp_path / "missing"))

@@ -5,7 +5,7 @@ import pytest
 from rnnlm.config import RegistryConfig
 from rnnlm.records import Evidence
 from rnnlm.registry.model_names import is_lock, lock_name, registered_name
-from rnnlm.registry.promotion import decide, first_version, undecidable
+from rnnlm.registry.promotion import decide, undecidable
 
 CONFIG = RegistryConfig()
 
@@ -23,10 +23,6 @@ def evidence(lower: float, upper: float, units: int = 412) -> Evidence:
         confidence=0.95,
         resamples=10_000,
     )
-
-
-def test_the_first_version_is_champion() -> None:
-    assert first_version().alias == "champion"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from rnnlm.errors import ModelError, TrackingError
 from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model, load_model
+from rnnlm.registry import registration
+from rnnlm.registry.bundle import find_bundle_damage
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
@@ -120,9 +122,23 @@ def test_damaged_files_of_a_version_are_written_again(register: Registrar, harm:
     again = register()
     assert (again.version, again.skipped) == (1, False)
     assert weights.read_bytes() == whole
-    assert (folder.parent / "code" / "elman.py").exists()
+    assert (folder.parent / "code" / "models" / "elman.py").exists()
     assert model_folder(register.home, registered.uri) == folder
     assert register().skipped
+
+
+def test_a_damaged_version_is_hashed_once(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = model_folder(register.home, register().uri) / "model.safetensors"
+    weights.write_bytes(b"damaged")
+    hashed: list[Path] = []
+
+    def counted(version: Any, artifacts: Path) -> str | None:
+        hashed.append(artifacts)
+        return find_bundle_damage(version, artifacts)
+
+    monkeypatch.setattr(registration, "find_bundle_damage", counted)
+    assert not register().skipped
+    assert len(hashed) == 1
 
 
 def test_what_a_killed_process_left_is_not_registered(register: Registrar) -> None:

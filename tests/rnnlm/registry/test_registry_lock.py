@@ -6,33 +6,33 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from rnnlm.home import Home
 from rnnlm.registry.model_names import lock_name
-from rnnlm.registry.registry_lock import Ticket, holding
+from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.ticket_queue import ensure_registered_model
 from rnnlm.tracking.mlflow_store import embedded_uri, reaching_mlflow
 
 HOLDER = """
 import time
 from rnnlm.home import find_home
-from rnnlm.registry.registry_lock import holding
+from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
-with reaching_mlflow(find_home()) as client, holding(find_home(), client, "contest"):
+with reaching_mlflow(find_home()) as client, registry_lock(find_home(), client, "contest"):
     print("held", flush=True)
     time.sleep(600)
 """
 
 
 @contextmanager
-def lock(home: Home) -> Iterator[Ticket]:
-    with reaching_mlflow(home) as client, holding(home, client, "contest") as ticket:
-        yield ticket
+def lock(home: Home) -> Iterator[Callable[[], None]]:
+    with reaching_mlflow(home) as client, registry_lock(home, client, "contest") as confirm_lock:
+        yield confirm_lock
 
 
 @contextmanager
@@ -106,8 +106,8 @@ def test_another_home_on_the_same_database_waits_too(
 def test_a_failure_inside_gives_it_back(tracked_home: Home) -> None:
     with pytest.raises(ValueError, match="mine"), lock(tracked_home):
         raise ValueError("mine")
-    with lock(tracked_home) as ticket:
-        ticket.confirm()
+    with lock(tracked_home) as confirm_lock:
+        confirm_lock()
 
 
 def test_nothing_of_it_is_among_the_models(tracked_home: Home) -> None:

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 import rnnlm.config
 from rnnlm.config import GenerationConfig
-from rnnlm.registry.served_model import DEFAULTS, LOWEST_TEMPERATURE, Request
+from rnnlm.registry.served_model import LOWEST_TEMPERATURE, SAMPLING_DEFAULTS, PredictionRequest
 from rnnlm.serving.messages import GenerateRequest
 
 
@@ -33,30 +33,30 @@ from rnnlm.serving.messages import GenerateRequest
 )
 def test_a_value_out_of_bounds_or_an_unknown_name_is_refused(field: str, value: object) -> None:
     with pytest.raises(ValidationError, match=field):
-        Request.model_validate({"prompt": "a"} | {field: value})
+        PredictionRequest.model_validate({"prompt": "a"} | {field: value})
 
 
 def test_a_prompt_is_required_and_may_be_empty() -> None:
-    assert Request.model_validate({"prompt": ""}).prompt == ""
+    assert PredictionRequest.model_validate({"prompt": ""}).prompt == ""
     with pytest.raises(ValidationError, match="prompt"):
-        Request.model_validate({"seed": 1})
+        PredictionRequest.model_validate({"seed": 1})
 
 
 def test_a_text_to_score_takes_no_sampling() -> None:
-    assert Request.model_validate({"text": "a"}).text == "a"
+    assert PredictionRequest.model_validate({"text": "a"}).text == "a"
     with pytest.raises(ValidationError, match="takes no seed, top_k"):
-        Request.model_validate({"text": "a", "seed": 1, "top_k": 3})
+        PredictionRequest.model_validate({"text": "a", "seed": 1, "top_k": 3})
 
 
 def test_cells_missing_in_a_data_frame_are_defaults() -> None:
-    request = Request.model_validate({"prompt": "a", "seed": 3.0, "top_k": math.nan, "temperature": math.nan})
+    request = PredictionRequest.model_validate({"prompt": "a", "seed": 3.0, "top_k": math.nan, "temperature": math.nan})
     assert (request.seed, request.top_k, request.temperature) == (3, None, None)
 
 
 def test_bounds_are_those_of_the_configuration() -> None:
     bounds = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
-    served, configured = (kind.model_json_schema()["properties"] for kind in (Request, GenerationConfig))
-    for name in DEFAULTS:
+    served, configured = (kind.model_json_schema()["properties"] for kind in (PredictionRequest, GenerationConfig))
+    for name in SAMPLING_DEFAULTS:
         of_a_number = served[name]["anyOf"][0]  # or null
         assert {bound: of_a_number.get(bound) for bound in bounds} == {
             bound: configured[name].get(bound) for bound in bounds
@@ -70,7 +70,7 @@ def test_bounds_are_those_of_the_configuration() -> None:
     + [("maximum_tokens", 100_001), ("maximum_tokens", 0), ("temperature", math.inf)],
 )
 def test_every_way_in_refuses_the_same(field: str, value: object) -> None:
-    for kind, rest in ((Request, {"prompt": "a"}), (GenerationConfig, {}), (GenerateRequest, {})):
+    for kind, rest in ((PredictionRequest, {"prompt": "a"}), (GenerationConfig, {}), (GenerateRequest, {})):
         with pytest.raises(ValidationError, match=field):
             kind.model_validate(rest | {field: value})
 
@@ -79,9 +79,9 @@ def test_every_way_in_refuses_the_same(field: str, value: object) -> None:
     ("field", "value"), [("temperature", 0.0), ("temperature", 0.01), ("temperature", 100.0), ("top_p", 1e-6)]
 )
 def test_every_way_in_takes_the_same(field: str, value: object) -> None:
-    for kind, rest in ((Request, {"prompt": "a"}), (GenerationConfig, {}), (GenerateRequest, {})):
+    for kind, rest in ((PredictionRequest, {"prompt": "a"}), (GenerationConfig, {}), (GenerateRequest, {})):
         assert getattr(kind.model_validate(rest | {field: value}), field) == value
 
 
 def test_defaults_are_those_of_the_configuration() -> None:
-    assert GenerationConfig().model_dump(exclude={"prompts"}) == DEFAULTS
+    assert GenerationConfig().model_dump(exclude={"prompts"}) == SAMPLING_DEFAULTS

@@ -13,7 +13,7 @@ from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.home import Home, write_json
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.records import CorpusRecord, RunRecord
-from rnnlm.registry.bundle import SERVED_CODE
+from rnnlm.registry.bundle import copy_portable_modules
 from rnnlm.registry.served_model import ServedModel
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
@@ -32,9 +32,7 @@ TEXTS = [
 def served(folder: Path, tmp_path: Path) -> ServedModel:
     """The program that MLflow runs, on a bundle of its own."""
     code = tmp_path / "code"
-    code.mkdir(exist_ok=True)
-    for module in SERVED_CODE:
-        shutil.copy(module, code)
+    copy_portable_modules(code)
     model = ServedModel()
     context: Any = SimpleNamespace(artifacts={"bundle": str(folder), "code": str(code)})
     model.load_context(context)
@@ -90,13 +88,6 @@ def test_every_kind_of_tokenizer_is_served_alike(
     save_model(model, folder)
     recut(folder, SequencesConfig())
     agree(served(folder, tmp_path), folder, SequencesConfig())
-
-
-def test_long_rows_go_through_in_windows(toy_run: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recut(toy_run.model_folder, SequencesConfig(mode="stream"))
-    for name, size in (("ROWS", 2), ("WINDOW", 5), ("SCORED", 3)):
-        monkeypatch.setattr(f"rnnlm.registry.served_model.{name}", size)
-    agree(served(toy_run.model_folder, tmp_path), toy_run.model_folder, SequencesConfig(mode="stream"))
 
 
 def test_prompts_and_texts_are_answered_in_their_order(toy_run: RunRecord, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRec
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
 from rnnlm.registry.registration import register_model
+from rnnlm.registry.version_tags import Candidate
 from rnnlm.tracking.mlflow_runs import open_tracker, run_url
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import Contest
@@ -42,7 +43,8 @@ def test_a_run_is_tracked_registered_and_found_through_a_server(
     with open_tracker(home, toy_config, toy_dataset, toy_run.run_id) as tracker:
         pass
     run = toy_run.model_copy(update={"mlflow_run_id": tracker.mlflow_run_id})
-    registered = register_model(home, toy_config, toy_dataset, run, toy_evaluation, toy_samples)
+    candidate = Candidate(toy_config, toy_dataset, run, toy_evaluation, toy_samples)
+    registered = register_model(home, candidate)
     assert [version.aliases for version in list_models(home)] == [("champion",)]
     folder = model_folder(home, registered.uri)
     assert folder.is_relative_to(home.root)
@@ -52,7 +54,7 @@ def test_a_run_is_tracked_registered_and_found_through_a_server(
     assert url is not None
     assert url.startswith(f"{server}/#/experiments/")
     # The lock and the champion travel through the server.
-    again = register_model(home, toy_config, toy_dataset, run, toy_evaluation, toy_samples, force=True)
+    again = register_model(home, candidate, force=True)
     assert (again.version, again.alias) == (2, "challenger")
     promote_by_hand(home, registered.name, "2")
     assert roll_back(home, registered.name).version == 1

@@ -27,6 +27,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.registry import registration
+from rnnlm.registry.version_tags import Candidate
 
 given = json.loads(Path(sys.argv[1]).read_text())
 pause = float(sys.argv[2])
@@ -39,8 +40,11 @@ def slowly(*arguments):
 
 registration.set_champion = slowly
 registered = registration.register_model(
-    Home(Path(given["home"])), PipelineConfig(**given["config"]), DatasetRecord(**given["dataset"]),
-    RunRecord(**given["run"]), EvaluationRecord(**given["evaluation"]), SamplesRecord(**given["samples"]),
+    Home(Path(given["home"])),
+    Candidate(
+        PipelineConfig(**given["config"]), DatasetRecord(**given["dataset"]), RunRecord(**given["run"]),
+        EvaluationRecord(**given["evaluation"]), SamplesRecord(**given["samples"]),
+    ),
 )
 print(registered.alias, flush=True)
 """

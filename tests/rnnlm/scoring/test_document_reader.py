@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rnnlm.corpora.splits import paragraphs
 from rnnlm.errors import CorpusError
 from rnnlm.scoring import document_reader
-from rnnlm.scoring.document_reader import Document, documents, in_shards
+from rnnlm.scoring.document_reader import InputDocument, in_shards, read_documents
 from rnnlm.scoring.input_files import find_inputs
 from rnnlm.scoring.scoring_config import ScoringConfig
 
@@ -24,9 +24,9 @@ TEXTS = ["the cat", "two\nlines, of “text”", "", 'a "quoted", word']
 IDS = ["7", "b", "c", "d"]
 
 
-def read(path: Path, **fields: Any) -> list[Document]:
+def read(path: Path, **fields: Any) -> list[InputDocument]:
     config = ScoringConfig.model_validate({"input": str(path), "output": "x.parquet"} | fields)
-    return list(documents(find_inputs(config), config))
+    return list(read_documents(find_inputs(config), config))
 
 
 def write_csv(path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_shard_is_full_by_documents_or_by_characters(monkeypatch: pytest.Monke
     monkeypatch.setattr(document_reader, "SHARD_CHARACTERS", 10)
     config = ScoringConfig(input="-", output="x.parquet", shard_documents=3)
     lengths = [1, 1, 1, 4, 7, 20, 2]
-    found = (Document(number, "", number, None, "x" * length) for number, length in enumerate(lengths))
+    found = (InputDocument(number, "", number, None, "x" * length) for number, length in enumerate(lengths))
     assert [[len(str(document.text)) for document in shard] for shard in in_shards(found, config)] == [
         [1, 1, 1],
         [4, 7],
@@ -189,7 +189,7 @@ def test_no_more_than_a_shard_is_read_ahead() -> None:
         nonlocal read_so_far
         while True:
             read_so_far += 1
-            yield Document(read_so_far, "", read_so_far, None, "a")
+            yield InputDocument(read_so_far, "", read_so_far, None, "a")
 
     shards = in_shards(endless(), config)
     next(shards)

@@ -10,8 +10,8 @@ from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import RunRecord
-from rnnlm.scoring.document_reader import Document
-from rnnlm.scoring.document_scores import SCHEMA, Scorer, surprising
+from rnnlm.scoring.document_reader import InputDocument
+from rnnlm.scoring.document_scores import SCORES_SCHEMA, Scorer, surprising
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, TextTokenizer, load_tokenizer
 
@@ -30,12 +30,12 @@ def scorer(toy_run: RunRecord, tokenizer: TextTokenizer) -> Scorer:
 
 
 def table(scorer: Scorer, texts: list[str | None]) -> pa.Table:
-    return scorer([Document(number, "here", number, None, text) for number, text in enumerate(texts)])
+    return scorer([InputDocument(number, "here", number, None, text) for number, text in enumerate(texts)])
 
 
 def test_a_document_costs_what_it_costs_alone(scorer: Scorer, tokenizer: TextTokenizer) -> None:
     found = table(scorer, TEXTS)
-    assert found.schema == SCHEMA
+    assert found.schema == SCORES_SCHEMA
     for text, row in zip(TEXTS, found.to_pylist(), strict=True):
         whole = (text or "").removesuffix("\n") + "\n"
         (alone,) = document_losses(scorer.model, tokenizer, [whole], scorer.cut)
@@ -72,10 +72,10 @@ def test_line_ends_cost_the_same_however_they_are_written(scorer: Scorer) -> Non
 
 def test_the_most_surprising_tokens_come_with_their_place_and_their_bits(tokenizer: TextTokenizer) -> None:
     the, cat, dog = tokenizer.encode("the cat dog")
-    first = DocumentLoss(
-        np.array([the, cat, dog, the], np.int32), np.array([1.0, 3.0, 1.0, 2.0], np.float32) * math.log(2), 9, 0, 0
-    )
-    empty = DocumentLoss(np.zeros(0, np.int32), np.zeros(0, np.float32), 0, 0, 0)
+    nats = np.array([1.0, 3.0, 1.0, 2.0], np.float32) * math.log(2)
+    ids = np.array([the, cat, dog, the], np.int32)
+    first = DocumentLoss(summed_nll_nats=nats.sum(), tokens=4, token_ids=ids, nll_nats=nats)
+    empty = DocumentLoss(summed_nll_nats=0.0, tokens=0, token_ids=ids[:0], nll_nats=nats[:0])
     found = surprising([first, empty, first], tokenizer, 3).to_pylist()
     assert found[1] == []
     for tokens in (found[0], found[2]):

@@ -11,7 +11,7 @@ import pytest
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.scoring.bulk_scoring import score_texts
-from rnnlm.scoring.drift import chance_distance, compare, measure_drift
+from rnnlm.scoring.drift import chance_distance, distributions, measure_drift
 from rnnlm.scoring.reference_scores import keep_references
 from tests.rnnlm.scoring.conftest import Configure
 
@@ -34,11 +34,11 @@ def written(path: Path, values: list[float | None]) -> Path:
 def test_the_distance_is_the_widest_gap_between_the_distribution_functions(
     tmp_path: Path, scored: list[float | None], reference: list[float | None], distance: float
 ) -> None:
-    found = compare(written(tmp_path / "a.parquet", scored), written(tmp_path / "b.parquet", reference))
+    found = distributions(written(tmp_path / "a.parquet", scored), written(tmp_path / "b.parquet", reference))
     assert found.distance == pytest.approx(distance)
     assert found.documents == sum(value is not None for value in scored)
     assert found.reference_documents == sum(value is not None for value in reference)
-    turned = compare(tmp_path / "b.parquet", tmp_path / "a.parquet")
+    turned = distributions(tmp_path / "b.parquet", tmp_path / "a.parquet")
     assert turned.distance == pytest.approx(distance)
 
 
@@ -47,7 +47,7 @@ def test_distance_and_chance_are_those_of_scipy(tmp_path: Path) -> None:
     draw = random.Random(0)
     one = [draw.gauss(0, 1) for _ in range(700)]
     other = [round(draw.gauss(0.3, 1.2), 2) for _ in range(300)]
-    found = compare(written(tmp_path / "a.parquet", list(one)), written(tmp_path / "b.parquet", list(other)))
+    found = distributions(written(tmp_path / "a.parquet", list(one)), written(tmp_path / "b.parquet", list(other)))
     assert found.distance == pytest.approx(stats.ks_2samp(one, other).statistic)
     # Two samples as far apart as `noise` have a p-value of 0.001 by the asymptotic formula.
     assert stats.kstwobign.sf(found.noise * (700 * 300 / 1000) ** 0.5) == pytest.approx(0.001, rel=0.01)
@@ -60,7 +60,7 @@ def test_chance_shrinks_with_the_smaller_sample() -> None:
 
 def test_quantiles_are_values_and_bins_hold_every_document(tmp_path: Path) -> None:
     hundred = [float(value) for value in range(1, 101)]
-    found = compare(
+    found = distributions(
         written(tmp_path / "a.parquet", list(hundred)),
         written(tmp_path / "b.parquet", [value / 2 for value in hundred]),
     )
@@ -77,7 +77,7 @@ def test_quantiles_are_values_and_bins_hold_every_document(tmp_path: Path) -> No
 
 
 def test_values_that_are_all_the_same_still_have_bins(tmp_path: Path) -> None:
-    found = compare(written(tmp_path / "a.parquet", [2.0] * 3), written(tmp_path / "b.parquet", [2.0] * 4))
+    found = distributions(written(tmp_path / "a.parquet", [2.0] * 3), written(tmp_path / "b.parquet", [2.0] * 4))
     assert (found.distance, found.bins[0]["scored"], found.bins[0]["reference"]) == (0.0, 3, 4)
 
 

@@ -176,8 +176,8 @@ def test_training_goes_on_with_mlflow_away(
             measure(step, {"train_loss_nats": 1.0})
     assert tracker.mlflow_run_id is None
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        "training goes on without tracking for now",
-        f"3 metrics did not reach MLflow; {home.runs / RUN_ID / HISTORY} has them",
+        "training continues without tracking for now",
+        f"3 metrics could not be logged to MLflow; {home.runs / RUN_ID / HISTORY} has them",
     ]
     run = run_of(home, None)
     log_scores(home, run, evaluation_of(9.0))
@@ -194,7 +194,7 @@ def test_metrics_wait_for_a_store_that_comes_back(
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         tracker.next_flush = 0.0
         measure(1, {"train_loss_nats": 4.0})
-        assert "training goes on" in caplog.text
+        assert "training continues" in caplog.text
         monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
         measure(2, {"train_loss_nats": 3.0})
     assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]

@@ -60,7 +60,7 @@ def test_a_server_stopped_while_training_gets_every_step_once_when_it_is_back(
                 yield Interposed(tracker, {20: server.stop, 40: server.start})
 
         run = run_training(home, config, toy_dataset, open_)
-        assert "training goes on without tracking for now" in caplog.text
+        assert "training continues without tracking for now" in caplog.text
         assert run.mlflow_run_id is not None
         lines = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
         with reaching_mlflow(home) as client:

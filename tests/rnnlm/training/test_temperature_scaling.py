@@ -9,12 +9,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from rnnlm.config import PipelineConfig
-from rnnlm.evaluation.perplexity import nll_per_token
+from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.home import Home, read_json
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import Batch
+from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.training.temperature_scaling import divide_logits, fit_temperature, summed_nll_by_sharpness
@@ -151,7 +152,7 @@ def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_
     assert scaled.best_validation_perplexity < plain.best_validation_perplexity
     source = tuning_sample(StoredSplit(toy_dataset, "valid"), scaling.training.validation.tokens)
     model = load_model(scaled.model_folder).language_model
-    nats = nll_per_token(model, source, toy_dataset.mode, 64)
-    assert math.exp(nats) == pytest.approx(scaled.best_validation_perplexity, rel=1e-6)
+    nats, tokens = nll_of_batches(model, evaluation_batches(source, toy_dataset.mode, 64))
+    assert math.exp(nats / tokens) == pytest.approx(scaled.best_validation_perplexity, rel=1e-6)
     weights = load_model(plain.model_folder).language_model.stack.cells[0].U
     assert torch.equal(model.stack.cells[0].U, weights)

@@ -11,10 +11,11 @@ import torch
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import DeviceError
 from rnnlm.evaluation.baselines import baselines
-from rnnlm.evaluation.perplexity import nll_per_token
+from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.stages import is_complete, mark_complete
@@ -202,8 +203,8 @@ def test_validation_on_the_way_is_of_a_bounded_sample(
         run = run_training(home, config, toy_dataset, Listener().open)
         source = tuning_sample(StoredSplit(toy_dataset, "valid"), tokens)
         network = load_model(run.model_folder).language_model
-        nats = nll_per_token(network, source, toy_dataset.mode, 64)
-        assert run.best_validation_perplexity == pytest.approx(math.exp(nats), rel=1e-6)
+        nats, count = nll_of_batches(network, evaluation_batches(source, toy_dataset.mode, 64))
+        assert run.best_validation_perplexity == pytest.approx(math.exp(nats / count), rel=1e-6)
         found[tokens] = source.predicted_count
     assert found == {None: 140, 100: 100}
 

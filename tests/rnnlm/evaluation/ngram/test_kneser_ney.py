@@ -14,7 +14,7 @@ from rnnlm.errors import ConfigError, DatasetError
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
-from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_split
+from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_ngram_split
 from rnnlm.evaluation.ngram.ngram_sampling import next_distribution
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
@@ -110,7 +110,7 @@ def test_every_probability_is_the_one_of_the_formulas(
     got = [row["log_probability"] for row in rows]
     np.testing.assert_allclose(got, [value for _, _, value in expected], rtol=1e-9)
 
-    score = score_split(model, dataset, "test", config)
+    score = score_ngram_split(model, dataset, "test", config)
     assert score.tokens == len(expected)
     assert score.perplexity == pytest.approx(math.exp(-sum(got) / len(got)))
 
@@ -187,7 +187,7 @@ def test_discounts_that_cannot_be_estimated_are_warned_of(
     with caplog.at_level(logging.WARNING):
         train_kneser_ney(home, dataset, NgramConfig(order=2))
     assert [record.getMessage() for record in caplog.records] == [
-        "n-grams of order 1, 2: too few to estimate discounts from; fixed ones (0.5, 1, 1.5) are used"
+        "n-grams of order 1, 2: too few to estimate discounts; using fixed ones (0.5, 1, 1.5)"
     ]
 
 
@@ -234,7 +234,7 @@ def test_ids_beyond_two_bytes_are_counted(home: Home, write_dataset: WriteDatase
     narrow = NgramConfig(order=2)
     wide = dataset.model_copy(update={"vocabulary_size": 70_000, "dataset_id": "wide"})
     figures = [
-        score_split(train_kneser_ney(home, record, narrow), record, "test", narrow).perplexity
+        score_ngram_split(train_kneser_ney(home, record, narrow), record, "test", narrow).perplexity
         for record in (dataset, wide)
     ]
     assert figures[0] == pytest.approx(figures[1])

@@ -13,7 +13,7 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
-from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_split, unknown_rate
+from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_ngram_split, unknown_rate
 from rnnlm.evaluation.ngram.ngram_sampling import next_distribution
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook, words_of
 from rnnlm.home import Home
@@ -60,7 +60,7 @@ def test_every_score_is_the_one_of_the_book(home: Home, tmp_path: Path, order: i
     got = [math.exp(x) for batch in log_probabilities(model, None, "test", config) for x in batch[2].to_pylist()]
     expected = slow_scores(text, order)
     assert got == pytest.approx(expected)
-    score = score_split(model, None, "test", config)
+    score = score_ngram_split(model, None, "test", config)
     assert score.tokens == len(expected)
     assert score.perplexity == pytest.approx(math.exp(-sum(map(math.log, expected)) / len(expected)))
 
@@ -100,9 +100,9 @@ def test_given_splits_are_one_stream(home: Home, toy_folder: Path) -> None:
     config = NgramConfig(method="textbook", order=3)
     model = train_textbook(home, obtain_corpus(home, CorpusConfig(source=str(toy_folder))), config)
     words = (300 + 40 + 40) * 9
-    assert score_split(model, None, "test", config).tokens == words - int(0.9 * words)
+    assert score_ngram_split(model, None, "test", config).tokens == words - int(0.9 * words)
 
 
 def test_a_text_of_a_single_word_is_refused(home: Home, tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"holds 1 words, expected 2"):
+    with pytest.raises(CorpusError, match=r"expected at least 2 words, to count and to test, found 1"):
         trained(home, tmp_path / "text.txt", "alone\n", 2)

@@ -10,13 +10,13 @@ import pytest
 from rnnlm.config import RegistryConfig
 from rnnlm.evaluation.paired import bootstrap
 from rnnlm.evaluation.paired.bootstrap import (
-    bounds,
+    confidence_bounds,
     measure_evidence,
     resampled_differences,
     spent_confidence,
-    units,
+    unit_sums,
 )
-from rnnlm.evaluation.paired.paired_losses import SCHEMA
+from rnnlm.evaluation.paired.paired_losses import PAIRED_LOSSES_SCHEMA
 
 BYTES = [10, 20, 70]
 CANDIDATE = [10.0, 30.0, 60.0]  # nats of each document: 100 in all
@@ -39,7 +39,7 @@ def write_losses(path: Path, candidate: list[float], champion: list[float], byte
         for number, byte_count in enumerate(byte_counts)
         for role, nats in (("candidate", candidate), ("champion", champion))
     ]
-    pq.write_table(pa.Table.from_pylist(rows[::-1], SCHEMA), path)
+    pq.write_table(pa.Table.from_pylist(rows[::-1], PAIRED_LOSSES_SCHEMA), path)
     return path
 
 
@@ -89,7 +89,7 @@ def test_a_model_is_not_better_than_itself(tmp_path: Path) -> None:
 
 def test_many_documents_are_drawn_in_runs_of_neighbours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bootstrap, "MAXIMUM_UNITS", 2)
-    assert units(np.array([1, 2, 3, 4, 5])).tolist() == [3, 12]
+    assert unit_sums(np.array([1, 2, 3, 4, 5])).tolist() == [3, 12]
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
     evidence = measure_evidence(losses, RegistryConfig())
     assert (evidence.documents, evidence.units) == (3, 2)
@@ -98,7 +98,7 @@ def test_many_documents_are_drawn_in_runs_of_neighbours(monkeypatch: pytest.Monk
 
 def is_better(excess: np.ndarray, sizes: np.ndarray, confidence: float, seed: int, resamples: int = 400) -> bool:
     resampled = resampled_differences(excess, sizes, resamples, seed)
-    return bounds(excess.sum() / sizes.sum(), resampled, confidence)[1] < 0
+    return confidence_bounds(excess.sum() / sizes.sum(), resampled, confidence)[1] < 0
 
 
 def test_models_that_are_alike_are_told_apart_no_oftener_than_promised() -> None:

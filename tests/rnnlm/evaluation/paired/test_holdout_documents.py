@@ -10,7 +10,7 @@ import pytest
 from rnnlm.corpora.splits import text_fingerprint
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.paired import holdout_documents as grounds
-from rnnlm.evaluation.paired.holdout_documents import common_ground, read_texts, write_known_digests
+from rnnlm.evaluation.paired.holdout_documents import holdout_documents, read_texts, write_known_digests
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import RowSample, tuning_sample
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, load_tokenizer
@@ -41,7 +41,7 @@ def test_what_chose_the_checkpoint_is_known_to_training(ground: Ground, tmp_path
     """A sample of one token is of the last row."""
     path, tuned = known(ground, tmp_path)
     assert tuned == [VALID[4]]
-    assert [document.sha256 for document in common_ground(ground.dataset, [path])] == [
+    assert [document.sha256 for document in holdout_documents(ground.dataset, [path])] == [
         sha256(VALID[number]) for number in (0, 2)
     ]
 
@@ -53,7 +53,7 @@ def test_no_token_of_the_sample_is_of_a_document_that_is_left(ground: Ground, tm
         sample = tuning_sample(StoredSplit(ground.dataset, "valid"), tokens)
         tuned = {tuple(ids) for ids in rows_of_sample(sample)}
         tokenizer = load_tokenizer(ground.dataset.tokenizer_folder)
-        for parts in read_texts(ground.corpus_folder, common_ground(ground.dataset, [path])):
+        for parts in read_texts(ground.corpus_folder, holdout_documents(ground.dataset, [path])):
             for _, text in parts:
                 assert not tuned & {(BOS, *tokenizer.encode(line), EOS) for line in text.split("\n") if line}
 
@@ -65,14 +65,14 @@ def rows_of_sample(sample: RowSample) -> list[list[int]]:
 
 def test_what_either_knows_and_repetitions_are_left_out(ground: Ground, tmp_path: Path) -> None:
     own, _ = known(ground, tmp_path)
-    left = common_ground(ground.dataset, [own, others(tmp_path / "others.parquet", "a bird runs .\n\n", "else")])
+    left = holdout_documents(ground.dataset, [own, others(tmp_path / "others.parquet", "a bird runs .\n\n", "else")])
     assert [document.sha256 for document in left] == [sha256(VALID[0])]  # digests of bytes still count
     everything = others(tmp_path / "everything.parquet", *VALID)
-    assert common_ground(ground.dataset, [own, everything]) == []
+    assert holdout_documents(ground.dataset, [own, everything]) == []
 
 
 def test_their_text_is_the_corpus_bytes(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents = common_ground(ground.dataset, [others(tmp_path / "none.parquet")])
+    documents = holdout_documents(ground.dataset, [others(tmp_path / "none.parquet")])
     for at_once in (1, 30, 1 << 20):
         monkeypatch.setattr(grounds, "TEXT_BYTES_AT_ONCE", at_once)
         parts = list(read_texts(ground.corpus_folder, documents))
@@ -81,11 +81,11 @@ def test_their_text_is_the_corpus_bytes(ground: Ground, tmp_path: Path, monkeypa
 
 
 def test_a_corpus_that_is_gone_or_another_one_is_told(ground: Ground, tmp_path: Path) -> None:
-    documents = common_ground(ground.dataset, [others(tmp_path / "none.parquet")])
+    documents = holdout_documents(ground.dataset, [others(tmp_path / "none.parquet")])
     text = ground.corpus_folder / "valid.txt"
     text.chmod(0o644)
     text.write_text("".join(VALID).replace("bird", "boar"))
-    with pytest.raises(CorpusError, match="not those the dataset was made from"):
+    with pytest.raises(CorpusError, match="have changed since the dataset was made"):
         list(read_texts(ground.corpus_folder, documents))
     text.unlink()
     with pytest.raises(CorpusError, match="cannot be read"):

@@ -8,14 +8,18 @@ from rnnlm.errors import ConfigError
 from rnnlm.evaluation.external_corpus import compare_on_corpus
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_split
-from rnnlm.evaluation.score_tables import comparison_rows
+from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_ngram_split
+from rnnlm.evaluation.score_tables import adaptation_rows
 from rnnlm.evaluation.test_time_adaptation import grid_search
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
-from rnnlm.evaluation.test_time_adaptation.adaptation_table import OnTop, compare, static_log_probabilities
-from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import measure_restlessness
+from rnnlm.evaluation.test_time_adaptation.adaptation_table import (
+    Adaptations,
+    measure_adaptations,
+    static_log_probabilities,
+)
+from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import measure_gradient_rms
 from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll, mixed
-from rnnlm.evaluation.test_time_adaptation.sequential_scoring import walk
+from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
 from rnnlm.evaluation.token_losses import joined_losses, nll_of_split, token_losses
 from rnnlm.home import Home
 from rnnlm.models.elman import ElmanLanguageModel
@@ -39,14 +43,14 @@ def counts_say(home: Home, dataset: DatasetRecord, split: str) -> np.ndarray:
 def test_everything_at_once_is_a_row_each(
     home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord, trained: ElmanLanguageModel
 ) -> None:
-    wanted = OnTop(DynamicConfig(scaled=True), CacheConfig(size=50), NGRAM)
-    comparison = compare(home, trained, toy_dataset, "test", wanted)
+    wanted = Adaptations(DynamicConfig(scaled=True), CacheConfig(size=50), NGRAM)
+    comparison = measure_adaptations(home, trained, toy_dataset, "test", wanted)
     names = ["static", "dynamic", "cache", "dynamic + cache", "with 3-gram Kneser-Ney"]
     assert [variant.name for variant in comparison.variants] == names
     assert comparison.tokens == 400
     static = comparison.variants[0]
     assert static.perplexity == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-9)
-    shown = comparison_rows(comparison)
+    shown = adaptation_rows(comparison)
     assert [row["model"] for row in shown] == names
     assert (shown[0]["change"], shown[2]["settings"]) == ("", "size=50 theta=0.3 share=0.15")
 
@@ -54,8 +58,8 @@ def test_everything_at_once_is_a_row_each(
 def test_nothing_learnt_and_nothing_remembered_is_the_static_perplexity(
     home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel
 ) -> None:
-    wanted = OnTop(DynamicConfig(rate=0.0), CacheConfig(share=0.0))
-    static, *others = compare(home, trained, toy_dataset, "test", wanted).variants
+    wanted = Adaptations(DynamicConfig(rate=0.0), CacheConfig(share=0.0))
+    static, *others = measure_adaptations(home, trained, toy_dataset, "test", wanted).variants
     assert len({variant.nll_nats_per_token for variant in others}) == 1  # the same to the last bit
     assert others[0].perplexity == pytest.approx(static.perplexity, rel=1e-6)  # another batch size
 
@@ -89,14 +93,14 @@ def test_shares_0_and_1_of_the_counts_are_each_models_own_perplexity(
     neural, counts = static_log_probabilities(trained, toy_dataset, "test"), counts_say(home, toy_dataset, "test")
     of_neural, of_counts = (np.exp(mean_nll(mixed(neural, counts, share))) for share in (0.0, 1.0))
     assert of_neural == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-9)
-    own = score_split(train_kneser_ney(home, toy_dataset, NGRAM), toy_dataset, "test", NGRAM)
+    own = score_ngram_split(train_kneser_ney(home, toy_dataset, NGRAM), toy_dataset, "test", NGRAM)
     assert of_counts == pytest.approx(own.perplexity, rel=1e-9)
 
 
 def test_the_share_is_fitted_on_validation_alone(
     home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel
 ) -> None:
-    row = compare(home, trained, toy_dataset, "test", OnTop(kneser_ney=NGRAM)).variants[-1]
+    row = measure_adaptations(home, trained, toy_dataset, "test", Adaptations(kneser_ney=NGRAM)).variants[-1]
     neural, counts = static_log_probabilities(trained, toy_dataset, "valid"), counts_say(home, toy_dataset, "valid")
     assert row.settings == {"share": best_share(neural, counts)}
     on_valid = mean_nll(mixed(neural, counts, row.settings["share"]))
@@ -138,20 +142,20 @@ def test_each_row_is_walked_with_what_was_chosen_on_validation_and_measured_on_t
     monkeypatch.setattr(grid_search, "DECAYS", (0.0, 0.5))
     monkeypatch.setattr(grid_search, "THETAS", (0.1, 0.5))
     train, valid, test = (StoredSplit(toy_dataset, split) for split in ("train", "valid", "test"))
-    asked = OnTop(DynamicConfig(segment_length=10, scaled=True), CacheConfig(size=40), tune=True)
+    asked = Adaptations(DynamicConfig(segment_length=10, scaled=True), CacheConfig(size=40), tune=True)
     assert asked.dynamic is not None and asked.cache is not None
-    restlessness = measure_restlessness(trained, train, "sentence", asked.dynamic)
-    dynamic = grid_search.tuned_dynamic(trained, valid, "sentence", asked.dynamic, restlessness)
+    gradient_rms = measure_gradient_rms(trained, train, "sentence", asked.dynamic)
+    dynamic = grid_search.tuned_dynamic(trained, valid, "sentence", asked.dynamic, gradient_rms)
     cache = grid_search.tuned_cache(trained, valid, "sentence", asked.cache)
     assert (dynamic, cache) != (asked.dynamic, asked.cache)
-    both = walk(trained, test, "sentence", dynamic, cache, restlessness)
-    alone = walk(trained, test, "sentence", cache=cache)
+    both = score_in_order(trained, test, "sentence", dynamic, cache, gradient_rms)
+    alone = score_in_order(trained, test, "sentence", cache=cache)
     expected = [
         ("dynamic", mean_nll(both.model), dict(dynamic)),
         ("cache", mean_nll(mixed(*grid_search.columns(alone), cache.share)), dict(cache)),
         ("dynamic + cache", mean_nll(mixed(*grid_search.columns(both), cache.share)), {}),
     ]
-    _, *rows = compare(home, trained, toy_dataset, "test", asked).variants
+    _, *rows = measure_adaptations(home, trained, toy_dataset, "test", asked).variants
     assert [(row.name, row.nll_nats_per_token, row.settings) for row in rows] == expected
     assert len({row.nll_nats_per_token for row in rows}) == 3
 
@@ -167,7 +171,7 @@ def test_a_best_value_at_the_end_of_its_grid_is_told(caplog: pytest.LogCaptureFi
 
 def test_a_divergence_is_told(home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel) -> None:
     with pytest.raises(ConfigError, match="diverged at --dynamic-rate 1e"):
-        compare(home, trained, toy_dataset, "test", OnTop(DynamicConfig(rate=1e38)))
+        measure_adaptations(home, trained, toy_dataset, "test", Adaptations(DynamicConfig(rate=1e38)))
 
 
 def test_what_is_fitted_wants_the_test_split(
@@ -175,11 +179,13 @@ def test_what_is_fitted_wants_the_test_split(
 ) -> None:
     path = tmp_path_factory.mktemp("texts") / "other.txt"
     path.write_text("the dog sees the cat .\n" * 5)
-    wanted = OnTop(kneser_ney=NGRAM)
+    wanted = Adaptations(kneser_ney=NGRAM)
     with pytest.raises(ConfigError, match="--split test"):
         compare_on_corpus(home, toy_run.model_folder, CorpusConfig(source=str(path)), wanted)
-    with pytest.raises(ConfigError, match="valid is to be scored"):
+    with pytest.raises(ConfigError, match="not on valid"):
         compare_on_corpus(home, toy_run.model_folder, CorpusConfig(source=str(toy_corpus.folder)), wanted, "valid")
-    whole = compare_on_corpus(home, toy_run.model_folder, CorpusConfig(source=str(path)), OnTop(cache=CacheConfig()))
+    whole = compare_on_corpus(
+        home, toy_run.model_folder, CorpusConfig(source=str(path)), Adaptations(cache=CacheConfig())
+    )
     assert (whole.split, whole.tokens) == ("all", 35)
     assert whole.variants[1].perplexity < whole.variants[0].perplexity  # the same line five times

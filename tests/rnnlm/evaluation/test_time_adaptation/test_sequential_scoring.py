@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.evaluation.perplexity import nll_per_token
 from rnnlm.evaluation.test_time_adaptation import segments as segments_module
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
-from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import DynamicModel, measure_restlessness
+from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import DynamicModel, measure_gradient_rms
 from rnnlm.evaluation.test_time_adaptation.interpolation import mean_nll, mixed
 from rnnlm.evaluation.test_time_adaptation.segments import segments
-from rnnlm.evaluation.test_time_adaptation.sequential_scoring import walk
+from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
+from rnnlm.evaluation.token_losses import nll_of_split
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.segmentation import Mode
 from tests.rnnlm.evaluation.test_time_adaptation.texts import VOCABULARY, random_lines, text_of
@@ -34,11 +34,11 @@ def test_a_stream_is_one_text_whatever_the_blocks_it_is_stored_in(
 ) -> None:
     lines = random_lines(0)
     tokens = sum(len(line) + 1 for line in lines)
-    one_block = walk(model, text_of(lines, "stream", block_length=1_000), "stream", DYNAMIC, CACHE)
+    one_block = score_in_order(model, text_of(lines, "stream", block_length=1_000), "stream", DYNAMIC, CACHE)
     monkeypatch.setattr(segments_module, "CHUNK_TOKENS", 9)  # read in stretches of two segments
     lengths = [segment.target_ids.shape[1] for segment in segments(text_of(lines, "stream"), "stream", 4)]
     assert lengths == [4] * (tokens // 4) + [tokens % 4] * (tokens % 4 > 0)
-    blocks = walk(model, text_of(lines, "stream"), "stream", DYNAMIC, CACHE)
+    blocks = score_in_order(model, text_of(lines, "stream"), "stream", DYNAMIC, CACHE)
     assert np.array_equal(blocks.model, one_block.model)
     assert blocks.cache is not None and one_block.cache is not None
     assert np.array_equal(blocks.cache, one_block.cache)
@@ -47,17 +47,19 @@ def test_a_stream_is_one_text_whatever_the_blocks_it_is_stored_in(
 @MODES
 def test_a_walk_that_learns_nothing_has_the_static_perplexity(model: ElmanLanguageModel, mode: Mode) -> None:
     text = text_of(random_lines(1), mode)
-    plain, rate_0 = (walk(model, text, mode, dynamic).model for dynamic in (None, DynamicConfig(rate=0.0)))
+    plain, rate_0 = (score_in_order(model, text, mode, dynamic).model for dynamic in (None, DynamicConfig(rate=0.0)))
     assert np.array_equal(plain, rate_0)
-    assert mean_nll(plain) == pytest.approx(nll_per_token(model, text, mode, 3), rel=1e-6)
+    assert mean_nll(plain) == pytest.approx(
+        np.concatenate(list(nll_of_split(model, text, mode, 3))).mean(dtype=np.float64), rel=1e-6
+    )
 
 
 @MODES
 def test_how_the_text_is_cut_into_segments_changes_no_static_score(model: ElmanLanguageModel, mode: Mode) -> None:
     """A rate so small that nothing is learnt in float32, so that segments are as short as asked for."""
     text = text_of(random_lines(1), mode)
-    short = walk(model, text, mode, DynamicConfig(rate=1e-30, decay=0.0, segment_length=2)).model
-    assert short == pytest.approx(walk(model, text, mode).model, rel=1e-5)
+    short = score_in_order(model, text, mode, DynamicConfig(rate=1e-30, decay=0.0, segment_length=2)).model
+    assert short == pytest.approx(score_in_order(model, text, mode).model, rel=1e-5)
 
 
 @MODES
@@ -65,7 +67,9 @@ def test_no_score_depends_on_later_text(model: ElmanLanguageModel, mode: Mode) -
     lines = random_lines(2)
     changed = [*lines[:7], *random_lines(3)]
     past = sum(len(line) + 1 for line in lines[:7])
-    first, second = (walk(model, text_of(version, mode), mode, DYNAMIC, CACHE) for version in (lines, changed))
+    first, second = (
+        score_in_order(model, text_of(version, mode), mode, DYNAMIC, CACHE) for version in (lines, changed)
+    )
     assert first.model[:past] == pytest.approx(second.model[:past], rel=1e-5)
     assert first.cache is not None and second.cache is not None
     assert first.cache[:past] == pytest.approx(second.cache[:past], rel=1e-5)
@@ -78,7 +82,7 @@ def test_a_token_inside_a_segment_is_scored_without_those_after_it(model: ElmanL
     other = [*line[: place + 1], *(4 + (token - 3) % (VOCABULARY - 4) for token in line[place + 1 :])]
     dynamic = DynamicConfig(rate=0.5, segment_length=len(line) + 1)
     texts = (text_of([version], "sentence") for version in (line, other))
-    first, second = (walk(model, text, "sentence", dynamic, CACHE) for text in texts)
+    first, second = (score_in_order(model, text, "sentence", dynamic, CACHE) for text in texts)
     assert first.cache is not None and second.cache is not None
     assert first.model[: place + 1] == pytest.approx(second.model[: place + 1], rel=1e-5)
     assert first.cache[: place + 1] == pytest.approx(second.cache[: place + 1], rel=1e-5)
@@ -90,7 +94,7 @@ def test_the_mixture_is_a_distribution(model: ElmanLanguageModel, place: int) ->
     line = [5, 7, 5, 5, 9, 4, 7, 5, 11, 7]
     total = 0.0
     for token in range(VOCABULARY):
-        walked = walk(model, text_of([[*line[:place], token]], "sentence"), "sentence", DYNAMIC, CACHE)
+        walked = score_in_order(model, text_of([[*line[:place], token]], "sentence"), "sentence", DYNAMIC, CACHE)
         assert walked.cache is not None
         total += math.exp(mixed(walked.model, walked.cache, CACHE.share)[place])
     assert total == pytest.approx(1.0, rel=1e-5)
@@ -114,7 +118,7 @@ def test_the_cache_is_what_its_definition_says(model: ElmanLanguageModel, mode: 
         weights = {i: math.exp(CACHE.theta * float(states[now] @ states[i])) for i in range(max(0, now - 9), now)}
         followed = sum(weight for i, weight in weights.items() if words[i] == words[now])
         expected.append(followed / sum(weights.values()))
-    walked = walk(model, text_of(lines, mode), mode, cache=CACHE)
+    walked = score_in_order(model, text_of(lines, mode), mode, cache=CACHE)
     assert walked.cache is not None
     assert np.exp(walked.cache[1:]) == pytest.approx(expected, rel=1e-4, abs=1e-9)
     assert walked.cache[0] == walked.model[0]  # nothing is remembered yet
@@ -123,16 +127,16 @@ def test_the_cache_is_what_its_definition_says(model: ElmanLanguageModel, mode: 
 @MODES
 def test_a_cache_without_a_share_changes_nothing(model: ElmanLanguageModel, mode: Mode) -> None:
     text = text_of(random_lines(6), mode)
-    walked = walk(model, text, mode, cache=CACHE)
+    walked = score_in_order(model, text, mode, cache=CACHE)
     assert walked.cache is not None
-    assert np.array_equal(mixed(walked.model, walked.cache, 0.0), walk(model, text, mode).model)
+    assert np.array_equal(mixed(walked.model, walked.cache, 0.0), score_in_order(model, text, mode).model)
 
 
 def test_one_step_of_learning_is_the_papers(model: ElmanLanguageModel) -> None:
     """w ← w - rate * gradient, then w ← w + decay * (trained - w); the second segment is scored with that."""
     lines = [[5, 6, 7], [8, 9, 10]]
     dynamic = DynamicConfig(rate=0.3, decay=0.25, segment_length=4)
-    walked = walk(model, text_of(lines, "sentence"), "sentence", dynamic).model
+    walked = score_in_order(model, text_of(lines, "sentence"), "sentence", dynamic).model
     logits, _ = model(torch.tensor([[2, 5, 6, 7]]))
     torch.nn.functional.cross_entropy(logits[0], torch.tensor([5, 6, 7, 3])).backward()
     with torch.no_grad():
@@ -158,23 +162,23 @@ def test_a_scaled_step_is_the_papers(model: ElmanLanguageModel) -> None:
         squares = [s + g**2 for s, g in zip(squares, torch.autograd.grad(loss, list(model.parameters())), strict=True)]
     roots = [(square / 2).sqrt() for square in squares]
     mean = torch.cat([root.flatten() for root in roots]).mean()
-    restlessness = measure_restlessness(model, train, "sentence", config)
-    for found, root in zip(restlessness, roots, strict=True):
+    gradient_rms = measure_gradient_rms(model, train, "sentence", config)
+    for found, root in zip(gradient_rms, roots, strict=True):
         assert torch.allclose(found, root / mean, rtol=1e-5)
 
-    learner = DynamicModel(model, config, restlessness)
+    learner = DynamicModel(model, config, gradient_rms)
     logits, _ = learner.network(torch.tensor([[2, 8, 9]]))
     nll = torch.nn.functional.cross_entropy(logits[0], torch.tensor([8, 9, 3]), reduction="none")
     gradients = torch.autograd.grad(nll.mean(), learner.weights, retain_graph=True)
     learner.learn(nll)
-    for now, trained, gradient, r in zip(learner.weights, model.parameters(), gradients, restlessness, strict=True):
+    for now, trained, gradient, r in zip(learner.weights, model.parameters(), gradients, gradient_rms, strict=True):
         step = -0.75 * 0.1 / (r + 0.1) * gradient
         assert torch.allclose(now, trained + step * (1 - 0.75 * (0.5 * r).clamp(max=1.0)), rtol=1e-5, atol=1e-7)
 
 
 def test_the_model_is_left_as_it_was(model: ElmanLanguageModel) -> None:
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    walk(model, text_of(random_lines(7), "stream"), "stream", DYNAMIC, CACHE)
+    score_in_order(model, text_of(random_lines(7), "stream"), "stream", DYNAMIC, CACHE)
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
     assert all(weight.grad is None for weight in model.parameters())
 
@@ -182,10 +186,10 @@ def test_the_model_is_left_as_it_was(model: ElmanLanguageModel) -> None:
 @MODES
 def test_text_that_repeats_itself_is_scored_better(model: ElmanLanguageModel, mode: Mode) -> None:
     text = text_of([[5, 9, 4, 7, 10]] * 40, mode)
-    walked = walk(model, text, mode, DYNAMIC, CACHE)
+    walked = score_in_order(model, text, mode, DYNAMIC, CACHE)
     assert walked.cache is not None
-    static, dynamic = mean_nll(walk(model, text, mode).model), mean_nll(walked.model)
-    cached = walk(model, text, mode, cache=CACHE)
+    static, dynamic = mean_nll(score_in_order(model, text, mode).model), mean_nll(walked.model)
+    cached = score_in_order(model, text, mode, cache=CACHE)
     assert cached.cache is not None
     assert dynamic < 0.7 * static
     assert mean_nll(mixed(cached.model, cached.cache, CACHE.share)) < 0.8 * static
@@ -193,6 +197,6 @@ def test_text_that_repeats_itself_is_scored_better(model: ElmanLanguageModel, mo
 
 def test_a_walk_ends_after_so_many_tokens(model: ElmanLanguageModel) -> None:
     text = text_of(random_lines(8), "stream")
-    whole, part = (walk(model, text, "stream", DYNAMIC, maximum_tokens=limit).model for limit in (None, 10))
+    whole, part = (score_in_order(model, text, "stream", DYNAMIC, maximum_tokens=limit).model for limit in (None, 10))
     assert 10 <= len(part) < 10 + DYNAMIC.segment_length
     assert np.array_equal(part, whole[: len(part)])

@@ -7,20 +7,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rnnlm.config import RegistryConfig, SequencesConfig
+from rnnlm.config import SequencesConfig
 from rnnlm.corpora.splits import text_fingerprint
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.document_losses import document_losses
-from rnnlm.evaluation.paired.evidence import compare_models
-from rnnlm.evaluation.paired.paired_losses import load_contestant
+from rnnlm.evaluation.paired.holdout_documents import holdout_documents
+from rnnlm.evaluation.paired.paired_losses import load_contestant, write_paired_losses
 from rnnlm.home import read_json, write_json
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.training.export import write_model
 from tests.configs import plain_model
 from tests.rnnlm.evaluation.paired.texts import TRAIN, VALID, Ground
-
-FEW = RegistryConfig(resamples=100)
 
 
 @pytest.fixture
@@ -38,8 +36,8 @@ def compare(ground: Ground, candidate: Path, champion: Path, folder: Path) -> Pa
     digests, losses = folder / "digests.parquet", folder / "losses.parquet"
     fingerprints = pa.array([text_fingerprint(text.encode()) for text in TRAIN])
     pq.write_table(pa.table({"sha256": fingerprints}), digests)
-    contestant = load_contestant(champion)
-    compare_models(load_contestant(candidate), contestant, ground.dataset, ground.corpus_folder, [digests], losses, FEW)
+    contestants = {"candidate": load_contestant(candidate), "champion": load_contestant(champion)}
+    write_paired_losses(contestants, holdout_documents(ground.dataset, [digests]), ground.corpus_folder, losses)
     return losses
 
 

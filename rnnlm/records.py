@@ -189,11 +189,6 @@ class HarnessRecord(Record):
     metrics: tuple[HarnessMetric, ...]
 
 
-class EvaluatedRecord(Record):
-    evaluation: EvaluationRecord
-    pictures: tuple[Path, ...]  # of what the model does
-
-
 class LoggedRecord(Record):
     """Where the tracking system shows a run; None where it could not be reached."""
 

@@ -14,7 +14,7 @@ ALLOWED = {  # package → the folders or files that may import it
     "mlflow": ("rnnlm/tracking", "rnnlm/registry"),
     "duckdb": ("rnnlm/sequences", "rnnlm/evaluation", "rnnlm/scoring"),
     "fastapi": ("rnnlm/serving",),
-    "uvicorn": ("rnnlm/serving", "flows/operations/temporary_server.py"),
+    "uvicorn": ("rnnlm/serving", "flows/operations/prefect_server.py"),
     "lm_eval": ("rnnlm/harness",),
     "onnxruntime": ("rnnlm/models/onnx_graph.py",),
     "flows": ("flows",),

@@ -1,4 +1,4 @@
-"""What `rnnlm probe` takes; no stage of the pipeline."""
+"""Options of `rnnlm probe`; not a stage of the pipeline."""
 
 from typing import Annotated
 
@@ -10,24 +10,30 @@ INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", 
 
 
 class GradientProbeConfig(Section):
-    hidden_size: int = Field(128, ge=1, le=4_096)
-    layers: int = Field(1, ge=1, le=16)
-    steps: int = Field(60, ge=1, le=10_000)  # back from a loss at most; sentences end sooner
-    rows: int = Field(64, ge=1, le=4_096)  # windows of validation text
-    factor: PositiveFloat = 1.2  # of the scaled identity, which is shown beside the three initialisations
-    trained_steps: NonNegativeInt = 0  # optimiser steps before it is measured a second time; 0: not at all
-    batch_size: PositiveInt = 32  # of these steps
-    learning_rate: PositiveFloat = 4e-3
-    seed: Seed = 0
+    hidden_size: int = Field(128, ge=1, le=4_096, description="units per layer")
+    layers: int = Field(1, ge=1, le=16, description="recurrent layers")
+    steps: int = Field(60, ge=1, le=10_000, description="steps back from the loss, at most; sentences end sooner")
+    rows: int = Field(64, ge=1, le=4_096, description="windows of validation text")
+    factor: PositiveFloat = Field(1.2, description="factor of the scaled identity shown beside the initializations")
+    trained_steps: NonNegativeInt = Field(
+        0, description="optimizer steps before a second measurement; 0: measure untrained networks only"
+    )
+    batch_size: PositiveInt = Field(32, description="rows per optimizer step")
+    learning_rate: PositiveFloat = Field(4e-3, description="learning rate of these steps")
+    seed: Seed = Field(0, description="random seed of weights and batches")
 
 
 class EchoConfig(Section):
-    distances: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] = (1, 2, 5, 10, 20, 40)  # steps back from the cue
-    nonlinearities: tuple[Nonlinearity, ...] = ("tanh", "relu")
-    initializations: tuple[RecurrentInitialization, ...] = INITIALIZATIONS
-    symbols: int = Field(8, ge=2, le=1_000)
-    hidden_size: int = Field(64, ge=1, le=4_096)
-    training_steps: PositiveInt = 500
-    batch_size: PositiveInt = 64  # rows a step
-    learning_rate: PositiveFloat = 1e-3
-    seed: Seed = 0
+    distances: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] = Field(
+        (1, 2, 5, 10, 20, 40), description="steps between symbol and cue"
+    )
+    nonlinearities: tuple[Nonlinearity, ...] = Field(("tanh", "relu"), description="nonlinearities to compare")
+    initializations: tuple[RecurrentInitialization, ...] = Field(
+        INITIALIZATIONS, description="recurrent initializations to compare"
+    )
+    symbols: int = Field(8, ge=2, le=1_000, description="symbols to tell apart")
+    hidden_size: int = Field(64, ge=1, le=4_096, description="units")
+    training_steps: PositiveInt = Field(500, description="optimizer steps per network")
+    batch_size: PositiveInt = Field(64, description="rows per optimizer step")
+    learning_rate: PositiveFloat = Field(1e-3, description="learning rate of these steps")
+    seed: Seed = Field(0, description="random seed of weights and rows")

@@ -1,4 +1,4 @@
-"""From a configuration to its stored sequences: what flows/prepare_flow.py does, for those that need no flow."""
+"""From a configuration to its stored sequences: the library's part of prepare_flow, without Prefect."""
 
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import obtain_corpus

@@ -1,5 +1,6 @@
 """The `rnnlm` command as another program calls it: exit code, standard output, at most three lines of error."""
 
+import argparse
 import json
 import logging
 import os
@@ -10,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.command_line import main
-from flows.commands.parser import PRESETS
+from flows.command_line import build_parser, main
 from rnnlm.home import Home
 from rnnlm.presets import read_presets
 
@@ -44,8 +44,34 @@ def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names:
         assert name in " ".join(told), err
 
 
-def test_the_help_names_every_preset() -> None:
-    assert PRESETS.split(", ") == list(read_presets())
+def help_pages(parser: argparse.ArgumentParser) -> dict[str, str]:
+    """The --help of the parser and of its commands, by what is typed to call them."""
+    pages = {parser.prog: parser.format_help()}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                pages |= help_pages(sub)
+    return pages
+
+
+def test_help_fits_80_columns_and_shows_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    pages = help_pages(build_parser())
+    assert len(pages) > 20
+    for name, page in pages.items():
+        assert max(map(len, page.splitlines())) <= 80, name
+        assert "example" in page or name == "rnnlm probe", name  # probe only has subcommands
+    assert all(preset in pages["rnnlm run"] for preset in read_presets())
+
+
+def test_an_option_shows_its_fields_description_bounds_and_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    pages = help_pages(build_parser())
+    assert "port to listen at; 0: any free port (0 to 65,535; default: 8000)" in pages["rnnlm serve"]
+    assert "units (1 to 4,096; default: 64)" in pages["rnnlm probe echo"]
+    assert "{kneser-ney,textbook}" in pages["rnnlm ngram"]
+    assert "(above 0.0, at most 1.0; default: 0.2)" in pages["rnnlm score"]
+    assert "nonlinearities to compare (of tanh, relu; default: tanh relu)" in pages["rnnlm probe echo"]
 
 
 def write(path: Path, data: bytes) -> str:
@@ -102,9 +128,11 @@ def test_the_catalogue_is_a_table_of_120_columns_and_a_list(capsys: pytest.Captu
         assert all(row[field] in table for field in row)
 
 
-def test_an_unknown_stage_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_stage_or_option_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--force", "everything"]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
     with pytest.raises(SystemExit) as caught:
-        main(["run", "--force", "everything"])
+        main(["run", "--everything"])
     assert caught.value.code == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 

@@ -81,7 +81,7 @@ def test_evaluate_shows_what_is_on_top_apart(
         (["--cache-size", "10"], ["--cache-size", "--cache"]),
         (["--dynamic", "--dynamic-rate", "-1"], ["dynamic.rate", "-1"]),
         (["--cache", "--cache-share", "1.5"], ["cache.share", "1.5"]),
-        (["--dynamic-scaled"], ["--dynamic-scaled", "--dynamic;"]),
+        (["--dynamic-scaled"], ["--dynamic-scaled", "add --dynamic"]),
         (["--dynamic", "--dynamic-scaled", "--split", "train"], ["--split test"]),
         (["--interpolate", "kneser-ney", "--split", "valid"], ["--split test"]),
     ],

@@ -7,8 +7,8 @@ import pytest
 from prefect.artifacts import Artifact
 
 from flows.operations.flow_runner import run_flow
+from flows.pipeline_flow import train_flow
 from flows.score_flow import score_flow
-from flows.train_flow import train_flow
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.registry.model_lookup import model_folder

@@ -1,4 +1,4 @@
-"""The data tests of sql/checks, run on a dataset, and that its held-out splits are not training text."""
+"""Run the data tests of sql/checks on a dataset, and check its held-out splits for training text."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -12,7 +12,7 @@ from rnnlm.sequences.dataset_report import check_leakage
 
 @task(task_run_name="check-{dataset.dataset_id}", cache_policy=NO_CACHE)
 def check_sequences(dataset: DatasetRecord, config: SequencesConfig) -> list[str]:
-    """Names of the checks passed; DatasetError where one returned a row or too much has leaked."""
+    """Names of the passed checks. DatasetError if one returned a row, or if too much text leaked."""
     passed = check_dataset(dataset)
     leaked_share = check_leakage(find_home(), dataset, config.maximum_leakage)
     return [*passed, f"leakage at most {leaked_share:.1%}"]

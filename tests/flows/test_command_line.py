@@ -2,11 +2,9 @@
 
 import argparse
 import json
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,21 +12,9 @@ import pytest
 from flows.command_line import build_parser, main
 from rnnlm.home import Home
 from rnnlm.presets import read_presets
+from rnnlm.records import RunRecord
 
-
-@pytest.fixture(autouse=True)
-def environment_of_its_own(
-    home: Home, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    """`main` fills in os.environ: put it back for the next test.
-
-    Prefect's log handlers keep the stderr of the test they were made in: a closed one keeps silent.
-    """
-    before = dict(os.environ)
-    monkeypatch.setattr(logging, "raiseExceptions", False)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names: str) -> None:
@@ -176,51 +162,9 @@ def test_a_named_device_that_is_absent_is_told_in_one_line(
     fails_with(capsys, ["run", "--corpus", str(toy_folder), "--set", f"training.device={absent}"], absent)
 
 
-def test_the_commands_work_together(
-    capsys: pytest.CaptureFixture[str], tracked_home: Home, toy_folder: Path, prefect_server: None
-) -> None:
-    small = [
-        "--set",
-        "model.hidden_size=16",
-        "--set",
-        "tokenizer.minimum_count=1",
-        "--set",
-        "training.epochs=1",
-    ]
-
-    def answer(*arguments: str) -> object:
-        capsys.readouterr()
-        assert main([*arguments, "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    ran = answer("run", "--corpus", str(toy_folder), *small)
-    assert isinstance(ran, dict)
-    listed = answer("models")
-    assert isinstance(listed, list)
-    assert [(row["name"], row["version"], row["aliases"]) for row in listed] == [("rnnlm-toy", 1, ["champion"])]
-    assert listed[0]["validation_perplexity"] == pytest.approx(ran["validation_perplexity"])
-    assert listed[0]["dataset_id"] == ran["dataset_id"]
-    assert listed[0]["created"]
-
-    for model in ("models:/rnnlm-toy@champion", "models:/rnnlm-toy/1", ran["run_folder"]):
-        score = answer("evaluate", model, "--corpus", str(toy_folder))
-        assert isinstance(score, dict)
-        assert score["perplexity"] == pytest.approx(ran["test_perplexity"], rel=1e-5)
-        assert score["bits_per_byte"] == pytest.approx(ran["bits_per_byte"], rel=1e-5)
-        assert score["tokens"] == 40 * 10
-
-    other = write(toy_folder.parent / "other.txt", b"the cat sees the dog near the tree .\n" * 3)
-    score = answer("evaluate", "models:/rnnlm-toy@champion", "--corpus", other)
-    assert isinstance(score, dict)
-    assert (score["split"], score["tokens"]) == ("all", 30)
-
-    first = answer("generate", "models:/rnnlm-toy@champion", "--prompt", "the cat", "--seed", "3")
-    again = answer("generate", "models:/rnnlm-toy@champion", "--prompt", "the cat", "--seed", "3")
-    assert isinstance(first, dict)
-    assert first == again
-    assert 1 <= first["tokens"] <= 40
-
-    command = [sys.executable, "-m", "flows.command_line", "generate", "models:/rnnlm-toy@champion"]
+@pytest.mark.slow
+def test_the_result_goes_to_stdout_and_warnings_to_stderr(toy_run: RunRecord) -> None:
+    command = [sys.executable, "-m", "flows.command_line", "generate", toy_run.run_id]
     done = subprocess.run([*command, "--prompt", "zebra crossing"], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stdout.strip()

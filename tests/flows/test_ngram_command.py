@@ -1,14 +1,11 @@
 """`rnnlm ngram`: what another program reads of it."""
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from flows.command_line import main
-from rnnlm.home import Home
 
 KEYS = {
     "method",
@@ -23,13 +20,7 @@ KEYS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def environment_of_its_own(home: Home, capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
-    """`main` fills in os.environ: put it back for the next test."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:

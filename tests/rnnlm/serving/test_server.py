@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -40,6 +41,7 @@ def test_sigterm_drains(endless_model: Path, home: Home) -> None:
     with httpx.Client(base_url=said["address"], trust_env=False) as client:
         while "rnnlm_prompts_running 4.0" not in client.get("/metrics").text:
             assert not answers
+            time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     for thread in asking:
         thread.join()

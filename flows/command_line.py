@@ -104,7 +104,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of every command, in the order of --help."""
     parser = OneLineParser(
         prog="rnnlm",
-        description="Train a recurrent language model on a text, measure it, register it and serve it.",
+        description="Train, evaluate, register and serve recurrent language models.",
         epilog="example:\n  rnnlm run --preset smoke --corpus my-text.txt",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

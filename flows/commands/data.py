@@ -29,41 +29,27 @@ UNCUT_TEXT = ("tokenizer.vocabulary_size=1000000", "sequences.context_length=655
 
 
 def add_data_commands(commands: Commands) -> None:
-    add_command(commands, "corpora", corpora_command, "list the corpora known by name", "rnnlm corpora")
+    add_command(commands, "corpora", corpora_command)
 
-    tokenize = add_command(
-        commands,
-        "tokenize",
-        tokenize_command,
-        "print a text's token ids, one line per line of text",
-        "rnnlm tokenize models:/rnnlm-python-docs@champion --text 'a list' --show",
-    )
+    tokenize = add_command(commands, "tokenize", tokenize_command)
     tokenize.add_argument("source", metavar="SOURCE", help="tokenizer to use: a dataset's id or folder, or a MODEL")
     tokenize.add_argument("--text", help="default: standard input")
     tokenize.add_argument("--show", action="store_true", help="show colored pieces instead of ids")
 
-    describe = add_command(
-        commands,
-        "describe",
-        describe_command,
-        "report a dataset's sizes, lengths, duplicates and leakage",
-        "rnnlm describe 5d41402a",
-    )
+    describe = add_command(commands, "describe", describe_command)
     describe.add_argument("dataset", metavar="DATASET", help="a dataset's id or folder, as rnnlm prepare prints it")
 
-    ngram = add_command(
-        commands,
-        "ngram",
-        ngram_command,
-        "measure the perplexity of a count-based model on a corpus",
-        "rnnlm ngram --corpus python-docs --order 5 --samples 2",
-    )
+    ngram = add_command(commands, "ngram", ngram_command)
     ngram.add_argument("--corpus", required=True, help=CORPUS)
     add_set_option(ngram)
     add_config_options(ngram, "ngram", NgramConfig, "method", "order", "samples", "seed", "memory_limit", "threads")
 
 
 def corpora_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """List the corpora known by name.
+
+    rnnlm corpora
+    """
     from rnnlm.corpora.catalogue import CATALOGUE
 
     rows = [{field: getattr(entry, field) for field in CATALOGUE_FIELDS} for entry in CATALOGUE.values()]
@@ -79,6 +65,10 @@ def catalogue_line(row: dict[str, str]) -> str:
 
 
 def tokenize_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Print a text's token ids, one line per line of text.
+
+    rnnlm tokenize models:/rnnlm-python-docs@champion --text 'a list' --show
+    """
     from rnnlm.registry.model_lookup import model_folder
     from rnnlm.sequences.dataset_lookup import find_dataset
     from rnnlm.tokenizers.text_tokenizer import load_tokenizer
@@ -98,6 +88,10 @@ def tokenize_command(options: argparse.Namespace, home: Home, print_result: Prin
 
 
 def describe_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Report a dataset's sizes, lengths, duplicates and leakage.
+
+    rnnlm describe 5d41402a
+    """
     from rnnlm.reports.dataset_page import description_text
     from rnnlm.sequences.dataset_lookup import find_dataset
     from rnnlm.sequences.dataset_report import describe_dataset
@@ -111,6 +105,10 @@ def describe_command(options: argparse.Namespace, home: Home, print_result: Prin
 
 
 def ngram_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Measure the perplexity of a count-based model on a corpus.
+
+    rnnlm ngram --corpus python-docs --order 5 --samples 2
+    """
     show_warnings()
     config = config_from(options, "ngram", NgramConfig)
     pipeline = corpus_config(options, *UNCUT_TEXT)

@@ -33,14 +33,7 @@ TUNED_FIELDS = {"dynamic": ("rate", "decay"), "cache": ("theta", "share")}  # ch
 
 
 def add_evaluation_commands(commands: Commands) -> None:
-    evaluate = add_command(
-        commands,
-        "evaluate",
-        evaluate_command,
-        "measure a model's perplexity on a corpus",
-        "rnnlm evaluate models:/rnnlm-python-docs@champion --corpus my-text.txt",
-        "rnnlm evaluate models:/rnnlm-ptb@champion --corpus ptb/ --dynamic --tune",
-    )
+    evaluate = add_command(commands, "evaluate", evaluate_command)
     evaluate.add_argument("model", metavar="MODEL", help=MODEL)
     evaluate.add_argument("--corpus", required=True, help=CORPUS)
     evaluate.add_argument(
@@ -65,23 +58,11 @@ def add_evaluation_commands(commands: Commands) -> None:
     tuned = ", ".join(field for fields in TUNED_FIELDS.values() for field in fields)
     evaluate.add_argument("--tune", action="store_true", help=f"choose {tuned} on the validation split")
 
-    surprise = add_command(
-        commands,
-        "surprise",
-        surprise_command,
-        "show where a model's loss is high: sentence, position, frequency",
-        "rnnlm surprise models:/rnnlm-python-docs@champion --pictures plots",
-    )
+    surprise = add_command(commands, "surprise", surprise_command)
     surprise.add_argument("model", metavar="MODEL", help=f"{MODEL}; its run must be in this home")
     surprise.add_argument("--pictures", metavar="FOLDER", type=Path, help="copy the plots there")
 
-    score = add_command(
-        commands,
-        "score",
-        score_command,
-        "score many texts, to filter or rank them or detect drift",
-        "rnnlm score --input 'inbox/*.txt' --output scores.parquet",
-    )
+    score = add_command(commands, "score", score_command)
     add_config_options(
         score,
         "scoring",
@@ -92,14 +73,7 @@ def add_evaluation_commands(commands: Commands) -> None:
         no_text="keep_text",
     )
 
-    lm_eval = add_command(
-        commands,
-        "lm-eval",
-        lm_eval_command,
-        "run EleutherAI's evaluation harness on a model (extra: lm-eval)",
-        "rnnlm lm-eval models:/rnnlm-python-docs@champion --file my-text.txt",
-        "rnnlm lm-eval models:/rnnlm-python-docs@champion --tasks blimp --limit 100",
-    )
+    lm_eval = add_command(commands, "lm-eval", lm_eval_command)
     lm_eval.add_argument("model", metavar="MODEL", help=MODEL)
     lm_eval.add_argument(
         "--tasks", dest="lm-eval.tasks", metavar="TASK,…", help=HarnessConfig.model_fields["tasks"].description
@@ -108,6 +82,11 @@ def add_evaluation_commands(commands: Commands) -> None:
 
 
 def evaluate_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Measure a model's perplexity on a corpus.
+
+    rnnlm evaluate models:/rnnlm-python-docs@champion --corpus my-text.txt
+    rnnlm evaluate models:/rnnlm-ptb@champion --corpus ptb/ --dynamic --tune
+    """
     show_warnings()
     adaptation = requested_adaptation(options)
     from rnnlm.evaluation.external_corpus import compare_on_corpus, score_corpus
@@ -149,6 +128,10 @@ def requested_adaptation(options: argparse.Namespace) -> "OnTop | None":
 
 
 def surprise_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Show where a model's loss is high: sentence, position, frequency.
+
+    rnnlm surprise models:/rnnlm-python-docs@champion --pictures plots
+    """
     show_warnings()
     from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_model
     from rnnlm.registry.model_lookup import run_model_folder
@@ -170,6 +153,10 @@ def copy_picture(picture: Path, folder: Path) -> Path:
 
 
 def score_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Score many texts, to filter or rank them or detect drift.
+
+    rnnlm score --input 'inbox/*.txt' --output scores.parquet
+    """
     config = config_from(options, "scoring", ScoringConfig)
     from rnnlm.scoring.input_files import find_inputs
     from rnnlm.scoring.scoring_model import find_model
@@ -185,6 +172,11 @@ def score_command(options: argparse.Namespace, home: Home, print_result: PrintRe
 
 
 def lm_eval_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Run EleutherAI's evaluation harness on a model (extra: lm-eval).
+
+    rnnlm lm-eval models:/rnnlm-python-docs@champion --file my-text.txt
+    rnnlm lm-eval models:/rnnlm-python-docs@champion --tasks blimp --limit 100
+    """
     show_warnings()
     config = config_from(options, "lm-eval", HarnessConfig)
     from rnnlm.harness.harness_run import run_harness

@@ -27,70 +27,32 @@ TOKEN_VARIABLE = "RNNLM_SERVE_TOKEN"
 
 
 def add_model_commands(commands: Commands) -> None:
-    models = add_command(
-        commands,
-        "models",
-        models_command,
-        "list the registered models, newest first, or show one of them",
-        "rnnlm models --best",
-        "rnnlm models show rnnlm-python-docs challenger",
-    )
+    models = add_command(commands, "models", models_command)
     models.add_argument("--best", action="store_true", help="lowest validation perplexity per model and dataset")
     models.add_argument("--dataset", metavar="DATASET", help="only those trained on it: id, start of id, or folder")
-    show = add_command(
-        models.add_subparsers(metavar="[show]"),
-        "show",
-        show_command,
-        "show one version and its lineage, back to the corpus",
-        "rnnlm models show rnnlm-python-docs challenger",
-    )
+    show = add_command(models.add_subparsers(metavar="[show]"), "show", show_command)
     show.add_argument("name", metavar="NAME", help=MODEL_NAME)
     show.add_argument(
         "version", metavar="VERSION", nargs="?", default="champion", help=f"{MODEL_VERSION} (default: champion)"
     )
 
-    promote = add_command(
-        commands,
-        "promote",
-        promote_command,
-        "make a version champion by hand, overriding the evidence",
-        "rnnlm promote rnnlm-python-docs 3 --reason 'better on our tickets'",
-    )
+    promote = add_command(commands, "promote", promote_command)
     promote.add_argument("name", metavar="NAME", help=MODEL_NAME)
     promote.add_argument("version", metavar="VERSION", help=MODEL_VERSION)
     promote.add_argument("--reason", default="", help="why; stored with the version")
 
-    rollback = add_command(
-        commands,
-        "rollback",
-        rollback_command,
-        "make the previous champion champion again",
-        "rnnlm rollback rnnlm-python-docs",
-    )
+    rollback = add_command(commands, "rollback", rollback_command)
     rollback.add_argument("name", metavar="NAME", help=MODEL_NAME)
     rollback.add_argument("--reason", default="", help="why; stored with the version")
 
-    generate = add_command(
-        commands,
-        "generate",
-        generate_command,
-        "generate text with a model",
-        "rnnlm generate models:/rnnlm-python-docs@champion --prompt 'The following'",
-    )
+    generate = add_command(commands, "generate", generate_command)
     generate.add_argument("model", metavar="MODEL", help=MODEL)
     generate.add_argument("--prompt", default="", help="the text to continue (default: none)")
     add_config_options(
         generate, "generation", GenerationConfig, "maximum_tokens", "temperature", "top_k", "top_p", "seed"
     )
 
-    serve = add_command(
-        commands,
-        "serve",
-        serve_command,
-        "serve a model over HTTP, with a page to try it",
-        "rnnlm serve",
-        "rnnlm serve rnnlm-python-docs --port 8080",
-    )
+    serve = add_command(commands, "serve", serve_command)
     serve.add_argument(
         "model",
         metavar="MODEL",
@@ -106,19 +68,18 @@ def add_model_commands(commands: Commands) -> None:
         *("poll_seconds", "drain_seconds"),
     )
 
-    export = add_command(
-        commands,
-        "export",
-        export_command,
-        "export a model to a file for another runtime (extra: onnx)",
-        "rnnlm export models:/rnnlm-python-docs@champion --to onnx",
-    )
+    export = add_command(commands, "export", export_command)
     export.add_argument("model", metavar="MODEL", help=MODEL)
     export.add_argument("--to", choices=("onnx",), default="onnx", help="format (default: onnx)")
     export.add_argument("--output", type=Path, default=Path("onnx/model.onnx"), help="default: onnx/model.onnx")
 
 
 def models_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """List the registered models, newest first, or show one of them.
+
+    rnnlm models --best
+    rnnlm models show rnnlm-python-docs challenger
+    """
     from rnnlm.registry.model_lookup import best_versions, list_models, of_dataset
     from rnnlm.reports.registry_page import model_row
     from rnnlm.text_layout import columns
@@ -134,6 +95,10 @@ def models_command(options: argparse.Namespace, home: Home, print_result: PrintR
 
 
 def show_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Show one version and its lineage, back to the corpus.
+
+    rnnlm models show rnnlm-python-docs challenger
+    """
     from rnnlm.registry.lineage import show_version
     from rnnlm.reports.registry_page import lineage_report
 
@@ -142,6 +107,10 @@ def show_command(options: argparse.Namespace, home: Home, print_result: PrintRes
 
 
 def promote_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Make a version champion by hand, overriding the evidence.
+
+    rnnlm promote rnnlm-python-docs 3 --reason 'better on our tickets'
+    """
     show_warnings()
     from rnnlm.registry.promotion_commands import promote_by_hand
 
@@ -149,6 +118,10 @@ def promote_command(options: argparse.Namespace, home: Home, print_result: Print
 
 
 def rollback_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Make the previous champion champion again.
+
+    rnnlm rollback rnnlm-python-docs
+    """
     show_warnings()
     from rnnlm.registry.promotion_commands import roll_back
 
@@ -162,6 +135,10 @@ def print_change(change: "Change", name: str, print_result: PrintResult) -> None
 
 
 def generate_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Generate text with a model.
+
+    rnnlm generate models:/rnnlm-python-docs@champion --prompt 'The following'
+    """
     show_warnings()
     config = config_from(options, "generation", GenerationConfig)
     from rnnlm.generation.generate import continue_prompt
@@ -177,6 +154,11 @@ def generate_command(options: argparse.Namespace, home: Home, print_result: Prin
 
 
 def serve_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Serve a model over HTTP, with a page to try it.
+
+    rnnlm serve
+    rnnlm serve rnnlm-python-docs --port 8080
+    """
     show_warnings()
     token = os.environ.get(TOKEN_VARIABLE)
     config = config_from(options, "serving", ServingConfig, defaults={"token": token} if token else {})
@@ -189,6 +171,10 @@ def serve_command(options: argparse.Namespace, home: Home, print_result: PrintRe
 
 
 def export_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Export a model to a file for another runtime (extra: onnx).
+
+    rnnlm export models:/rnnlm-python-docs@champion --to onnx
+    """
     show_warnings()
     from rnnlm.models.onnx_graph import export_onnx
     from rnnlm.registry.model_lookup import model_folder

@@ -4,8 +4,10 @@ argparse only splits the command line. Values reach pydantic as text, so each is
 """
 
 import argparse
+import inspect
 import logging
 import sys
+import textwrap
 import types
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -25,19 +27,15 @@ CORPUS = "a catalogue name (rnnlm corpora), hf:OWNER/NAME[:CONFIG], a file, fold
 
 
 def add_command(
-    commands: Commands,
-    name: str,
-    command: Command,
-    text: str,
-    *examples: str,
-    parents: Sequence[argparse.ArgumentParser] = (),
+    commands: Commands, name: str, command: Command, parents: Sequence[argparse.ArgumentParser] = ()
 ) -> argparse.ArgumentParser:
-    """Add a command with --json, and with examples below its --help."""
+    """Add a command with --json. Its docstring is its --help: one sentence, then examples."""
+    sentence, _, examples = inspect.cleandoc(command.__doc__ or name).partition("\n\n")
     sub: argparse.ArgumentParser = commands.add_parser(
         name,
-        help=text,
-        description=text[0].upper() + text[1:] + ".",
-        epilog="\n  ".join(["examples:" if len(examples) > 1 else "example:", *examples]),
+        help=sentence[0].lower() + sentence[1:].removesuffix("."),
+        description=sentence,
+        epilog="example:\n" + textwrap.indent(examples, "  "),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=list(parents),
     )

@@ -15,54 +15,24 @@ from rnnlm.records import DatasetRecord
 
 def add_pipeline_commands(commands: Commands) -> None:
     shared = [pipeline_options()]
-    add_command(
-        commands,
-        "run",
-        run_command,
-        "run the whole pipeline, from corpus to registered model",
-        "rnnlm run --preset smoke --corpus my-text.txt",
-        "rnnlm run --set model.hidden_size=256 --force training",
-        parents=shared,
-    )
-    add_command(
-        commands,
-        "prepare",
-        prepare_command,
-        "prepare a corpus: download, train the tokenizer, store sequences",
-        "rnnlm prepare --corpus my-text.txt --set tokenizer.kind=bpe",
-        parents=shared,
-    )
-    train = add_command(
-        commands,
-        "train",
-        train_command,
-        "train, evaluate and register a model on the prepared corpus",
-        "rnnlm train --corpus my-text.txt --set training.epochs=5",
-        "rnnlm train --resume 3f2a",
-        parents=shared,
-    )
+    add_command(commands, "run", run_command, parents=shared)
+    add_command(commands, "prepare", prepare_command, parents=shared)
+    train = add_command(commands, "train", train_command, parents=shared)
     train.add_argument("--resume", metavar="RUN", help="continue an unfinished run: its id, the start of it, or folder")
 
-    join = add_command(
-        commands,
-        "join",
-        join_command,
-        "train as another node of a run started with training.rendezvous",
-        "rnnlm join node-0:29500",
-    )
+    join = add_command(commands, "join", join_command)
     join.add_argument("rendezvous", metavar="HOST:PORT", help="the run's training.rendezvous; RNNLM_HOME is shared")
 
-    add_command(commands, "env", env_command, "print variables for servers and workers", 'eval "$(rnnlm env)"')
-    add_command(
-        commands,
-        "deploy",
-        deploy_command,
-        "create the deployments of prefect.yaml on a Prefect server",
-        'eval "$(rnnlm env)"; rnnlm deploy',
-    )
+    add_command(commands, "env", env_command)
+    add_command(commands, "deploy", deploy_command)
 
 
 def run_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Run the whole pipeline, from corpus to registered model.
+
+    rnnlm run --preset smoke --corpus my-text.txt
+    rnnlm run --set model.hidden_size=256 --force training
+    """
     config = training_config(options)
     from flows.operations.flow_runner import run_flow
     from flows.pipeline_flow import pipeline_flow
@@ -73,6 +43,10 @@ def run_command(options: argparse.Namespace, home: Home, print_result: PrintResu
 
 
 def prepare_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Prepare a corpus: download, train the tokenizer, store sequences.
+
+    rnnlm prepare --corpus my-text.txt --set tokenizer.kind=bpe
+    """
     config = pipeline_config(options)
     from flows.operations.flow_runner import run_flow
     from flows.pipeline_flow import prepare_flow
@@ -82,6 +56,11 @@ def prepare_command(options: argparse.Namespace, home: Home, print_result: Print
 
 
 def train_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Train, evaluate and register a model on the prepared corpus.
+
+    rnnlm train --corpus my-text.txt --set training.epochs=5
+    rnnlm train --resume 3f2a
+    """
     config, dataset = resumed(options, home) if options.resume else (training_config(options), None)
     from flows.operations.flow_runner import run_flow
     from flows.pipeline_flow import train_flow
@@ -114,6 +93,10 @@ def resumed(options: argparse.Namespace, home: Home) -> tuple[PipelineConfig, Da
 
 
 def join_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Train as another node of a run started with training.rendezvous.
+
+    rnnlm join node-0:29500
+    """
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("rnnlm").setLevel(logging.INFO)
     from rnnlm.training.distributed import join
@@ -123,6 +106,10 @@ def join_command(options: argparse.Namespace, home: Home, print_result: PrintRes
 
 
 def env_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Print variables for servers and workers.
+
+    eval "$(rnnlm env)"
+    """
     from flows.operations.prefect_environment import server_environment
 
     variables = server_environment(home)
@@ -130,6 +117,10 @@ def env_command(options: argparse.Namespace, home: Home, print_result: PrintResu
 
 
 def deploy_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Create the deployments of prefect.yaml on a Prefect server.
+
+    eval "$(rnnlm env)"; rnnlm deploy
+    """
     if "PREFECT_API_URL" not in os.environ:
         raise ConfigError(
             'PREFECT_API_URL is not set: run eval "$(rnnlm env)" and prefect server start, or set it to a server\'s\n'

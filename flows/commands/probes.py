@@ -26,14 +26,7 @@ def add_probe_commands(commands: Commands) -> None:
     force = argparse.ArgumentParser(add_help=False)
     force.add_argument("--force", action="store_true", help="measure again even if the figures exist")
 
-    gradients = add_command(
-        probes,
-        "gradients",
-        probe_gradients_command,
-        "measure how far back gradients reach in networks of each kind",
-        "rnnlm probe gradients --hidden 64 --steps 40",
-        parents=[force],
-    )
+    gradients = add_command(probes, "gradients", probe_gradients_command, parents=[force])
     gradients.add_argument("--corpus", help=f"{CORPUS} (default: python-docs)")
     add_set_option(gradients)
     add_config_options(
@@ -44,14 +37,7 @@ def add_probe_commands(commands: Commands) -> None:
         hidden="hidden_size",
     )
 
-    echo = add_command(
-        probes,
-        "echo",
-        probe_echo_command,
-        "measure how long networks of each kind remember a symbol",
-        "rnnlm probe echo --distances 1 5 20 --nonlinearity relu",
-        parents=[force],
-    )
+    echo = add_command(probes, "echo", probe_echo_command, parents=[force])
     add_config_options(
         echo,
         "probe",
@@ -64,6 +50,10 @@ def add_probe_commands(commands: Commands) -> None:
 
 
 def probe_gradients_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Measure how far back gradients reach in networks of each kind.
+
+    rnnlm probe gradients --hidden 64 --steps 40
+    """
     config = config_from(options, "probe", GradientProbeConfig)
     pipeline = corpus_config(options, RUNNING_TEXT)
     from flows.operations.flow_runner import run_flow
@@ -76,6 +66,10 @@ def probe_gradients_command(options: argparse.Namespace, home: Home, print_resul
 
 
 def probe_echo_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+    """Measure how long networks of each kind remember a symbol.
+
+    rnnlm probe echo --distances 1 5 20 --nonlinearity relu
+    """
     config = config_from(options, "probe", EchoConfig)
     from flows.operations.flow_runner import run_flow
     from flows.probe_echo_flow import probe_echo_flow

@@ -97,14 +97,7 @@ def settle_flow_run(client: "SyncPrefectClient", run_id: UUID) -> int | None:
 
     Returns how many were changed; None if the server does not know the run.
     """
-    from prefect.client.schemas.filters import (
-        FlowRunFilter,
-        FlowRunFilterId,
-        TaskRunFilter,
-        TaskRunFilterState,
-        TaskRunFilterStateType,
-    )
-    from prefect.client.schemas.objects import StateType
+    from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
     from prefect.exceptions import ObjectNotFound
 
     try:
@@ -113,10 +106,9 @@ def settle_flow_run(client: "SyncPrefectClient", run_id: UUID) -> int | None:
         return None
     if run.state is not None and run.state.is_completed():
         return 0
-    unfinished = TaskRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING])
     tasks = client.read_task_runs(
-        flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[run_id])),
-        task_run_filter=TaskRunFilter(state=TaskRunFilterState(type=unfinished)),
+        flow_run_filter=FlowRunFilter.model_validate({"id": {"any_": [run_id]}}),
+        task_run_filter=TaskRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}),
     )
     for task in tasks:
         client.set_task_run_state(task.id, final_state(task.state), force=True)
@@ -136,19 +128,12 @@ def final_state(before: "State[Any] | None") -> "State[Any]":
 
 def crash_never_started(client: "SyncPrefectClient") -> int:
     """Crash runs that a worker took and did not start. Returns how many."""
-    from prefect.client.schemas.filters import (
-        FlowRunFilter,
-        FlowRunFilterState,
-        FlowRunFilterStateType,
-        WorkPoolFilter,
-        WorkPoolFilterName,
-    )
-    from prefect.client.schemas.objects import StateType
+    from prefect.client.schemas.filters import FlowRunFilter, WorkPoolFilter
     from prefect.states import Crashed
 
     pending = client.read_flow_runs(
-        flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PENDING]))),
-        work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[WORK_POOL])),
+        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": ["PENDING"]}}}),
+        work_pool_filter=WorkPoolFilter.model_validate({"name": {"any_": [WORK_POOL]}}),
     )
     deadline = datetime.now(UTC) - STARTS_WITHIN
     overdue = [run for run in pending if run.state is not None and run.state.timestamp < deadline]

@@ -95,11 +95,6 @@ def argmax_ids(logits: Tensor) -> list[int]:
     return ids
 
 
-def sample_next(logits: Tensor, sampling: Sampling, generator: torch.Generator) -> int:
-    """logits: (V,) → the id of the next token."""
-    return choose(logits[None], [Continuation(sampling, generator)])[0]
-
-
 def truncated(logits: Tensor, sampling: Sampling) -> Tensor:
     """logits: (V,) with -inf for tokens outside top-k and top-p (nucleus sampling: Holtzman et al. 2020)."""
     if 0 < sampling.top_k < len(logits):

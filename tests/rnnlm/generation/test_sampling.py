@@ -7,7 +7,7 @@ import torch
 
 from rnnlm.config import GenerationConfig
 from rnnlm.generation.generate import choose_prompts, continue_prompt, generate_samples
-from rnnlm.generation.sampling import Sampling, continue_ids, sample_next, truncated
+from rnnlm.generation.sampling import Continuation, Sampling, choose, continue_ids, truncated
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, RunRecord, SamplesRecord
@@ -15,6 +15,10 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 LOGITS = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
 CUT = float("-inf")
+
+
+def sample_next(logits: torch.Tensor, sampling: Sampling, generator: torch.Generator) -> int:
+    return choose(logits[None], [Continuation(sampling, generator)])[0]
 
 
 def survivors(**settings: float) -> list[int]:

@@ -17,7 +17,3 @@ def sample_flow(config: PipelineConfig = PipelineConfig()) -> SamplesRecord:
     samples = sample_champion(config.corpus, config.registry, config.generation)
     create_markdown_artifact(samples_report(samples), key="samples")
     return samples
-
-
-if __name__ == "__main__":
-    sample_flow()

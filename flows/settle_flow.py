@@ -14,7 +14,3 @@ def settle_flow() -> int:
     show_library_lines()
     hold_run_lock()
     return settle_dead_runs(find_home())
-
-
-if __name__ == "__main__":
-    settle_flow()

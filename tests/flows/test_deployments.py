@@ -21,7 +21,7 @@ from rnnlm.home import Home
 from rnnlm.presets import read_presets
 from rnnlm.registry.model_names import registered_name
 from rnnlm.scoring.scoring_config import ScoringConfig
-from tests.conftest import give_store, home_in
+from tests.conftest import copy_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]
 
@@ -36,7 +36,7 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
 @pytest.fixture(scope="module")
 def server_home(tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path) -> Iterator[Home]:
     with home_in(tmp_path_factory.mktemp("deployed")) as home:
-        give_store(home, mlflow_template)
+        copy_store(home, mlflow_template)
         yield home
 
 

@@ -35,6 +35,7 @@ USER_SETTINGS = (
 Chain = dict[str, StageRecord]
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run a file's tests in one process, and all files that need the Prefect server in the same one: it starts once."""
     served = {item.path for item in items if "prefect_server" in getattr(item, "fixturenames", ())}

@@ -28,7 +28,7 @@ class ScoringConfig(Section):
     document: Literal["line", "paragraph"] = Field(
         "line", description="what counts as a document, in text files and in the validation text for drift"
     )
-    keep_text: bool = Field(True, description="leave the texts out of the output")
+    keep_text: bool = Field(True, description="whether the output holds the texts; --no-text leaves them out")
     surprising_tokens: int = Field(5, ge=0, le=1_000, description="highest-loss tokens stored per document")
     batch_size: int = Field(256, ge=1, le=65_536, description="rows scored together; changes results by rounding only")
     shard_documents: int = Field(

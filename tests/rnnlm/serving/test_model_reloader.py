@@ -58,6 +58,7 @@ def test_a_new_champion_takes_over_under_load_without_an_error(crown: Crown, tra
                 answer = client.post("/generate", json={"prompt": "the cat", "seed": seed, "maximum_tokens": 30})
                 statuses.append(answer.status_code)
                 models.append(answer.json()["model"])
+                ended.wait(0.02)
 
     with LiveServer(resolve_reference(tracked_home, None), ServingConfig(poll_seconds=0.2)) as live:
         threads = [threading.Thread(target=ask, args=(live.address, 1_000 * n)) for n in range(4)]

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def prepared(text: Path) -> tuple[PipelineConfig, DatasetRecord]:
-    from flows.prepare_flow import prepare_flow
+    from flows.pipeline_flow import prepare_flow
 
     # The default model; evaluations are paused for on both sides, so one is enough.
     config = build_config(overrides=["training.validation.evaluations=1"], corpus=str(text))

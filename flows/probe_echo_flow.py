@@ -1,31 +1,24 @@
-"""What tanh and relu networks of each initialisation remember, and for how long, beside each other."""
+"""Compare how long tanh and relu networks with each initialization remember a symbol."""
 
 from prefect import flow
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
-from flows.operations.flow_start import begin
+from flows.operations.flow_start import start_flow_run
 from rnnlm.config import TrackingConfig
 from rnnlm.probes.probe_config import EchoConfig
 from rnnlm.probes.probe_records import EchoComparison
 from rnnlm.reports.probe_page import echo_report
 from tasks.compare_echo import compare_echo
 from tasks.log_comparison import log_comparison
-from tasks.publish_link import publish_link
-from tasks.publish_markdown import publish_markdown
 
 
 @flow(name="probe-echo", flow_run_name="probe echo")
-def probe_echo_flow(
-    config: EchoConfig = EchoConfig(), tracking: TrackingConfig = TrackingConfig(), force: bool = False
-) -> EchoComparison:
-    """Figures and picture, kept in the home and shown in MLflow and here."""
-    config = begin(config)
+def probe_echo_flow(config: EchoConfig, force: bool = False) -> EchoComparison:
+    """Store figures and plot in the home; show them in MLflow and on the flow run."""
+    config = start_flow_run(config)
     comparison = compare_echo(config, force=force)
-    publish_markdown("echo", echo_report(comparison))
-    run_url = log_comparison(comparison, tracking)
+    create_markdown_artifact(echo_report(comparison), key="echo")
+    run_url = log_comparison(comparison, TrackingConfig())
     if run_url:
-        publish_link("mlflow-run", run_url, "The comparison in MLflow")
+        create_link_artifact(run_url, "The comparison in MLflow", key="mlflow-run")
     return comparison
-
-
-if __name__ == "__main__":
-    probe_echo_flow()

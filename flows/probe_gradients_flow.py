@@ -1,35 +1,28 @@
-"""Text → how far back gradients reach in tanh and relu networks of each initialisation, beside each other."""
+"""Compare how far back gradients reach in tanh and relu networks with each initialization."""
 
 from prefect import flow
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
-from flows.operations.flow_start import begin
-from flows.prepare_flow import prepare_flow
-from rnnlm.config import PipelineConfig, SequencesConfig
+from flows.operations.flow_start import start_flow_run
+from flows.pipeline_flow import prepare_flow
+from rnnlm.config import PipelineConfig
 from rnnlm.probes.probe_config import GradientProbeConfig
 from rnnlm.probes.probe_records import GradientComparison
 from rnnlm.reports.probe_page import gradient_comparison_report
 from tasks.compare_gradients import compare_gradients
 from tasks.log_comparison import log_comparison
-from tasks.publish_link import publish_link
-from tasks.publish_markdown import publish_markdown
-
-RUNNING_TEXT = PipelineConfig(sequences=SequencesConfig(mode="stream"))  # sentences are too short to look far back in
 
 
 @flow(name="probe-gradients", flow_run_name="probe gradients on {pipeline.corpus.public_source}")
 def probe_gradients_flow(
-    config: GradientProbeConfig = GradientProbeConfig(), pipeline: PipelineConfig = RUNNING_TEXT, force: bool = False
+    config: GradientProbeConfig, pipeline: PipelineConfig, force: bool = False
 ) -> GradientComparison:
-    """Figures and picture, kept in the home and shown in MLflow and here."""
-    config = begin(config)
+    """Store figures and plot in the home; show them in MLflow and on the flow run."""
+    config = start_flow_run(config)
     dataset = prepare_flow(pipeline).dataset
     comparison = compare_gradients(dataset, pipeline.training, config, force=force)
-    publish_markdown("gradients", gradient_comparison_report(comparison))
+    create_markdown_artifact(gradient_comparison_report(comparison), key="gradients")
     run_url = log_comparison(comparison, pipeline.tracking)
     if run_url:
-        publish_link("mlflow-run", run_url, "The comparison in MLflow")
+        create_link_artifact(run_url, "The comparison in MLflow", key="mlflow-run")
     return comparison
-
-
-if __name__ == "__main__":
-    probe_gradients_flow()

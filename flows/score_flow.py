@@ -1,23 +1,23 @@
-"""Texts → scores → how far they lie from the model's own validation text, with an event where that is far."""
+"""Score texts in bulk, compare the scores with the model's validation text, and emit an event if they drifted."""
 
 from prefect import flow
+from prefect.artifacts import create_markdown_artifact
 
-from flows.operations.flow_start import begin
+from flows.operations.flow_start import start_flow_run
 from rnnlm.reports.scoring_page import scores_report
 from rnnlm.scoring.drift import ScoredRecord
 from rnnlm.scoring.scoring_config import ScoringConfig
 from tasks.compare_scores import compare_scores
-from tasks.publish_markdown import publish_markdown
 from tasks.raise_drift_event import raise_drift_event
 from tasks.score_texts import score_texts
 
 
 @flow(name="score", flow_run_name="score {config.input}")
 def score_flow(config: ScoringConfig) -> ScoredRecord:
-    """Every document of the input scored by the configured model, and what that says of them together."""
-    config = begin(config)
+    """Score every document of the input with the configured model."""
+    config = start_flow_run(config)
     scoring = score_texts(config)
     drift = compare_scores(config, scoring)
-    publish_markdown("scores", scores_report(config, scoring, drift))
+    create_markdown_artifact(scores_report(config, scoring, drift), key="scores")
     raise_drift_event(config, scoring, drift)
     return ScoredRecord(scoring=scoring, drift=drift)

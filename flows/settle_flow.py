@@ -1,4 +1,4 @@
-"""Runs whose process was killed get a truthful state, on a schedule: no person has to look after the night's runs."""
+"""Give runs whose process was killed a final state, on a schedule."""
 
 from prefect import flow
 
@@ -10,11 +10,7 @@ from rnnlm.home import find_home
 
 @flow(name="settle", flow_run_name="settle dead runs")
 def settle_flow() -> int:
-    """How many flow, task and MLflow runs of this home were settled."""
+    """Return how many flow, task and MLflow runs of this home were settled."""
     show_library_lines()
     hold_run_lock()
     return settle_dead_runs(find_home())
-
-
-if __name__ == "__main__":
-    settle_flow()

@@ -196,11 +196,6 @@ class HarnessRecord(Record):
     metrics: tuple[HarnessMetric, ...]
 
 
-class EvaluatedRecord(Record):
-    evaluation: EvaluationRecord
-    pictures: tuple[Path, ...]  # of the probes
-
-
 class LoggedRecord(Record):
     """Where the tracking server shows a run; None if it was unavailable."""
 

@@ -1,4 +1,4 @@
-"""How long networks of each kind remember a symbol, with a picture."""
+"""Measure and plot how long networks of each kind remember a symbol."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

@@ -1,4 +1,4 @@
-"""Dataset → how far back gradients reach in networks of each kind, with a picture."""
+"""Measure and plot how far back gradients reach in networks of each kind."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

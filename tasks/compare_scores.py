@@ -1,4 +1,4 @@
-"""Scores → how far they lie from those of the model's validation text."""
+"""Compare scores with those of the model's validation text."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

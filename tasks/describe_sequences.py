@@ -1,4 +1,4 @@
-"""A dataset → its description and pictures as one markdown report."""
+"""Describe a dataset in a markdown report with plots."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

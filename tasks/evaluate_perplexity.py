@@ -1,4 +1,4 @@
-"""Run → its scores on whole splits, beside the baselines."""
+"""Score a run on whole splits, beside the baselines."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

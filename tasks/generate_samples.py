@@ -1,4 +1,4 @@
-"""Run → continuations of the configured prompts."""
+"""Continue the configured prompts with a run's model."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

@@ -1,4 +1,4 @@
-"""Run → the scores of its validation text beside its model, which scored texts are compared with."""
+"""Store the scores of a run's validation text beside its model, for later comparisons with scored texts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Scores, samples, losses and pictures of a run, shown in MLflow; with MLflow away the pipeline goes on."""
+"""Log a run's scores, samples, losses and plots to MLflow; without MLflow the pipeline continues."""
 
 from pathlib import Path
 

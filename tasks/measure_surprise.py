@@ -1,4 +1,4 @@
-"""Run → the loss of every token of the test split, as Parquet beside it, and a markdown report of them."""
+"""Store the loss of every token of the test split as Parquet in the run's folder, and report it as markdown."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

@@ -1,4 +1,4 @@
-"""Run → how far back the gradient of its loss reaches, with a picture."""
+"""Measure and plot how far back the gradient of a run's loss reaches."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

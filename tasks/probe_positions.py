@@ -1,4 +1,4 @@
-"""Run → its right guesses by position in the row, with a picture."""
+"""Measure and plot a run's accuracy by position in the row."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

@@ -1,4 +1,4 @@
-"""An event in Prefect where scored texts have drifted, for automations to act upon."""
+"""Emit a Prefect event if scored texts have drifted, for automations to act on."""
 
 import logging
 
@@ -11,17 +11,17 @@ from rnnlm.scoring.bulk_scoring import ScoringRecord
 from rnnlm.scoring.drift import Drift
 from rnnlm.scoring.scoring_config import ScoringConfig
 
-EVENT = "rnnlm.scores.drifted"
+DRIFT_EVENT = "rnnlm.scores.drifted"
 
 
 @task(task_run_name="drift-event-{scoring.key}", cache_policy=NO_CACHE)
 def raise_drift_event(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> bool:
-    """Emit EVENT about the model, if there is drift. Returns whether it was. Prefect relates it to the flow run."""
+    """Emit DRIFT_EVENT about the model if there is drift. Returns whether it was emitted."""
     found = drift.distributions
     if not drift.drifted or found is None:
         return False
     event = emit_event(
-        EVENT,
+        DRIFT_EVENT,
         resource={
             "prefect.resource.id": f"rnnlm.model.{scoring.model_digest[:16]}",
             "prefect.resource.name": scoring.model,
@@ -37,6 +37,6 @@ def raise_drift_event(config: ScoringConfig, scoring: ScoringRecord, drift: Drif
             "quantiles": found.quantiles,
         },
     )
-    logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # it warns that there is something to wait for
-    EventsWorker.instance().drain()  # a thread of its own sends events: the process could end before it has
+    logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # it would warn about waiting
+    EventsWorker.instance().drain()  # wait for the sending thread: the process may end soon
     return event is not None

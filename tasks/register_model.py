@@ -1,4 +1,4 @@
-"""A run's model in the registry, as champion or challenger; MLflow out of reach is asked again."""
+"""Register a run's model as champion or challenger, with retries while MLflow is unavailable."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ from rnnlm.registry import registration
 from rnnlm.registry.version_tags import Candidate
 
 
-def the_world_failed(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
-    """A user's mistake does not mend itself; MLflow may come back."""
+def is_tracking_failure(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
+    """Retry only if MLflow failed: a user error would fail again."""
     return isinstance(state.data, TrackingError)
 
 
@@ -25,7 +25,7 @@ def the_world_failed(task: Task[..., Any], task_run: TaskRun, state: State[Any])
     cache_policy=NO_CACHE,
     retries=2,
     retry_delay_seconds=[2, 8],
-    retry_condition_fn=the_world_failed,
+    retry_condition_fn=is_tracking_failure,
 )
 def register_model(
     config: PipelineConfig,

@@ -1,4 +1,4 @@
-"""Samples from the champion of the model that a corpus is registered under."""
+"""Sample from the champion of a corpus's registered model."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

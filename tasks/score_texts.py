@@ -1,4 +1,4 @@
-"""Texts → their scores under a model, in a Parquet file or a DuckDB table."""
+"""Score texts with a model, into a Parquet file or a DuckDB table."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

@@ -1,4 +1,4 @@
-"""Corpus and tokenizer → one DuckDB file of shifted sequences."""
+"""Tokenize a corpus into one DuckDB file of shifted sequences."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

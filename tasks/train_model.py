@@ -1,4 +1,4 @@
-"""Dataset → a run's folder with the best weights, listened to by MLflow."""
+"""Train a model on a dataset, tracked in MLflow; the run's folder gets the best weights."""
 
 from functools import partial
 
@@ -17,6 +17,6 @@ from rnnlm.training.training_run import run_training
     cache_policy=NO_CACHE,
 )
 def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = False) -> RunRecord:
-    """Takes the whole configuration because it is logged whole with the run."""
+    """Take the whole configuration: it is logged with the run."""
     home = find_home()
     return run_training(home, config, dataset, partial(open_tracker, home, config, dataset), force=force)

@@ -1,4 +1,4 @@
-"""Corpus → tokenizer, learnt from the training split alone."""
+"""Learn a tokenizer from a corpus's training split."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE

@@ -1,4 +1,4 @@
-"""A toy corpus and the chain of stages over it, made once a session and copied for each test."""
+"""A toy corpus and the output of every stage on it, made once per session and copied for each test."""
 
 import os
 import random
@@ -23,10 +23,10 @@ from rnnlm.records import (
 from tests.configs import plain_config, plain_model, plain_training
 from tests.registrar import Registrar
 
-# Before torch is imported. Threads that wait for each other are slow on a machine with other things to do: a toy
-# training takes 16 s instead of 0.6.
+# Before torch is imported. Threads that wait for each other are slow on a busy machine: 16 s instead of 0.6 for a toy
+# training.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-FOREIGN_SETTINGS = (
+USER_SETTINGS = (
     "MLFLOW_TRACKING_URI",
     "MLFLOW_REGISTRY_URI",
     "PREFECT_API_URL",
@@ -36,11 +36,19 @@ FOREIGN_SETTINGS = (
 Chain = dict[str, StageRecord]
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run a file's tests in one process, and all files that need the Prefect server in the same one: it starts once."""
+    served = {item.path for item in items if "prefect_server" in getattr(item, "fixturenames", ())}
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("prefect" if item.path in served else item.path.name))
+
+
 @contextmanager
 def home_in(folder: Path) -> Iterator[Home]:
-    """A fresh home in the folder; nothing of the user's environment leaks in."""
+    """A fresh home in the folder, without settings from the user's environment."""
     with pytest.MonkeyPatch.context() as environment:
-        for name in FOREIGN_SETTINGS:
+        for name in USER_SETTINGS:
             environment.delenv(name, raising=False)
         environment.setenv("RNNLM_HOME", str(folder / "home"))
         yield Home(folder / "home")
@@ -48,14 +56,14 @@ def home_in(folder: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    """The test's own."""
+    """A fresh home for one test."""
     with home_in(tmp_path) as home:
         yield home
 
 
 @pytest.fixture(scope="session")
 def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated, empty MLflow store: the migration takes seconds, a copy none."""
+    """A migrated, empty MLflow store: migrating takes seconds, copying takes none."""
     from rnnlm.tracking.mlflow_store import make_database
 
     template = Home(tmp_path_factory.mktemp("mlflow"))
@@ -66,17 +74,17 @@ def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def tracked_home(home: Home, mlflow_template: Path) -> Home:
     """The test's home with an empty MLflow store in it."""
-    give_store(home, mlflow_template)
+    copy_store(home, mlflow_template)
     return home
 
 
-def give_store(home: Home, mlflow_template: Path) -> None:
+def copy_store(home: Home, mlflow_template: Path) -> None:
     home.artifacts.mkdir(parents=True, exist_ok=True)
     shutil.copy(mlflow_template, home.mlflow_database)
 
 
 def write_toy_corpus(folder: Path) -> Path:
-    """Sentences from a tiny grammar: predictable enough to be learnt, the same on every machine."""
+    """Sentences from a tiny grammar: easy to learn, and the same on every machine."""
     draw = random.Random(0)
     animals, verbs, places = (
         ["cat", "dog", "bird", "fox"],
@@ -118,7 +126,7 @@ def toy_config(toy_folder: Path) -> PipelineConfig:
 
 
 class UntrackedRun:
-    """A tracker that sends nothing: what training sees when MLflow is away."""
+    """A tracker that sends nothing, as training gets when MLflow is unavailable."""
 
     mlflow_run_id: str | None = None
 
@@ -134,7 +142,7 @@ def untracked(run_id: str) -> Iterator[UntrackedRun]:
 
 @pytest.fixture(scope="session")
 def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chain]:
-    """Every stage but registration, run once."""
+    """Every stage but registration, run once per session."""
     from rnnlm.corpora.download import obtain_corpus
     from rnnlm.evaluation.perplexity import evaluate_run
     from rnnlm.generation.generate import generate_samples
@@ -162,7 +170,7 @@ def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chai
 
 @pytest.fixture
 def toy_chain(home: Home, chain_template: tuple[Home, Chain]) -> Chain:
-    """The session's chain, copied into this test's home."""
+    """The session's stages, copied into this test's home."""
     template, chain = chain_template
     shutil.copytree(template.root, home.root, dirs_exist_ok=True)
 
@@ -214,13 +222,13 @@ def register(
     toy_evaluation: EvaluationRecord,
     toy_samples: SamplesRecord,
 ) -> Registrar:
-    """Registers the toy run. Its corpus is too small for a second version ever to become champion."""
+    """Register the toy run. Its corpus is too small for a second version to become champion."""
     return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
 
 
 @pytest.fixture(scope="session")
 def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model's folder: two layers, trained on the toy corpus as one running text until they know its grammar."""
+    """A model folder: two layers, trained on the toy corpus in stream mode until they know its grammar."""
     from rnnlm.corpora.download import obtain_corpus
     from rnnlm.sequences.dataset_writer import store_sequences
     from rnnlm.tokenizers.tokenizer_training import train_tokenizer

@@ -1,5 +1,6 @@
-"""The commands of `rnnlm`, a group of them a file; each file adds its own to the parser. No flow lives here.
+"""The commands of `rnnlm`, grouped by topic; each module adds its own to the parser.
 
-A command is `command(options, home, say)`: it calls a flow or the library and says the result once, as text
-for people and as a value for programs. Heavy imports wait inside it.
+A command is `command(options, home, print_result)`: it calls a flow or the library and prints one result, as text for
+people or as JSON for programs. Heavy imports are inside the commands: `rnnlm --help` must not take seconds, and the
+environment must be set before Prefect is imported.
 """

@@ -1,27 +1,25 @@
-"""Running a flow from the command line: on the configured server, or on a temporary one in the home."""
+"""Run a flow from the command line, on the configured Prefect server or on a temporary one in the home."""
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flows.operations.console import quiet_user_errors, show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
-from flows.operations.temporary_server import send_what_waits, temporary_server
-from rnnlm.config import Section
+from flows.operations.prefect_server import drain_prefect_workers, health_problem, temporary_server
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 
 logger = logging.getLogger(__name__)
-C = TypeVar("C", bound=Section)
-R = TypeVar("R")
+FlowResult = TypeVar("FlowResult")
 
 
-def run_flow(home: Home, flow: Callable[[C], R], config: C) -> R:
-    """The flow's result. Errors leave it as they were raised; the console shows no traceback of ours.
+def run_flow(home: Home, flow: Callable[..., FlowResult], *arguments: Any) -> FlowResult:
+    """Return the result of `flow(*arguments)`. Its errors are re-raised, without a traceback on the console.
 
-    Where the configured server is lost on the way, the flow runs again on a temporary one: what is done is kept, so
-    that takes seconds.
+    If the configured server is lost during the run, the flow runs again on a temporary one. That takes seconds:
+    finished stages are skipped, and training resumes from its checkpoint.
     """
     from httpx import TransportError
     from prefect.settings import get_current_settings
@@ -30,50 +28,42 @@ def run_flow(home: Home, flow: Callable[[C], R], config: C) -> R:
     show_library_lines()
     server = get_current_settings().api.url  # None: neither the environment nor a profile names one
     if server is None:
-        return run_alone(home, flow, config)
-    if not answers(server):
-        raise ConfigError(f"PREFECT_API_URL={server}: no Prefect server answers; start it, or unset PREFECT_API_URL")
+        return run_on_temporary_server(home, flow, *arguments)
+    if problem := health_problem(server):
+        raise ConfigError(
+            f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
+        )
     try:
         settle_or_warn(home)
-        return flow(config)
+        return flow(*arguments)
     except TransportError:
-        if answers(server):
+        if not health_problem(server):
             raise
-    logger.warning("the Prefect server at %s was lost; what is done is kept, the rest is done without it", server)
-    send_what_waits(seconds=1.0)  # nowhere: so that what sends now will ask for the new address
-    return run_alone(home, flow, config)
+    logger.warning("lost the Prefect server at %s; finished work is kept, the rest runs on a temporary server", server)
+    drain_prefect_workers(seconds=1.0)  # their successors read the new address
+    return run_on_temporary_server(home, flow, *arguments)
 
 
-def run_alone(home: Home, flow: Callable[[C], R], config: C) -> R:
-    """Run the flow on a temporary server in the home."""
+def run_on_temporary_server(home: Home, flow: Callable[..., FlowResult], *arguments: Any) -> FlowResult:
     migrate_database(home)
     with temporary_server():
         settle_or_warn(home)
-        return flow(config)
+        return flow(*arguments)
 
 
 def settle_or_warn(home: Home) -> None:
-    """Settle what died before. No failure of that keeps a run from beginning."""
+    """Settle dead runs; a failure to do so must not stop the new run."""
     try:
         settle_dead_runs(home)
     except Exception as error:
-        logger.warning("runs that were killed before were not settled: %s", error)
-
-
-def answers(server: str) -> bool:
-    import httpx
-
-    try:
-        return httpx.get(f"{server.rstrip('/')}/health", timeout=10).status_code < 500
-    except (httpx.HTTPError, httpx.InvalidURL):
-        return False
+        logger.warning("could not settle runs that were killed earlier: %s", error)
 
 
 def migrate_database(home: Home) -> None:
-    """Create Prefect's SQLite file once, under a lock: two temporary servers migrating it together fail."""
-    made = home.prefect / "prefect.db"
+    """Create Prefect's SQLite file under a lock: two temporary servers that migrate it at once fail."""
+    database = home.prefect / "prefect.db"
     with home.lock("prefect"):
-        if made.exists():
+        if database.exists():
             return
         from prefect.server.database import provide_database_interface
 

@@ -1,4 +1,4 @@
-"""What every flow does first: it shows the library's lines, says that it lives, and completes its configuration."""
+"""What every flow does first: show the library's log lines, lock a file while it lives, complete its configuration."""
 
 import atexit
 import fcntl
@@ -15,32 +15,32 @@ from flows.operations.dead_runs import lock_file, unlocked_name
 from rnnlm.config import Section
 from rnnlm.home import find_home
 
-C = TypeVar("C", bound=Section)
-ALIVE: list[int] = []  # descriptors that hold the locks of this process's flow runs until it ends
+ConfigT = TypeVar("ConfigT", bound=Section)
+HELD_LOCKS: list[int] = []  # file descriptors that hold the locks of this process's flow runs until it ends
 
 
-def begin(config: C) -> C:
-    """The configuration to go on with, in a flow run that can be seen to live."""
+def start_flow_run(config: ConfigT) -> ConfigT:
+    """Lock the run's file and return the configuration to run with: the deployment's, overridden by `config`."""
     show_library_lines()  # in a worker's process too
     hold_run_lock()
     if os.environ.get("PREFECT__FLOW_RUN_ID"):  # a worker started this process
-        atexit.register(say_nothing_more)
-    return over_deployment(config)
+        atexit.register(silence_stderr)
+    return with_deployment_values(config)
 
 
-def say_nothing_more() -> None:
-    """Close standard error at the end of the process.
+def silence_stderr() -> None:
+    """Redirect standard error to /dev/null at the end of the process.
 
-    Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive, of which nanobind then complains
-    in fifty lines.
+    Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive; nanobind would report them as
+    leaked in fifty lines.
     """
     sys.stderr.flush()
-    with Path(os.devnull).open("w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
+    with Path(os.devnull).open("w") as null:
+        os.dup2(null.fileno(), 2)
 
 
 def hold_run_lock() -> None:
-    """Lock a file for as long as this process lives: see dead_runs.py."""
+    """Lock the flow run's file until this process ends; dead_runs.py says why."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
         return
@@ -50,12 +50,12 @@ def hold_run_lock() -> None:
     partial = unlocked_name(final)
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    partial.replace(final)  # under this name it is never there unlocked while the process lives
-    ALIVE.append(descriptor)
+    partial.replace(final)  # renamed only once locked: under its final name, an unlocked file means a dead run
+    HELD_LOCKS.append(descriptor)
 
 
-def over_deployment(config: C) -> C:
-    """The deployment's config with the run's own values over it, section by section; `config` in any other run.
+def with_deployment_values(config: ConfigT) -> ConfigT:
+    """Merge the run's own values over its deployment's, section by section. Other runs get `config` unchanged.
 
     Prefect itself would replace the deployment's `config` as a whole.
     """
@@ -68,10 +68,10 @@ def over_deployment(config: C) -> C:
     return type(config).model_validate(merged(deployed.get("config", {}), run.parameters.get("config", {})))
 
 
-def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """`above` over `below`; where both have a dictionary these are merged in the same way."""
-    values = below | above
-    for name in below.keys() & above.keys():
-        if isinstance(below[name], dict) and isinstance(above[name], dict):
-            values[name] = merged(below[name], above[name])
+def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
+    """`override` over `base`; two dictionaries under one name are merged in the same way."""
+    values = base | override
+    for name in base.keys() & override.keys():
+        if isinstance(base[name], dict) and isinstance(override[name], dict):
+            values[name] = merged(base[name], override[name])
     return values

@@ -1,4 +1,4 @@
-"""Prompts become text."""
+"""Generate text from prompts with a trained model."""
 
 import logging
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from rnnlm.stages import stage, stage_key, write_json_once
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
-OPENINGS = 3  # taken from the validation split where no prompts are configured
+OPENINGS = 3  # validation openings used as prompts if none are configured
 
 
 @stage("samples")
 def generate_samples(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: GenerationConfig, *, force: bool = False
 ) -> SamplesRecord:
-    """One sample a prompt, kept in the run's folder."""
+    """One sample per prompt, stored in the run's folder."""
 
     def build() -> list[dict[str, object]]:
         model, tokenizer = load_model(run.model_folder), load_tokenizer(run.model_folder)
@@ -36,7 +36,7 @@ def generate_samples(
 
 
 def choose_prompts(dataset: DatasetRecord, tokenizer: TextTokenizer, config: GenerationConfig) -> tuple[str, ...]:
-    """The configured prompts, else the empty one and openings of validation sequences."""
+    """The configured prompts; by default the empty prompt and openings of validation sequences."""
     if config.prompts is not None:
         return config.prompts
     openings = (tokenizer.decode(ids) for ids in read_openings(dataset, OPENINGS))
@@ -44,27 +44,28 @@ def choose_prompts(dataset: DatasetRecord, tokenizer: TextTokenizer, config: Gen
 
 
 def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:
-    """Samples from the model in `folder`; without configured prompts, one from the start of a sequence."""
+    """Samples from the model in `folder`; without configured prompts, one for the empty prompt."""
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     prompts = config.prompts if config.prompts is not None else ("",)
     return SamplesRecord(samples=continue_prompts(model, tokenizer, prompts, config))
 
 
 def continue_prompt(model: ElmanForCausalLM, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig) -> Sample:
-    """The model's continuation of `prompt`. Words it does not know are warned of and read as `<unk>`."""
+    """The model's continuation of `prompt`. Unknown words are read as `<unk>`, with a warning."""
     return continue_prompts(model, tokenizer, (prompt,), config)[0]
 
 
 def continue_prompts(
     model: ElmanForCausalLM, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
 ) -> tuple[Sample, ...]:
-    """What continue_prompt gives for each, all at once."""
+    """continue_prompt() for each prompt, in one batch."""
     for prompt in prompts:
         if unknown := tokenizer.unknown_words(prompt):
-            logger.warning("prompt %r: the model does not know %s; read as <unk>", prompt, ", ".join(unknown))
+            logger.warning("prompt %r: unknown to the model and read as <unk>: %s", prompt, ", ".join(unknown))
     sampling = Sampling(config.maximum_tokens, config.temperature, config.top_k, config.top_p, config.seed)
-    read = [[tokenizer.bos_id, *tokenizer.encode(prompt)] for prompt in prompts]
-    written = continue_batch(InferenceWeights(model.language_model), read, [sampling] * len(prompts), tokenizer.eos_id)
+    prompt_ids = [[tokenizer.bos_id, *tokenizer.encode(prompt)] for prompt in prompts]
+    weights = InferenceWeights(model.language_model)
+    written = continue_batch(weights, prompt_ids, [sampling] * len(prompts), tokenizer.eos_id)
     return tuple(
         Sample(prompt=prompt, text=tokenizer.decode(ids).strip(), tokens=len(ids))
         for prompt, ids in zip(prompts, written, strict=True)

@@ -1,5 +1,4 @@
-"""An Elman language model read on token by token, for rows of text that come and go. Needs torch alone: it travels
-with every registered model."""
+"""Elman language model weights laid out for stepping token by token. Imports only torch: copied into every bundle."""
 
 from typing import Any
 
@@ -8,22 +7,21 @@ from torch import Tensor
 
 
 class InferenceWeights:
-    """An ElmanLanguageModel's weights as single steps read them fastest, for as long as they stay what they are.
+    """A copy of an ElmanLanguageModel's weights, laid out for fast single steps; valid while they do not change.
 
-    The head is copied column by column: a product of one row with it is then several times as fast. What the lowest
-    layer makes of a token is looked up, for it is the same whenever that token comes. Laying out costs about as much as
-    100 tokens; once done, it serves any number of texts.
+    The head is stored transposed: its product with one row is then several times as fast. The lowest layer's input
+    product is a table indexed by token. Building this costs as much as about 100 tokens, once for any number of texts.
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.cells = [(cell.W.detach(), cell.recurrent().detach(), cell.b.detach()) for cell in model.stack.cells]
         W, _, b = self.cells[0]
-        self.from_token = torch.addmm(b, model.embedding.weight.detach(), W)  # (V, H): x W + b of every token
+        self.from_token = torch.addmm(b, model.embedding.weight.detach(), W)  # (V, H): x W + b for every token
         self.nonlinearity_ = getattr(torch, f"{model.stack.nonlinearity}_")  # in place
-        self.readout = [matrix.detach().t().contiguous() for matrix in model.readout.parameters()]  # (H, E) or nothing
+        self.readout = [matrix.detach().t().contiguous() for matrix in model.readout.parameters()]  # (H, E), or empty
         self.head = model.head.weight.detach().t().contiguous()  # (H or E, V)
-        self.head_bias = model.head_bias().detach()  # -inf for what is never predicted
+        self.head_bias = model.head_bias().detach()  # -inf for tokens that are never predicted
         self.device = self.head.device
 
     def stepper(self, rows_in_products: int) -> "ElmanStepper":
@@ -31,10 +29,7 @@ class InferenceWeights:
 
 
 class ElmanStepper:
-    """An ElmanLanguageModel as a sampling.Stepper: a step is its matrix products and little else.
-
-    Each writes over what the last but one has written.
-    """
+    """sampling.Stepper for an ElmanLanguageModel. Each step overwrites the buffers of the step before the last."""
 
     def __init__(self, weights: InferenceWeights, rows_in_products: int = 1) -> None:
         self.weights = weights
@@ -43,13 +38,13 @@ class ElmanStepper:
         self.hold(U.new_zeros(0, len(weights.cells), len(U)))
 
     def hold(self, state: Tensor) -> None:
-        """The rows from now on. state: (rows, L, H)"""
-        self.rows, empty = len(state), -len(state) % self.multiple
-        state = torch.cat([state, state.new_zeros(empty, *state.shape[1:])])
+        """Replace all rows. state: (rows, L, H)"""
+        self.rows, padding = len(state), -len(state) % self.multiple
+        state = torch.cat([state, state.new_zeros(padding, *state.shape[1:])])
         self.state = [hidden.contiguous() for hidden in state.unbind(dim=1)]  # L × (rows, H)
         self.next = [torch.empty_like(hidden) for hidden in self.state]
         self.logits = self.weights.head_bias.new_empty(len(state), len(self.weights.head_bias))
-        self.empty_ids = [0] * empty
+        self.padding_ids = [0] * padding
 
     def read(self, token_ids: list[int], state: Tensor | None) -> tuple[Tensor, Tensor]:
         weights = self.weights
@@ -61,7 +56,7 @@ class ElmanStepper:
 
     def step(self, token_ids: list[int]) -> Tensor:
         weights, stack = self.weights, self.weights.model.stack
-        below = torch.tensor(token_ids + self.empty_ids, device=weights.device)  # ids, then what each layer hands on
+        below = torch.tensor(token_ids + self.padding_ids, device=weights.device)  # token ids, then each layer's output
         for layer, (W, U, b) in enumerate(weights.cells):
             new = self.next[layer]
             if layer == 0:
@@ -73,7 +68,7 @@ class ElmanStepper:
         for matrix in weights.readout:
             below = below @ matrix
         logits = torch.addmm(weights.head_bias, below, weights.head, out=self.logits)
-        return logits[: self.rows] if self.empty_ids else logits
+        return logits[: self.rows] if self.padding_ids else logits
 
     def keep(self, rows: list[int]) -> None:
         self.hold(self.current()[rows])

@@ -1,4 +1,4 @@
-"""What a model writes after a context, up to a stop: many contexts at once, each as it would be alone."""
+"""Continue contexts up to a stop sequence, for EleutherAI's harness; results do not depend on the batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
-NO_END = -1  # no token's id: nothing that is written ends the text
+NO_END = -1  # not a token id: no token ends the text
 
 
 @dataclass
 class Answer:
-    """A text in the making, which hears of each of its tokens (a sampling.Notice)."""
+    """The text written after one context; called with each new token (a sampling.OnToken)."""
 
     context: str
     tokenizer: TextTokenizer
@@ -25,10 +25,10 @@ class Answer:
     text: str = ""
 
     def __call__(self, continuation: Continuation, logits: Tensor) -> None:
-        """One more token is written; a stop ends the answer before itself."""
+        """Append the new token; end before the first stop sequence."""
         if continuation.done and continuation.ids[-1] == EOS:
             return
-        text = text_of(continuation.ids, self.tokenizer, self.context)
+        text = continuation_text(continuation.ids, self.tokenizer, self.context)
         found = [place for stop in self.stops if stop and (place := text.find(stop)) >= 0]
         self.text = text[: min(found)] if found else text
         continuation.done = continuation.done or bool(found)
@@ -43,10 +43,10 @@ def write_answers(
     stops: Sequence[str],
     sampling: Sampling,
 ) -> list[str]:
-    """One answer a context: what the model writes before the first of `stops`, or sampling.maximum_tokens tokens.
+    """One answer per context: the text before the first of `stops`, at most sampling.maximum_tokens tokens.
 
-    In `stream` mode `<eos>` is a line feed and writing goes on after it; in `sentence` mode it ends the answer. At
-    word level an answer begins with the space that a context without one lacks: context and answer are the text.
+    In `stream` mode `<eos>` is a line feed and the answer continues; in `sentence` mode it ends the answer. With a word
+    tokenizer the answer starts with a space if the context lacks one: context + answer is the whole text.
     """
     answers = [Answer(context, tokenizer, stops) for context in contexts]
     continuations = Continuations(InferenceWeights(model), EOS if mode == "sentence" else NO_END)
@@ -58,15 +58,15 @@ def write_answers(
 
 
 def context_ids(tokenizer: TextTokenizer, mode: Mode, context: str) -> list[int]:
-    """`<bos>` and the context, which may go on in its last line. A sentence knows nothing of the lines before it."""
+    """`<bos>` and the context, whose last line may continue. In `sentence` mode, only the last line."""
     lines = [tokenizer.encode(line) for line in context.split("\n")]
     if mode == "sentence":
         return [BOS, *lines[-1]]
     return [BOS, *(token_id for line in lines[:-1] for token_id in [*line, EOS]), *lines[-1]]
 
 
-def text_of(ids: list[int], tokenizer: TextTokenizer, context: str) -> str:
-    """The tokens as text that goes on where the context ends; `<eos>` is a line feed."""
+def continuation_text(ids: list[int], tokenizer: TextTokenizer, context: str) -> str:
+    """The tokens as text that continues the context; `<eos>` is a line feed."""
     lines: list[list[int]] = [[]]
     for token_id in ids:
         if token_id == EOS:

@@ -1,9 +1,9 @@
-"""Our models as EleutherAI's harness knows models, under the name `rnnlm` there. Needs the extra `lm-eval`.
+"""The model class that EleutherAI's harness knows as `rnnlm`. Needs the extra `lm-eval`.
 
     import lm_eval, rnnlm.harness.language_model
     lm_eval.simple_evaluate("rnnlm", {"model": "models:/rnnlm-python-docs@champion"}, tasks=["wikitext"])
 
-Importing this registers the class with the harness.
+Importing this module registers the class with the harness.
 """
 
 import json
@@ -17,20 +17,20 @@ from lm_eval.models.utils import normalize_gen_kwargs
 
 from rnnlm.generation.sampling import Sampling
 from rnnlm.harness.generate_until import write_answers
-from rnnlm.harness.loglikelihood import continuation_of, score_continuations, text_log_likelihoods
+from rnnlm.harness.loglikelihood import continuation_rows, score_continuations, text_log_likelihoods
 from rnnlm.home import find_home
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
-BATCH_SIZE = 64
-MAXIMUM_TOKENS = 256  # of an answer, where the task does not say
+DEFAULT_BATCH_SIZE = 64
+DEFAULT_ANSWER_TOKENS = 256  # if the task sets no limit
 
 
 @register_model("rnnlm")
 class RecurrentLM(LM):
-    """A model of ours. Its state is carried through a whole text: there is no `max_length` to cut it at."""
+    """A recurrent model for the harness. It carries its state through a whole text, so it has no `max_length`."""
 
     def __init__(
         self,
@@ -39,45 +39,45 @@ class RecurrentLM(LM):
         max_batch_size: int | None = None,
         device: str | None = None,
     ) -> None:
-        """model: as for every command: a run folder, a run id, models:/NAME@ALIAS."""
+        """model: a run folder, a run id or models:/NAME@ALIAS, as in every command."""
         super().__init__()
         folder = model_folder(find_home(), model)
         self.model = load_model(folder, device or "cpu").language_model
-        self.text_tokenizer = load_tokenizer(folder)  # `tokenizer` would mean one of transformers'
+        self.text_tokenizer = load_tokenizer(folder)  # the harness expects `tokenizer` to be one of transformers'
         self.cut = read_training_provenance(folder).cut
-        self.batch_size = BATCH_SIZE if batch_size is None or batch_size == "auto" else int(batch_size)
+        self.batch_size = DEFAULT_BATCH_SIZE if batch_size is None or batch_size == "auto" else int(batch_size)
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """Of each (context, continuation): log-probability of the continuation, and whether it is the greedy one."""
-        asked = [continuation_of(self.text_tokenizer, self.cut, *request.args) for request in requests]
-        return score_continuations(self.model, asked, self.batch_size)
+        """For each (context, continuation): log-probability in nats, and whether greedy decoding gives it."""
+        rows = [continuation_rows(self.text_tokenizer, self.cut, *request.args) for request in requests]
+        return score_continuations(self.model, rows, self.batch_size)
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
-        """Log-probability of each whole text."""
+        """Log-probability of each whole text, in nats."""
         texts = [request.args[0] for request in requests]
         return text_log_likelihoods(self.model, self.text_tokenizer, self.cut, texts, self.batch_size)
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """What the model writes after each context; contexts with the same settings are continued together."""
-        alike: dict[str, list[int]] = defaultdict(list)
+        """The model's answer to each context; contexts with the same settings are continued in one batch."""
+        by_settings: dict[str, list[int]] = defaultdict(list)
         for index, request in enumerate(requests):
-            alike[json.dumps(request.args[1], sort_keys=True)].append(index)
+            by_settings[json.dumps(request.args[1], sort_keys=True)].append(index)
         answers = [""] * len(requests)
-        for settings, indices in alike.items():
-            stops, sampling = asked_for(json.loads(settings))
-            indices.sort(key=lambda index: len(requests[index].args[0]))  # little padding
+        for settings, indices in by_settings.items():
+            stops, sampling = stops_and_sampling(json.loads(settings))
+            indices.sort(key=lambda index: len(requests[index].args[0]))  # less padding
             for first in range(0, len(indices), self.batch_size):
                 batch = indices[first : first + self.batch_size]
                 contexts = [requests[index].args[0] for index in batch]
-                written = write_answers(self.model, self.text_tokenizer, self.cut.mode, contexts, stops, sampling)
-                for index, text in zip(batch, written, strict=True):
+                texts = write_answers(self.model, self.text_tokenizer, self.cut.mode, contexts, stops, sampling)
+                for index, text in zip(batch, texts, strict=True):
                     answers[index] = text
         return answers
 
 
-def asked_for(settings: dict[str, Any]) -> tuple[list[str], Sampling]:
-    """Where to stop, and how to draw, by the harness's own reading of a task's generation_kwargs."""
-    normal = normalize_gen_kwargs(settings, MAXIMUM_TOKENS)
+def stops_and_sampling(settings: dict[str, Any]) -> tuple[list[str], Sampling]:
+    """Read a task's generation_kwargs as the harness's own models do."""
+    normal = normalize_gen_kwargs(settings, DEFAULT_ANSWER_TOKENS)
     sampling = Sampling(
         maximum_tokens=normal["max_gen_toks"],
         temperature=float(normal.get("temperature") or 0.0) if normal["do_sample"] else 0.0,

@@ -1,4 +1,4 @@
-"""What `rnnlm score` and the deployment `score` take; no stage of the pipeline."""
+"""Options of `rnnlm score` and of the deployment `score`; not a stage of the pipeline."""
 
 from typing import Literal
 
@@ -10,24 +10,39 @@ from rnnlm.config import Section
 class ScoringConfig(Section):
     """Texts scored in bulk."""
 
-    input: str = Field(min_length=1)  # file, folder or glob: text, csv, tsv, JSON lines, Parquet; or a DuckDB file
-    output: str = Field(pattern=r"\.(parquet|duckdb)$")  # a Parquet file, or a DuckDB file that gets a table `scores`
-    model: str | None = None  # run folder or id, models:/…; None: the champion of the only registered model
-    query: str | None = Field(None, min_length=1)  # a select whose rows are the documents; for a DuckDB file
-    column: str = Field("text", min_length=1)  # the text's, in csv, tsv, JSON lines, Parquet and a query
-    id_column: str | None = Field(None, min_length=1)  # of the same table; its values go into the output's `id`
-    document: Literal["line", "paragraph"] = "line"  # of a text file; and of the validation text compared with
-    keep_text: bool = True  # in the output; False: numbers and tokens alone
-    surprising_tokens: int = Field(5, ge=0, le=1_000)  # kept of each document, the most surprising first
-    batch_size: int = Field(256, ge=1, le=65_536)  # rows at once. Changes results by rounding alone
-    shard_documents: int = Field(4_096, ge=1, le=1_000_000)  # what a killed run does again at most
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    precision: Literal["auto", "float32", "bfloat16"] = (
-        "auto"  # of products with rare classes: scoring/projection_precision.py
+    input: str = Field(
+        min_length=1,
+        description="Texts to score: a file, folder or glob (text, csv, tsv, jsonl, Parquet), or a DuckDB file.",
     )
-    drift_threshold: float = Field(0.2, gt=0.0, le=1.0)  # Kolmogorov-Smirnov distance above which an event is raised
-    may_be_missing: bool = False  # an input that is not there (yet) is no error; for a schedule
-    force: bool = False  # score again although the output is there
+    output: str = Field(
+        pattern=r"\.(parquet|duckdb)$", description="A .parquet file, or a .duckdb file that gets a table `scores`."
+    )
+    model: str | None = Field(
+        None, description="Run folder or id, or models:/…; default: the champion of the only registered model."
+    )
+    query: str | None = Field(
+        None, min_length=1, description="For a DuckDB file: a select with one document per row, ending in an order by."
+    )
+    column: str = Field("text", min_length=1, description="Column with the text, in a table or query.")
+    id_column: str | None = Field(None, min_length=1, description="Column copied to the output's column `id`.")
+    document: Literal["line", "paragraph"] = Field(
+        "line", description="What counts as a document, in text files and in the validation text for drift."
+    )
+    keep_text: bool = Field(True, description="Whether the output holds the texts; --no-text leaves them out.")
+    surprising_tokens: int = Field(5, ge=0, le=1_000, description="Highest-loss tokens stored per document.")
+    batch_size: int = Field(256, ge=1, le=65_536, description="Rows scored together; changes results by rounding only.")
+    shard_documents: int = Field(
+        4_096, ge=1, le=1_000_000, description="Documents per shard, the most that a killed run scores again."
+    )
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="Where to compute.")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="Of products with rare classes; auto: bfloat16 if the processor has it."
+    )
+    drift_threshold: float = Field(
+        0.2, gt=0.0, le=1.0, description="Kolmogorov-Smirnov distance above which a Prefect event is emitted."
+    )
+    may_be_missing: bool = Field(False, description="Accept an input that does not exist yet, for schedules.")
+    force: bool = Field(False, description="Score again even if the output exists.")
 
     @model_validator(mode="after")
     def queries_are_of_databases(self) -> "ScoringConfig":

@@ -1,4 +1,4 @@
-"""The service's HTTP routes. service.py computes the answers, middleware.py guards the routes."""
+"""HTTP routes of the service. service.py computes the answers; middleware.py guards the routes."""
 
 import asyncio
 import contextlib
@@ -26,52 +26,52 @@ from rnnlm.serving.messages import (
     Scored,
     ScoreRequest,
 )
-from rnnlm.serving.middleware import BearerToken, BoundedBody, hosts
+from rnnlm.serving.middleware import BearerToken, BoundedBody, allowed_hosts
 from rnnlm.serving.pages import CONTENT_SECURITY_POLICY, page
 from rnnlm.serving.pages.openapi import openapi_page
-from rnnlm.serving.prometheus import Measured, Metrics
+from rnnlm.serving.prometheus import MeasuringMiddleware, Metrics
 from rnnlm.serving.request_batcher import BusyError
-from rnnlm.serving.service import Generating, Service
+from rnnlm.serving.service import GenerationStream, Service
 
 logger = logging.getLogger(__name__)
-CLIENT_CLOSED = 499  # no standard status: what nginx logs for a client that did not wait
-PAGES = frozenset(("/", "/serve.js", "/docs", "/openapi.json", "/health", "/ready"))  # tell nothing of anybody's text
+CLIENT_CLOSED = 499  # not a standard status: nginx logs it for a client that closed the connection
+PAGES = frozenset(("/", "/serve.js", "/docs", "/openapi.json", "/health", "/ready"))  # public: they reveal no text
 PATHS = PAGES | {"/generate", "/score", "/metrics"}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "no JSON, or a Host header that is not this service's"},
-    401: {"model": Problem, "description": "no token, or a wrong one"},
+    400: {"model": Problem, "description": "invalid JSON, or a Host header that is not this service's"},
+    401: {"model": Problem, "description": "missing or wrong token"},
     408: {"model": Problem, "description": "the request did not arrive in time"},
-    413: {"model": Problem, "description": "the body is too large"},
-    503: {"model": Problem, "description": "too much to do; ask again after Retry-After seconds"},
+    413: {"model": Problem, "description": "body too large"},
+    503: {"model": Problem, "description": "too busy; retry after Retry-After seconds"},
 }
 STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
 
 
 def build_app(service: Service) -> FastAPI:
-    """The application of one service, whose threads it starts and stops."""
+    """The application of one service. Starts and stops the service's threads."""
     config = service.config
     app = FastAPI(
         title="rnnlm",
-        description="A recurrent language model: text to continue, text to score.",
+        description="Continue and score text with a recurrent language model.",
         version=importlib.metadata.version("rnnlm"),
-        docs_url=None,  # theirs load scripts from elsewhere; ours works offline
+        docs_url=None,  # FastAPI's pages load scripts from a CDN; ours works offline
         redoc_url=None,
         lifespan=lifespan_of(service),
         dependencies=[Depends(HTTPBearer(auto_error=False))] if config.token else [],  # for the OpenAPI document
     )
     metrics = Metrics(service, PATHS)
-    add_answers(app, service)
-    add_pages(app, service, metrics)
+    add_model_routes(app, service)
+    add_information_routes(app, service, metrics)
     app.add_exception_handler(RequestValidationError, refused)
     app.add_exception_handler(BusyError, busy)
     app.add_exception_handler(Exception, failed)
-    # The one added last stands first.
+    # The last one added runs first.
     app.add_middleware(BoundedBody, maximum_bytes=config.maximum_body_bytes, maximum_seconds=config.maximum_seconds)
     if config.token:
         app.add_middleware(BearerToken, token=config.token.get_secret_value(), open_paths=PAGES)
-    allowed = hosts(config.host, config.is_loopback)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=allowed, www_redirect=False)
-    app.add_middleware(Measured, metrics=metrics)
+    names = allowed_hosts(config.host, config.is_loopback)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
+    app.add_middleware(MeasuringMiddleware, metrics=metrics)
     return app
 
 
@@ -85,32 +85,32 @@ def lifespan_of(service: Service) -> Any:
     return lifespan
 
 
-def add_answers(app: FastAPI, service: Service) -> None:
+def add_model_routes(app: FastAPI, service: Service) -> None:
     @app.post("/generate", response_model=Generated, responses=PROBLEMS | STREAMED)
     async def generate(request: Annotated[GenerateRequest, Body()], client: Request) -> Any:
-        """Continue a prompt; with `stream`, event by event."""
-        generating = service.begin(request)
+        """Continue a prompt; with `stream`, send an event per token."""
+        stream = service.generate(request)
         if request.stream:
-            return StreamingResponse(events(generating), media_type="text/event-stream")
+            return StreamingResponse(events(stream), media_type="text/event-stream")
         try:
-            return await while_connected(client, generating.whole())
+            return await while_connected(client, stream.result())
         finally:
-            generating.abandon()
+            stream.abandon()
 
     @app.post("/score", response_model=Scored, responses=PROBLEMS)
     async def score(request: Annotated[ScoreRequest, Body()], client: Request) -> Any:
-        """How probable a text is, token by token."""
+        """Score a text, token by token."""
         return await while_connected(client, service.score(request))
 
 
 async def while_connected(client: Request, work: Coroutine[Any, Any, Message]) -> Response:
-    """The answer; the work is cancelled as soon as nobody waits for it any more."""
+    """The answer. Cancels the work as soon as the client disconnects."""
     task, gone = asyncio.create_task(work), asyncio.create_task(disconnected(client))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return await asyncio.to_thread(json_of, task.result())
-        return Response(status_code=CLIENT_CLOSED)  # for the counters: nobody reads it
+        return Response(status_code=CLIENT_CLOSED)  # for the metrics only
     finally:
         for each in (task, gone):
             each.cancel()
@@ -118,30 +118,30 @@ async def while_connected(client: Request, work: Coroutine[Any, Any, Message]) -
 
 
 async def disconnected(client: Request) -> None:
-    """Returns when the client has gone. Its body has been read."""
+    """Return when the client has disconnected. Its body has been read before."""
     while (await client.receive())["type"] != "http.disconnect":
         pass
 
 
 def json_of(message: Message) -> Response:
-    """Written once, where FastAPI would check a message of ours field by field before it writes it."""
+    """Serialize directly; FastAPI would validate the message again, field by field."""
     return Response(message.model_dump_json(), media_type="application/json")
 
 
-async def events(generating: Generating) -> AsyncIterator[str]:
-    """Server-sent events: `data: {…}`, a Token each, at last a Generated. What goes wrong on the way is a Problem."""
+async def events(stream: GenerationStream) -> AsyncIterator[str]:
+    """Server-sent events `data: {…}`: a Token each, then a Generated. An error on the way is sent as a Problem."""
     try:
-        async with contextlib.aclosing(generating.parts()) as parts:
+        async with contextlib.aclosing(stream.parts()) as parts:
             async for part in parts:
                 yield f"data: {part.model_dump_json()}\n\n"
     except BusyError as error:
         yield f"data: {Problem(detail=str(error)).model_dump_json()}\n\n"
     except Exception:
-        logger.exception("a stream broke off")
+        logger.exception("a stream failed")
         yield f"data: {Problem(detail='internal error').model_dump_json()}\n\n"
 
 
-def add_pages(app: FastAPI, service: Service, metrics: Metrics) -> None:
+def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> None:
     secured = {"Content-Security-Policy": CONTENT_SECURITY_POLICY, "X-Content-Type-Options": "nosniff"}
 
     @app.get("/health")
@@ -151,19 +151,19 @@ def add_pages(app: FastAPI, service: Service, metrics: Metrics) -> None:
 
     @app.get("/ready", responses={503: PROBLEMS[503]})
     async def ready() -> Readiness:
-        """It answers, and with which model."""
+        """Whether the service can answer, and with which model."""
         if not service.batcher.is_alive:
             raise HTTPException(503, "the batcher has stopped")
-        current, keeper = service.current, service.keeper
-        if not keeper.is_alive:
-            raise HTTPException(503, "the thread that follows the alias has stopped")
+        current, reloader = service.current, service.reloader
+        if not reloader.is_alive:
+            raise HTTPException(503, "the thread that reloads the model has stopped")
         return Readiness(
-            model=current.label, vocabulary_size=current.tokenizer.vocabulary_size, following_problem=keeper.problem
+            model=current.label, vocabulary_size=current.tokenizer.vocabulary_size, following_problem=reloader.problem
         )
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, 401: PROBLEMS[401]})
-    async def figures() -> Response:
-        """For Prometheus."""
+    async def metrics_text() -> Response:
+        """Metrics for Prometheus."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/", include_in_schema=False)
@@ -180,10 +180,10 @@ def add_pages(app: FastAPI, service: Service, metrics: Metrics) -> None:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """422 without the input: it may be long, secret, or no JSON at all (a NaN, say)."""
+    """422 without the input, which may be long, secret or not valid JSON (NaN, say)."""
     assert isinstance(error, RequestValidationError)
     detail = [{name: problem[name] for name in ("loc", "msg", "type")} for problem in error.errors()]
-    # In ASCII: the name of a field that is not ours may hold half a character, which UTF-8 cannot write.
+    # As ASCII: an unknown field's name may hold a lone surrogate, which UTF-8 cannot encode.
     return Response(json.dumps({"detail": detail}), status_code=422, media_type="application/json")
 
 

@@ -1,4 +1,4 @@
-"""What the service takes and gives, as JSON. The bounds stand in the OpenAPI document, too."""
+"""The service's JSON requests and answers. Their bounds also appear in the OpenAPI document."""
 
 from typing import Annotated, Literal
 
@@ -9,33 +9,33 @@ from rnnlm.config import LOWEST_TEMPERATURE, GenerationConfig, Seed, Temperature
 MAXIMUM_PROMPT = 20_000  # characters
 MAXIMUM_TEXT = 100_000  # characters to score
 MAXIMUM_TOKENS = 2_000  # generated for one prompt
-DEFAULTS = GenerationConfig()
+SAMPLING_DEFAULTS = GenerationConfig()
 
-Alternatives = Annotated[int, Field(ge=0, le=10, description="likeliest tokens to name beside each one")]
+Alternatives = Annotated[int, Field(ge=0, le=10, description="most probable tokens to list with each token")]
 
 
 class Message(BaseModel):
-    # strict: "5" is no number. Not-a-number and infinity are no JSON.
+    # strict: "5" is not a number. NaN and infinity are not JSON.
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
 class GenerateRequest(Message):
-    """A prompt to continue. The same request gives the same text, whatever else the service is doing."""
+    """A prompt to continue. The same request gives the same text, independent of other requests."""
 
-    prompt: str = Field("", max_length=MAXIMUM_PROMPT, description="an empty one begins a sequence from nothing")
-    maximum_tokens: int = Field(DEFAULTS.maximum_tokens, ge=1, le=MAXIMUM_TOKENS)
-    temperature: Temperature = Field(DEFAULTS.temperature, description=f"0: greedy; else at least {LOWEST_TEMPERATURE}")
-    top_k: TopK = Field(DEFAULTS.top_k, description="0: off")
-    top_p: TopP = Field(DEFAULTS.top_p, description="1: off")
-    seed: Seed = DEFAULTS.seed
-    alternatives: Alternatives = 0
-    stream: bool = Field(
-        False, description="server-sent events: a Token each, then a Generated with its tokens left out"
+    prompt: str = Field("", max_length=MAXIMUM_PROMPT, description="empty: start a new sequence")
+    maximum_tokens: int = Field(SAMPLING_DEFAULTS.maximum_tokens, ge=1, le=MAXIMUM_TOKENS)
+    temperature: Temperature = Field(
+        SAMPLING_DEFAULTS.temperature, description=f"0 (greedy) or at least {LOWEST_TEMPERATURE}"
     )
+    top_k: TopK = Field(SAMPLING_DEFAULTS.top_k, description="0: off")
+    top_p: TopP = Field(SAMPLING_DEFAULTS.top_p, description="1: off")
+    seed: Seed = SAMPLING_DEFAULTS.seed
+    alternatives: Alternatives = 0
+    stream: bool = Field(False, description="send server-sent events: a Token each, then a Generated without tokens")
 
 
 class ScoreRequest(Message):
-    """A text whose probability is asked for."""
+    """A text to score."""
 
     text: str = Field(max_length=MAXIMUM_TEXT)
     alternatives: Alternatives = 0
@@ -47,12 +47,12 @@ class Alternative(Message):
 
 
 class Token(Message):
-    """One token with its surprisal: minus the natural logarithm of what the model gave it, before any sampling."""
+    """One token with its surprisal: minus the natural logarithm of its probability, before any sampling."""
 
-    text: str = Field(description="what it adds to the text; empty where a character is not complete yet")
+    text: str = Field(description="what it adds to the text; empty while a character is incomplete")
     token_id: int
     surprisal_nats: float
-    alternatives: list[Alternative] = Field(description="likeliest first, the token itself among them if it is one")
+    alternatives: list[Alternative] = Field(description="most probable first; may include the token itself")
 
 
 Finish = Literal["end", "length", "time"]  # <eos>, maximum_tokens, or the service's limit on seconds
@@ -61,25 +61,25 @@ Finish = Literal["end", "length", "time"]  # <eos>, maximum_tokens, or the servi
 class Generated(Message):
     """The continuation, without the prompt."""
 
-    model: str = Field(description="which one wrote it, such as models:/NAME/3")
+    model: str = Field(description="the model that wrote it, such as models:/NAME/3")
     text: str
     finish: Finish
-    unknown_words: list[str] = Field(description="of the prompt: the model does not know them and read <unk>")
+    unknown_words: list[str] = Field(description="words of the prompt that the model does not know and reads as <unk>")
     tokens: list[Token]
 
 
 class ScoredToken(Token):
-    start: int = Field(description="its first character in the text, counted in code points")
-    end: int = Field(description="one after its last")
+    start: int = Field(description="index of its first character in the text, in code points")
+    end: int = Field(description="index after its last character")
 
 
 class Scored(Message):
-    """Sums over the whole text, as `rnnlm evaluate` reckons them. null where there is nothing to score."""
+    """Sums over the whole text, computed as by `rnnlm evaluate`. null if there is nothing to score."""
 
     model: str
     log_probability_nats: float
     perplexity: float | None
-    bits_per_byte: float | None = Field(description="an unknown word costs 8 bits a byte on top of its <unk>")
+    bits_per_byte: float | None = Field(description="an unknown word costs 8 bits per byte on top of its <unk>")
     byte_count: int
     unknown_tokens: int
     tokens: list[ScoredToken]
@@ -94,11 +94,11 @@ class Readiness(Message):
     model: str
     vocabulary_size: int
     following_problem: str | None = Field(
-        None, description="what kept the last looks for a newer model from an end; null if nothing did"
+        None, description="why the last checks for a newer model failed; null if they did not"
     )
 
 
 class Problem(Message):
-    """What was wrong, in words."""
+    """An error message."""
 
     detail: str

@@ -1,4 +1,4 @@
-"""What stands before the routes: whose requests are let in, and how much of them is read."""
+"""Middleware in front of the routes: allowed hosts, the bearer token, limits on request bodies."""
 
 import asyncio
 import hmac
@@ -10,17 +10,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
-def hosts(host: str, is_loopback: bool) -> list[str]:
-    """The names a request's Host header may have.
+def allowed_hosts(host: str, is_loopback: bool) -> list[str]:
+    """The names that a request's Host header may have.
 
-    On loopback only loopback's own: a page elsewhere whose name was made to point here (DNS rebinding) is refused. An
-    address that others reach has many names; there the token keeps strangers out.
+    On loopback only loopback's own names, which defeats DNS rebinding. A public address may have any name; there the
+    token keeps others out.
     """
     return [*LOOPBACK_NAMES, f"[{host}]" if ":" in host else host] if is_loopback else ["*"]
 
 
 class BearerToken:
-    """401 without `Authorization: Bearer TOKEN`, but for the open paths: they tell nothing and do nothing."""
+    """Answer 401 without `Authorization: Bearer TOKEN`, except on the open paths."""
 
     def __init__(self, app: ASGIApp, token: str, open_paths: frozenset[str]) -> None:
         self.app, self.token, self.open_paths = app, token.encode(), open_paths
@@ -30,7 +30,7 @@ class BearerToken:
             await self.app(scope, receive, send)
             return
         scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
-        # Compared in constant time: how long it takes tells nothing of how much was right.
+        # In constant time: the duration must not reveal how many characters match.
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.token):
             await self.app(scope, receive, send)
             return
@@ -43,7 +43,7 @@ class BearerToken:
 
 
 class BoundedBody:
-    """Reads each body before the routes do: 413 beyond maximum_bytes, 408 where it takes longer than the seconds."""
+    """Read each body before the routes do: 413 beyond maximum_bytes, 408 after maximum_seconds."""
 
     def __init__(self, app: ASGIApp, maximum_bytes: int, maximum_seconds: float) -> None:
         self.app, self.maximum_bytes, self.maximum_seconds = app, maximum_bytes, maximum_seconds
@@ -62,10 +62,10 @@ class BoundedBody:
                     body += message.get("body", b"")
                     more = message.get("more_body", False)
                     if len(body) > self.maximum_bytes:
-                        await problem(413, f"the body has more than {self.maximum_bytes:,} bytes")(scope, receive, send)
+                        await problem(413, f"the body exceeds {self.maximum_bytes:,} bytes")(scope, receive, send)
                         return
         except TimeoutError:
-            await problem(408, f"no whole request within {self.maximum_seconds:g} s")(scope, receive, send)
+            await problem(408, f"request incomplete after {self.maximum_seconds:g} s")(scope, receive, send)
             return
         unread = True
 
@@ -74,11 +74,11 @@ class BoundedBody:
             if unread:
                 unread = False
                 return {"type": "http.request", "body": bytes(body), "more_body": False}
-            return await receive()  # that the client has gone, some time
+            return await receive()  # eventually: the client has disconnected
 
         await self.app(scope, replay, send)
 
 
 def problem(status: int, detail: str) -> JSONResponse:
-    # The rest of the body is not read, so the connection cannot go on.
+    # The rest of the body is not read, so the connection cannot be reused.
     return JSONResponse({"detail": detail}, status_code=status, headers={"Connection": "close"})

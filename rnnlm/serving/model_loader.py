@@ -1,4 +1,4 @@
-"""The model a service answers with, and which one that is after the alias has moved."""
+"""Load the model that a service answers with, by folder or by registry alias."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,24 +16,24 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tracking.mlflow_store import is_empty
 
 
-@dataclass(frozen=True, eq=False)  # two are the same only if they are one
+@dataclass(frozen=True, eq=False)  # compared by identity
 class LoadedModel:
-    """Never changed once loaded: a request keeps the one it began with."""
+    """Immutable: a request keeps the model that it started with."""
 
     label: str  # models:/NAME/3, or the folder
     model: ElmanLanguageModel
     tokenizer: TextTokenizer
-    cut: SequencesConfig  # as its training text was cut; texts to score are cut the same
+    cut: SequencesConfig  # how its training text was split into rows; texts to score are split the same way
 
     @cached_property
     def weights(self) -> InferenceWeights:
-        """As single steps read them: made once, for all prompts."""
+        """Weights laid out for single steps, built once for all prompts."""
         return InferenceWeights(self.model)
 
 
 @dataclass(frozen=True)
-class Followed:
-    """What is to be served: a folder for good, or whatever version an alias names."""
+class ModelReference:
+    """What to serve: a fixed folder, or the version that an alias names at the moment."""
 
     home: Home
     folder: Path | None = None
@@ -41,7 +41,7 @@ class Followed:
     alias: str = ""
 
     def label(self) -> str:
-        """Of the model it stands for now, in the words of LoadedModel. ModelError where the alias names none."""
+        """LoadedModel.label of the current model. ModelError if the alias names no version."""
         if self.folder is not None:
             return str(self.folder)
         version = None if is_empty(self.home) else find_version(self.home, self.name, self.alias, None)
@@ -50,13 +50,13 @@ class Followed:
         return f"models:/{self.name}/{version.version}"
 
 
-def followed(home: Home, wanted: str | None) -> Followed:
-    """`wanted`: a registered name (its champion), or whatever names a model; None: the only registered name's champion.
+def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
+    """wanted: a registered name (its champion) or any model reference; None: the champion of the only registered name.
 
-    ModelError where that is none or several.
+    ModelError if there is no such model, or several.
     """
     if wanted is not None and Path(wanted).expanduser().is_dir():  # the registry need not be there
-        return Followed(home, folder=model_folder(home, wanted))
+        return ModelReference(home, folder=model_folder(home, wanted))
     names = sorted({version.name for version in list_models(home)})
     if wanted is None:
         if len(names) != 1:
@@ -65,15 +65,15 @@ def followed(home: Home, wanted: str | None) -> Followed:
             )
         wanted = names[0]
     if wanted in names:
-        return Followed(home, name=wanted, alias="champion")
+        return ModelReference(home, name=wanted, alias="champion")
     if wanted.startswith("models:/") and "@" in wanted:
         name, _, alias = wanted.removeprefix("models:/").partition("@")
-        return Followed(home, name=name, alias=alias)
-    return Followed(home, folder=model_folder(home, wanted))
+        return ModelReference(home, name=name, alias=alias)
+    return ModelReference(home, folder=model_folder(home, wanted))
 
 
-def load(home: Home, label: str) -> LoadedModel:
-    """The model of a Followed.label(). ModelError where it cannot be loaded."""
+def load_served_model(home: Home, label: str) -> LoadedModel:
+    """Load the model of a ModelReference.label(). ModelError if it cannot be loaded."""
     folder = model_folder(home, label)
     return LoadedModel(
         label, load_model(folder).language_model, load_tokenizer(folder), read_training_provenance(folder).cut

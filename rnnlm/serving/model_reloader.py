@@ -1,49 +1,49 @@
-"""The current model, exchanged while requests go on: each keeps the one it began with."""
+"""Reload the model when its alias moves, while requests continue with the model they started with."""
 
 import logging
 import threading
 
 from rnnlm.errors import RnnlmError, TrackingError
-from rnnlm.serving.model_loader import Followed, LoadedModel, load
+from rnnlm.serving.model_loader import LoadedModel, ModelReference, load_served_model
 
 logger = logging.getLogger(__name__)
 
 
-class Keeper:
-    """`current` is what new requests take. A thread looks after the alias; the last request frees an old model."""
+class ModelReloader:
+    """`current` is the model for new requests. A thread checks the alias; the last request frees an old model."""
 
-    def __init__(self, followed: Followed, poll_seconds: float) -> None:
-        """Loads the first model. ModelError, TrackingError where that fails."""
-        self.followed = followed
+    def __init__(self, reference: ModelReference, poll_seconds: float) -> None:
+        """Load the first model. ModelError or TrackingError if that fails."""
+        self.reference = reference
         self.poll_seconds = poll_seconds
-        self.current: LoadedModel = load(followed.home, followed.label())
+        self.current: LoadedModel = load_served_model(reference.home, reference.label())
         self.swaps = self.failures = 0
-        self.problem: str | None = None  # of the last looks: names no path, for /ready is open to all
+        self.problem: str | None = None  # of the last checks; names no path, because /ready is public
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="rnnlm-keeper", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="rnnlm-reloader", daemon=True)
 
     def start(self) -> None:
-        if self.followed.folder is None:  # a folder stays what it is
+        if self.reference.folder is None:  # a folder does not change
             self._thread.start()
 
     @property
     def is_alive(self) -> bool:
-        """False if nobody follows the alias although somebody should."""
-        return self.followed.folder is not None or self._thread.is_alive()
+        """False if the thread should be checking the alias but has died."""
+        return self.reference.folder is not None or self._thread.is_alive()
 
     def stop(self) -> None:
         self._stopped.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=5)  # a registry that does not answer keeps nobody from ending
+            self._thread.join(timeout=5)  # do not wait for a registry that does not answer
 
-    def look(self) -> bool:
-        """Load the model that the alias names now, where that is another. True: it was exchanged."""
-        label = self.followed.label()
+    def check(self) -> bool:
+        """Load the model that the alias names now, if it is a different one. Returns whether it is."""
+        label = self.reference.label()
         if label == self.current.label:
             return False
-        new = load(self.followed.home, label)
-        logger.warning("%s takes over from %s", label, self.current.label)
-        self.current = new  # one assignment: no request sees anything half-done
+        new = load_served_model(self.reference.home, label)
+        logger.warning("serving %s instead of %s", label, self.current.label)
+        self.current = new  # one assignment: no request sees a partial change
         self.swaps += 1
         return True
 
@@ -51,11 +51,11 @@ class Keeper:
         failures = 0  # in a row
         while not self._stopped.wait(self.poll_seconds):
             try:
-                self.look()
-            except Exception as error:  # the registry is away, a version is damaged in any way: this thread goes on
+                self.check()
+            except Exception as error:  # registry unavailable, version damaged: the thread must go on
                 failures += 1
                 self.failures += 1
-                self.problem = f"{type(error).__name__} at {failures} looks in a row"
+                self.problem = f"{type(error).__name__} in {failures} checks in a row"
                 if isinstance(error, RnnlmError | TrackingError):
                     logger.warning("still serving %s: %s", self.current.label, error)
                 else:

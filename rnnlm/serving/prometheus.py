@@ -1,4 +1,4 @@
-"""What the service tells Prometheus of itself."""
+"""The service's metrics for Prometheus."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -10,54 +10,58 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rnnlm.serving.service import Service
 
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-class ServiceFigures(Collector):
-    """Read when asked, so that no token waits for a counter."""
+class ServiceMetrics(Collector):
+    """Metrics collected on request, so that sampling never waits for a counter."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
 
     def collect(self) -> Iterator[Metric]:
-        batcher, keeper = self.service.batcher, self.service.keeper
+        batcher, reloader = self.service.batcher, self.service.reloader
         for name, text, value in (
-            ("rnnlm_prompts_running", "Prompts stepped together now", len(batcher.running)),
-            ("rnnlm_prompts_waiting", "Prompts that wait for a place", len(batcher.waiting)),
-            ("rnnlm_texts_waiting", "Texts that wait to be scored", self.service.texts_waiting),
+            ("rnnlm_prompts_running", "Prompts being continued", len(batcher.running)),
+            ("rnnlm_prompts_waiting", "Prompts in the queue", len(batcher.waiting)),
+            ("rnnlm_texts_waiting", "Texts in the scoring queue", self.service.texts_waiting),
         ):
             yield GaugeMetricFamily(name, text, value=value)
         for name, text, value in (
-            ("rnnlm_tokens_generated", "Tokens drawn", batcher.tokens),
-            ("rnnlm_steps", "Calls of a model that gave tokens: tokens / steps is the mean batch", batcher.steps),
+            ("rnnlm_tokens_generated", "Tokens sampled", batcher.tokens),
+            ("rnnlm_steps", "Model calls that sampled tokens: tokens / steps is the mean batch size", batcher.steps),
             ("rnnlm_texts_scored", "Texts scored", self.service.texts_scored),
-            ("rnnlm_model_swaps", "Models exchanged while serving", keeper.swaps),
-            ("rnnlm_registry_failures", "Looks at the registry that failed", keeper.failures),
+            ("rnnlm_model_swaps", "Models reloaded while serving", reloader.swaps),
+            ("rnnlm_registry_failures", "Failed checks of the registry", reloader.failures),
         ):
             yield CounterMetricFamily(name, text, value=value)
-        model = GaugeMetricFamily("rnnlm_model", "1 for the model that new requests get", labels=["model"])
-        model.add_metric([keeper.current.label], 1)
+        model = GaugeMetricFamily("rnnlm_model", "1 for the model that new requests use", labels=["model"])
+        model.add_metric([reloader.current.label], 1)
         yield model
 
 
 class Metrics:
-    """One a service, none global: two services in one process do not mix."""
+    """A registry per service rather than the global one: two services in one process stay separate."""
 
     def __init__(self, service: Service, paths: Iterable[str]) -> None:
         self.registry = CollectorRegistry()
         self.paths = frozenset(paths)
         self.requests = Counter("rnnlm_requests", "Answered requests", ["path", "status"], registry=self.registry)
         self.seconds = Histogram(
-            "rnnlm_request_seconds", "Until the last byte", ["path"], buckets=SECONDS, registry=self.registry
+            "rnnlm_request_seconds",
+            "Seconds until the last byte",
+            ["path"],
+            buckets=BUCKETS_SECONDS,
+            registry=self.registry,
         )
-        self.registry.register(ServiceFigures(service))
+        self.registry.register(ServiceMetrics(service))
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
 
 
-class Measured:
-    """Counts and times every request, the refused ones too."""
+class MeasuringMiddleware:
+    """Count and time every request, including refused ones."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app, self.metrics = app, metrics
@@ -68,16 +72,16 @@ class Measured:
             return
         start, status = time.perf_counter(), 500
 
-        async def noting(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self.app(scope, receive, noting)
+            await self.app(scope, receive, send_and_note)
         finally:
-            # A label for each path that somebody invents would fill the memory.
+            # One label for all unknown paths: a label for each would let clients fill the memory.
             path = scope["path"] if scope["path"] in self.metrics.paths else "other"
             self.metrics.requests.labels(path, str(status)).inc()
             self.metrics.seconds.labels(path).observe(time.perf_counter() - start)

@@ -1,4 +1,4 @@
-"""The server's process: where it listens, and how it ends."""
+"""Listen, serve and shut down: the process behind `rnnlm serve`."""
 
 import contextlib
 import signal
@@ -10,30 +10,30 @@ import uvicorn
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.serving.app import build_app
-from rnnlm.serving.model_loader import followed
+from rnnlm.serving.model_loader import resolve_reference
 from rnnlm.serving.service import Service
 from rnnlm.serving.serving_config import ServingConfig
 
 
-def serve(home: Home, wanted: str | None, config: ServingConfig, announce: Callable[[str, str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, then finish what is running; announce(address, model) once it listens.
+def serve_model(home: Home, wanted: str | None, config: ServingConfig, announce: Callable[[str, str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C, then finish running requests. Calls announce(address, model) once it listens.
 
-    ConfigError where the address cannot be had, ModelError and TrackingError where the model cannot.
+    ConfigError if the address is not available; ModelError or TrackingError if the model is not.
     """
-    service = Service(followed(home, wanted), config)
-    with listening(config) as listener, ending_quietly():
+    service = Service(resolve_reference(home, wanted), config)
+    with bound_socket(config) as listener, signals_ignored():
         host = f"[{config.host}]" if ":" in config.host else config.host
         announce(f"http://{host}:{listener.getsockname()[1]}", service.current.label)
-        server(service).run(sockets=[listener])
+        uvicorn_server(service).run(sockets=[listener])
 
 
-def server(service: Service) -> uvicorn.Server:
-    """Ready to run on a listening socket."""
+def uvicorn_server(service: Service) -> uvicorn.Server:
+    """A server to run on a listening socket."""
     config = service.config
     return uvicorn.Server(
         uvicorn.Config(
             build_app(service),
-            log_config=None,  # the process's own logging stays
+            log_config=None,  # keep the process's own logging
             access_log=False,
             proxy_headers=False,
             server_header=False,
@@ -44,23 +44,23 @@ def server(service: Service) -> uvicorn.Server:
 
 
 @contextlib.contextmanager
-def listening(config: ServingConfig) -> Iterator[socket.socket]:
-    """A listening socket, so that an address that is taken is told before anything else starts."""
+def bound_socket(config: ServingConfig) -> Iterator[socket.socket]:
+    """A listening socket, opened first so that a taken address is reported before anything else starts."""
     try:
         family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
         listener = socket.create_server((config.host, config.port), family=family, backlog=1_024)
     except OSError as error:
         raise ConfigError(
             f"{config.host}:{config.port}: cannot listen there ({error.strerror or error});\n"
-            "give another --port (0: one that is free) or --host"
+            "choose another --port (0: any free port) or --host"
         ) from error
     with listener:
         yield listener
 
 
 @contextlib.contextmanager
-def ending_quietly() -> Iterator[None]:
-    """uvicorn raises the signal that ended it once more when it has drained: by then there is nothing left to end."""
+def signals_ignored() -> Iterator[None]:
+    """Ignore the signal that uvicorn raises again after it has drained: nothing is left to end by then."""
     before = {name: signal.signal(name, lambda *_: None) for name in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield

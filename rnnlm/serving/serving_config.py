@@ -1,4 +1,4 @@
-"""What `rnnlm serve` takes; no stage of the pipeline. Bounds on a single request: serving/messages.py."""
+"""Options of `rnnlm serve`; not a stage of the pipeline. Limits of a single request are in serving/messages.py."""
 
 import ipaddress
 from typing import Annotated
@@ -11,22 +11,26 @@ from rnnlm.config import Section
 class ServingConfig(Section):
     """The HTTP service."""
 
-    host: str = Field("127.0.0.1", min_length=1)  # address to listen at
-    port: int = Field(8000, ge=0, le=65_535)  # 0: one that is free
-    # That requests carry. Needed unless the host is loopback.
-    token: Annotated[SecretStr, Field(min_length=16)] | None = None
-    maximum_running: int = Field(32, ge=1, le=1_024)  # prompts stepped together
-    maximum_waiting: int = Field(256, ge=0, le=65_536)  # prompts, and texts to score, that wait for their turn
-    maximum_seconds: PositiveFloat = 60.0  # a request may take; what is written by then is its answer
-    maximum_body_bytes: PositiveInt = 1 << 20  # of a request
-    maximum_connections: PositiveInt = 1_024
-    poll_seconds: PositiveFloat = 2.0  # between two looks at the alias
-    drain_seconds: PositiveInt = 30  # after SIGTERM, for the requests that are running
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen at; all but loopback need a token.")
+    port: int = Field(8000, ge=0, le=65_535, description="Port to listen at; 0: any free port.")
+    token: Annotated[SecretStr, Field(min_length=16)] | None = Field(
+        None,
+        description="Bearer token that requests must carry; safer in RNNLM_SERVE_TOKEN, as other users see options.",
+    )
+    maximum_running: int = Field(32, ge=1, le=1_024, description="Prompts continued together.")
+    maximum_waiting: int = Field(256, ge=0, le=65_536, description="Prompts, and texts to score, in the queue.")
+    maximum_seconds: PositiveFloat = Field(
+        60.0, description="Seconds per request; a prompt out of time returns what is written so far."
+    )
+    maximum_body_bytes: PositiveInt = Field(1 << 20, description="Bytes in a request's body.")
+    maximum_connections: PositiveInt = Field(1_024, description="Open connections; more are refused with 503.")
+    poll_seconds: PositiveFloat = Field(2.0, description="Seconds between checks for a new champion.")
+    drain_seconds: PositiveInt = Field(30, description="Seconds for running requests to finish after SIGTERM.")
 
     @model_validator(mode="after")
-    def strangers_need_a_token(self) -> "ServingConfig":
+    def non_loopback_needs_a_token(self) -> "ServingConfig":
         if self.token is None and not self.is_loopback:
-            raise ValueError(f"host {self.host} can be reached from elsewhere: give a token of at least 16 characters")
+            raise ValueError(f"host {self.host} is reachable from other machines: set a token of 16 characters or more")
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""A text's probability, token by token, with what the model expected instead."""
+"""Score a text token by token, with the model's most probable alternatives."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,11 +18,11 @@ from rnnlm.serving.messages import Alternative, Scored, ScoredToken, ScoreReques
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.text_stream import spelling
 
-Likeliest = list[tuple[int, float]]  # (token id, probability)
+TopTokens = list[tuple[int, float]]  # (token id, probability), most probable first
 
 
 class InterruptibleModel:
-    """A language model that calls `check` before each stretch of text it reads: what that raises ends the work."""
+    """A language model that calls `check` before each window it reads; an exception from `check` ends the work."""
 
     def __init__(self, model: ElmanLanguageModel, check: Callable[[], None]) -> None:
         self._model, self._check = model, check
@@ -36,18 +36,18 @@ class InterruptibleModel:
 
 
 def score_text(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], None] | None = None) -> Scored:
-    """Figures by document_losses; beside each token its place in the text and the likeliest in its stead.
+    """Losses as in document_losses(), with each token's position in the text and its alternatives.
 
-    check is called between stretches of the text; what it raises comes out.
+    check: called between windows of the text; its exceptions are re-raised.
     """
     if check is not None:
         loaded = replace(loaded, model=cast(ElmanLanguageModel, InterruptibleModel(loaded.model, check)))
     text = request.text
     (loss,) = document_losses(loaded.model, loaded.tokenizer, [text], loaded.cut)
-    places = list(token_places(loaded, text))
-    expected: list[Likeliest] = [[] for _ in places]
-    if request.alternatives and places:
-        expected = likeliest_tokens(loaded, text, request.alternatives)
+    positions = list(token_positions(loaded, text))
+    expected: list[TopTokens] = [[] for _ in positions]
+    if request.alternatives and positions:
+        expected = top_tokens(loaded, text, request.alternatives)
     tokens = [
         ScoredToken(
             text=text[start:end],
@@ -55,10 +55,10 @@ def score_text(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], N
             surprisal_nats=nll,
             start=start,
             end=end,
-            alternatives=named(loaded, likeliest),
+            alternatives=named_alternatives(loaded, top),
         )
-        for (start, end), token_id, nll, likeliest in zip(
-            places, loss.token_ids.tolist(), loss.nll_nats.tolist(), expected, strict=True
+        for (start, end), token_id, nll, top in zip(
+            positions, loss.token_ids.tolist(), loss.nll_nats.tolist(), expected, strict=True
         )
     ]
     return Scored(
@@ -72,40 +72,38 @@ def score_text(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], N
     )
 
 
-def named(loaded: LoadedModel, likeliest: Likeliest) -> list[Alternative]:
-    return [Alternative(text=spelling(loaded.tokenizer, token), probability=share) for token, share in likeliest]
+def named_alternatives(loaded: LoadedModel, top: TopTokens) -> list[Alternative]:
+    return [Alternative(text=spelling(loaded.tokenizer, token), probability=share) for token, share in top]
 
 
-def token_places(loaded: LoadedModel, text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) in the text of each token that document_losses scores; `<eos>` stands on its line's end."""
+def token_positions(loaded: LoadedModel, text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) in the text of each token that document_losses() scores; `<eos>` covers its line feed."""
     first = 0
     for line in text.removesuffix("\n").split("\n"):
         spans = [(first + start, first + end) for _, start, end in loaded.tokenizer.spans(line)]
         last = first + len(line)
         if spans or loaded.cut.mode == "stream":
             yield from spans
-            yield last, min(last + 1, len(text))  # nothing where the last line has no end
+            yield last, min(last + 1, len(text))  # empty if no line feed ends the last line
         first = last + 1
 
 
 @torch.inference_mode()
-def likeliest_tokens(loaded: LoadedModel, text: str, count: int) -> list[Likeliest]:
-    """For each scored token the `count` that the model held likeliest there, by a reading row after row."""
-    found: list[Likeliest] = []
+def top_tokens(loaded: LoadedModel, text: str, count: int) -> list[TopTokens]:
+    """For each scored token, the `count` most probable tokens at its position, row by row."""
+    top: list[TopTokens] = []
     for row in scored_rows(loaded, text):
         state = None
         for piece in shifted(row)[0].split(EVALUATION_WINDOW):
             hidden, state = loaded.model.hidden(piece[None], state)
-            for some in hidden[0].split(CPU_ROWS):
-                shares, token_ids = loaded.model.logits(some).softmax(dim=-1).topk(count)
-                found += [
-                    list(zip(*pair, strict=True)) for pair in zip(token_ids.tolist(), shares.tolist(), strict=True)
-                ]
-    return found
+            for vectors in hidden[0].split(CPU_ROWS):
+                shares, token_ids = loaded.model.logits(vectors).softmax(dim=-1).topk(count)
+                top += [list(zip(*pair, strict=True)) for pair in zip(token_ids.tolist(), shares.tolist(), strict=True)]
+    return top
 
 
 def scored_rows(loaded: LoadedModel, text: str) -> Iterator[torch.Tensor]:
-    """The rows that document_losses reads: (tokens,) int64 each, the first of them context."""
+    """The rows that document_losses() reads: (tokens,) int64 each, the first token is context."""
     lines = token_rows(loaded.tokenizer.encode_lines(text.removesuffix("\n").split("\n")))
     if loaded.cut.mode == "sentence":
         rows: TokenRows = sentences(lines, loaded.cut.context_length)

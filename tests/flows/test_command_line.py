@@ -1,33 +1,20 @@
 """The `rnnlm` command as another program calls it: exit code, standard output, at most three lines of error."""
 
+import argparse
 import json
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from flows.command_line import main
+from flows.command_line import build_parser, main
 from rnnlm.home import Home
 from rnnlm.presets import read_presets
+from rnnlm.records import RunRecord
 
-
-@pytest.fixture(autouse=True)
-def environment_of_its_own(
-    home: Home, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    """`main` fills in os.environ: put it back for the next test.
-
-    Prefect's log handlers keep the stderr of the test they were made in: a closed one keeps silent.
-    """
-    before = dict(os.environ)
-    monkeypatch.setattr(logging, "raiseExceptions", False)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names: str) -> None:
@@ -43,11 +30,34 @@ def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names:
         assert name in " ".join(told), err
 
 
-def test_the_help_names_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["run", "--help"])
-    told = "".join(capsys.readouterr().out.split())  # argparse wraps lines at hyphens, too
-    assert f"{','.join(read_presets())}(seeprefect.yaml)" in told
+def help_pages(parser: argparse.ArgumentParser) -> dict[str, str]:
+    """The --help of the parser and of its commands, by what is typed to call them."""
+    pages = {parser.prog: parser.format_help()}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                pages |= help_pages(sub)
+    return pages
+
+
+def test_help_fits_80_columns_and_shows_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    pages = help_pages(build_parser())
+    assert len(pages) > 20
+    for name, page in pages.items():
+        assert max(map(len, page.splitlines())) <= 80, name
+        assert "example" in page or name == "rnnlm probe", name  # probe only has subcommands
+    assert all(preset in pages["rnnlm run"] for preset in read_presets())
+
+
+def test_an_option_shows_its_fields_description_bounds_and_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    pages = help_pages(build_parser())
+    assert "Port to listen at; 0: any free port (0 to 65,535; default: 8000)" in pages["rnnlm serve"]
+    assert "Number of units (1 to 4,096; default: 64)" in pages["rnnlm probe echo"]
+    assert "{kneser-ney,textbook}" in pages["rnnlm ngram"]
+    assert "(above 0.0, at most 1.0; default: 0.2)" in pages["rnnlm score"]
+    assert "Activation functions to compare (of tanh, relu; default: tanh relu)" in pages["rnnlm probe echo"]
 
 
 def write(path: Path, data: bytes) -> str:
@@ -104,9 +114,11 @@ def test_the_catalogue_is_a_table_of_120_columns_and_a_list(capsys: pytest.Captu
         assert all(row[field] in table for field in row)
 
 
-def test_an_unknown_stage_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_stage_or_option_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--force", "everything"]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
     with pytest.raises(SystemExit) as caught:
-        main(["run", "--force", "everything"])
+        main(["run", "--everything"])
     assert caught.value.code == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
@@ -150,51 +162,9 @@ def test_a_named_device_that_is_absent_is_told_in_one_line(
     fails_with(capsys, ["run", "--corpus", str(toy_folder), "--set", f"training.device={absent}"], absent)
 
 
-def test_the_commands_work_together(
-    capsys: pytest.CaptureFixture[str], tracked_home: Home, toy_folder: Path, prefect_server: None
-) -> None:
-    small = [
-        "--set",
-        "model.hidden_size=16",
-        "--set",
-        "tokenizer.minimum_count=1",
-        "--set",
-        "training.epochs=1",
-    ]
-
-    def answer(*arguments: str) -> object:
-        capsys.readouterr()
-        assert main([*arguments, "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    ran = answer("run", "--corpus", str(toy_folder), *small)
-    assert isinstance(ran, dict)
-    listed = answer("models")
-    assert isinstance(listed, list)
-    assert [(row["name"], row["version"], row["aliases"]) for row in listed] == [("rnnlm-toy", 1, ["champion"])]
-    assert listed[0]["validation_perplexity"] == pytest.approx(ran["validation_perplexity"])
-    assert listed[0]["dataset_id"] == ran["dataset_id"]
-    assert listed[0]["created"]
-
-    for model in ("models:/rnnlm-toy@champion", "models:/rnnlm-toy/1", ran["run_folder"]):
-        score = answer("evaluate", model, "--corpus", str(toy_folder))
-        assert isinstance(score, dict)
-        assert score["perplexity"] == pytest.approx(ran["test_perplexity"], rel=1e-5)
-        assert score["bits_per_byte"] == pytest.approx(ran["bits_per_byte"], rel=1e-5)
-        assert score["tokens"] == 40 * 10
-
-    other = write(toy_folder.parent / "other.txt", b"the cat sees the dog near the tree .\n" * 3)
-    score = answer("evaluate", "models:/rnnlm-toy@champion", "--corpus", other)
-    assert isinstance(score, dict)
-    assert (score["split"], score["tokens"]) == ("all", 30)
-
-    first = answer("generate", "models:/rnnlm-toy@champion", "--prompt", "the cat", "--seed", "3")
-    again = answer("generate", "models:/rnnlm-toy@champion", "--prompt", "the cat", "--seed", "3")
-    assert isinstance(first, dict)
-    assert first == again
-    assert 1 <= first["tokens"] <= 40
-
-    command = [sys.executable, "-m", "flows.command_line", "generate", "models:/rnnlm-toy@champion"]
+@pytest.mark.slow
+def test_the_result_goes_to_stdout_and_warnings_to_stderr(toy_run: RunRecord) -> None:
+    command = [sys.executable, "-m", "flows.command_line", "generate", toy_run.run_id]
     done = subprocess.run([*command, "--prompt", "zebra crossing"], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stdout.strip()

@@ -13,6 +13,7 @@ import httpx
 import pytest
 import yaml
 
+from flows.command_line import main
 from flows.operations.deployments import CHECKOUT, deploy_all
 from rnnlm.config import PipelineConfig
 from rnnlm.config_paths import flatten
@@ -22,7 +23,7 @@ from rnnlm.home import Home
 from rnnlm.presets import read_presets
 from rnnlm.registry.model_names import registered_name
 from rnnlm.scoring.scoring_config import ScoringConfig
-from tests.conftest import give_store, home_in
+from tests.conftest import copy_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]
 
@@ -37,7 +38,7 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
 @pytest.fixture(scope="module")
 def server_home(tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path) -> Iterator[Home]:
     with home_in(tmp_path_factory.mktemp("deployed")) as home:
-        give_store(home, mlflow_template)
+        copy_store(home, mlflow_template)
         yield home
 
 
@@ -90,6 +91,7 @@ def runs(client: httpx.Client, deployment_id: str, state: str) -> list[dict[str,
     return found
 
 
+@pytest.mark.slow
 def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
     server: httpx.Client, deployed: list[str], server_home: Home, toy_folder: Path
 ) -> None:
@@ -139,6 +141,7 @@ def library_lines(client: httpx.Client, run_id: str) -> list[str]:
     return [log["message"] for log in logs if log["name"].startswith("rnnlm.")]
 
 
+@pytest.mark.slow
 def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client, deployed: list[str]) -> None:
     smoke = server.get("/deployments/name/pipeline/smoke").json()
     answer = server.post(
@@ -149,8 +152,9 @@ def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client, de
     assert runs(server, smoke["id"], "PENDING") == []
 
 
-def test_nothing_that_our_docs_start_reports_to_anybody(server_home: Home) -> None:
-    variables = printed_variables()
+def test_nothing_that_our_docs_start_reports_to_anybody(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["env", "--json"]) == 0
+    variables = json.loads(capsys.readouterr().out)
     assert variables["DO_NOT_TRACK"] == "true"
     assert variables["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
     assert variables["MLFLOW_DISABLE_TELEMETRY"] == "true"

@@ -1,25 +1,15 @@
 """`rnnlm surprise`, and `rnnlm evaluate` with something on top, as another program calls them."""
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from flows.command_line import main
-from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, EvaluationRecord, RunRecord
 from tests.registrar import Registrar
 
-
-@pytest.fixture(autouse=True)
-def environment_of_its_own(home: Home) -> Iterator[None]:
-    """`main` fills in os.environ: put it back for the next test."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_surprise_is_a_page_of_tables_or_one_value(
@@ -81,7 +71,7 @@ def test_evaluate_shows_what_is_on_top_apart(
         (["--cache-size", "10"], ["--cache-size", "--cache"]),
         (["--dynamic", "--dynamic-rate", "-1"], ["dynamic.rate", "-1"]),
         (["--cache", "--cache-share", "1.5"], ["cache.share", "1.5"]),
-        (["--dynamic-scaled"], ["--dynamic-scaled", "--dynamic;"]),
+        (["--dynamic-scaled"], ["--dynamic-scaled", "add --dynamic"]),
         (["--dynamic", "--dynamic-scaled", "--split", "train"], ["--split test"]),
         (["--interpolate", "kneser-ney", "--split", "valid"], ["--split test"]),
     ],

@@ -1,31 +1,22 @@
 """`rnnlm export` and `rnnlm lm-eval`, as another program calls them."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from flows.command_line import main
-from rnnlm.home import Home
 from rnnlm.records import RunRecord
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "use-a-model.md"
 TEXT = "the cat sees the dog near the river .\n\nthe zebra likes the naïve fox .\nthe bird follows the cat\n"
 
 
-@pytest.fixture(autouse=True)
-def environment_of_its_own(home: Home) -> Iterator[None]:
-    """`main` fills in os.environ: put it back for the next test."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def value_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
@@ -104,9 +95,9 @@ def test_ten_lines_of_the_reference_continue_a_text(
     ("arguments", "names"),
     [
         (["lm-eval", "RUN"], ["--tasks", "--file"]),
-        (["lm-eval", "RUN", "--file", "x", "--limit", "0"], ["--limit 0"]),
-        (["lm-eval", "RUN", "--file", "x", "--batch-size", "0"], ["--batch-size 0"]),
-        (["lm-eval", "RUN", "--tasks", "x", "--fewshot", "-1"], ["--fewshot -1"]),
+        (["lm-eval", "RUN", "--file", "x", "--limit", "0"], ["lm-eval.limit", "0"]),
+        (["lm-eval", "RUN", "--file", "x", "--batch-size", "0"], ["lm-eval.batch_size", "0"]),
+        (["lm-eval", "RUN", "--tasks", "x", "--fewshot", "-1"], ["lm-eval.fewshot", "-1"]),
         (["lm-eval", "/no/such/run", "--file", "x"], ["/no/such/run"]),
         (["export", "/no/such/run", "--to", "onnx"], ["/no/such/run"]),
     ],

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.operations.deployments import wait_for_server
+from flows.operations.prefect_server import wait_for_server
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
@@ -145,7 +145,7 @@ def server_of(command: Command) -> int:
     """The process of the temporary server."""
     for number in command.living():
         with contextlib.suppress(OSError):
-            if b"flows.operations.temporary_server" in Path(f"/proc/{number}/cmdline").read_bytes():
+            if b"flows.operations.prefect_server" in Path(f"/proc/{number}/cmdline").read_bytes():
                 return number
     raise AssertionError(command.living())
 
@@ -160,7 +160,7 @@ def test_a_server_that_dies_in_mid_training_costs_nothing(tracked_home: Home, to
     finally:
         command.end()
     said = command.said.read_text()
-    assert "Prefect's temporary server ended with code -9; it is started again" in said
+    assert "Prefect's temporary server ended with code -9; restarting it" in said
     assert "Traceback" not in said
     assert "registered rnnlm-toy version 1 as champion" in said
     assert (folder / "COMPLETE").exists()
@@ -192,6 +192,6 @@ def test_a_configured_server_that_is_lost_is_done_without(
             os.killpg(server.pid, signal.SIGKILL)
         server.wait()
     said = command.said.read_text()
-    assert "was lost; what is done is kept" in said
+    assert "lost the Prefect server at" in said
     assert "Traceback" not in said
     assert "registered rnnlm-toy version 1 as champion" in said

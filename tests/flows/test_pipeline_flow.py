@@ -1,17 +1,26 @@
 """The chain as a whole, on a real Prefect server, a real DuckDB file and a real MLflow store."""
 
+import inspect
+import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prefect.artifacts import Artifact
 
+from flows.command_line import main
 from flows.operations.flow_runner import run_flow
 from flows.pipeline_flow import pipeline_flow
-from rnnlm.config import STAGES, PipelineConfig, ProbesConfig
+from rnnlm.config import STAGES, PipelineConfig
+from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import Home
+from rnnlm.presets import build_config
 from rnnlm.records import PipelineRecord
-from rnnlm.reports.pipeline_page import pipeline_json, pipeline_summary
-from tests.conftest import home_in, toy_pipeline_config, write_toy_corpus
+from rnnlm.registry.model_lookup import model_folder
+from rnnlm.reports.pipeline_page import corpus_report, pipeline_json, pipeline_summary
+from tests.conftest import home_in, write_toy_corpus
 
 Ran = tuple[Home, PipelineConfig, PipelineRecord]
 PROMISED_KEYS = {
@@ -34,14 +43,31 @@ PROMISED_KEYS = {
 }
 
 
+SETTINGS = (
+    "tokenizer.vocabulary_size=200",
+    "model.hidden_size=16",
+    "training.epochs=20",
+    "training.device=cpu",
+    "generation.prompts=[the cat]",
+    "generation.maximum_tokens=8",
+    "probes.positions=true",
+)
+
+
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Iterator[Ran]:
     """The whole chain in an empty home, once for all tests."""
     folder = tmp_path_factory.mktemp("pipeline")
-    config = toy_pipeline_config(write_toy_corpus(folder / "toy"))
-    config = config.model_copy(update={"probes": ProbesConfig(positions=True)})
+    config = build_config("default", SETTINGS, str(write_toy_corpus(folder / "toy")))
     with home_in(folder) as home:
         yield home, config, run_flow(home, pipeline_flow, config)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """What the command prints as JSON."""
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
 
 
 def test_every_stage_leaves_its_report_on_the_run(ran: Ran) -> None:
@@ -60,17 +86,41 @@ def test_every_stage_leaves_its_report_on_the_run(ran: Ran) -> None:
         "registration": "markdown",
     }
     for key, kind in kinds.items():
-        artifact = Artifact.get(key)
-        assert artifact is not None, key
+        artifact = shown(key)
         assert artifact.type == kind, key
         assert artifact.flow_run_id is not None, key
     for key in ("loss-curve", "gradient-flow", "positions"):
-        shown = Artifact.get(key)
-        assert shown is not None
-        assert "data:image/png;base64,iVBOR" in str(shown.data)
+        assert "data:image/png;base64,iVBOR" in str(shown(key).data)
+    record = ran[2]
+    assert shown("corpus").data == corpus_report(record.corpus)
+    table = shown("perplexity")
+    assert json.loads(str(table.data)) == score_rows(record.evaluation)
+    assert table.description == "Perplexity beside the baselines"
+    link = re.fullmatch(r"\[The run in MLflow\]\((.+)\)", str(shown("mlflow-run").data))
+    assert link is not None
+    assert link[1].endswith(f"/runs/{record.run.mlflow_run_id}")
 
 
-def test_the_chain_ends_in_a_registered_champion_and_skips_itself_the_second_time(ran: Ran) -> None:
+def shown(key: str) -> Artifact:
+    """The latest artifact under the key."""
+    artifact = Artifact.get(key)
+    assert artifact is not None, key
+    return artifact
+
+
+def test_the_list_of_stages_in_the_docstring_is_the_order_of_the_calls() -> None:
+    """pipeline_flow.py is the file to read first: what it says is what it does."""
+    source = Path(inspect.getfile(pipeline_flow.fn)).read_text(encoding="utf-8")
+    tasks = set(re.findall(r"^from tasks\.(\w+) import", source, flags=re.MULTILINE))
+    listed = re.findall(r"^.{17}(\w+)  +\w", source.partition("\nfrom prefect")[0], flags=re.MULTILINE)
+    called = [name for name in re.findall(r"\b(\w+)\(", source.partition("@flow")[2]) if name in tasks]
+    assert listed == called
+    assert set(listed) == tasks
+
+
+def test_the_chain_ends_in_a_registered_champion_and_skips_itself_the_second_time(
+    ran: Ran, capsys: pytest.CaptureFixture[str]
+) -> None:
     home, config, first = ran
     facts = pipeline_json(first)
     assert set(facts) >= PROMISED_KEYS
@@ -81,14 +131,48 @@ def test_the_chain_ends_in_a_registered_champion_and_skips_itself_the_second_tim
     assert facts["test_perplexity"] < facts["unigram_perplexity"] < facts["uniform_perplexity"]
     assert facts["unknown_rate"] == 0.0
 
-    second = run_flow(home, pipeline_flow, config)
-    assert pipeline_json(second)["skipped"] == list(STAGES)
+    settings = [part for setting in SETTINGS for part in ("--set", setting)]
+    second = answer(capsys, "run", "--corpus", config.corpus.source, *settings)
+    assert second["skipped"] == list(STAGES)
     for key in PROMISED_KEYS - {"skipped", "seconds"}:
-        assert pipeline_json(second)[key] == facts[key], key
+        assert second[key] == facts[key], key
 
     forced = run_flow(home, pipeline_flow, config.model_copy(update={"force": ("evaluation",)}))
     assert pipeline_json(forced)["skipped"] == [name for name in STAGES if name != "evaluation"]
 
-    summary = pipeline_summary(second)
+    summary = pipeline_summary(forced)
     assert "rnnlm-toy version 1 as champion" in summary
     assert f"{facts['test_perplexity']:.2f}" in summary
+    champion = model_folder(home, "models:/rnnlm-toy@champion")
+    assert (champion / "reference" / "line.parquet").is_file()  # training stored it, registration copied it
+
+
+def test_commands_work_on_the_registered_model(
+    ran: Ran, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    config, facts = ran[1], pipeline_json(ran[2])
+    corpus = config.corpus.source
+    (listed,) = answer(capsys, "models")
+    assert (listed["name"], listed["version"], listed["aliases"]) == ("rnnlm-toy", 1, ["champion"])
+    assert listed["validation_perplexity"] == pytest.approx(facts["validation_perplexity"])
+    assert listed["dataset_id"] == facts["dataset_id"]
+    assert listed["created"]
+
+    for model in ("models:/rnnlm-toy@champion", "models:/rnnlm-toy/1", facts["run_folder"]):
+        score = answer(capsys, "evaluate", model, "--corpus", corpus)
+        assert score["perplexity"] == pytest.approx(facts["test_perplexity"], rel=1e-5)
+        assert score["bits_per_byte"] == pytest.approx(facts["bits_per_byte"], rel=1e-5)
+        assert score["tokens"] == 40 * 10
+
+    (tmp_path / "other.txt").write_bytes(b"the cat sees the dog near the tree .\n" * 3)
+    score = answer(capsys, "evaluate", "models:/rnnlm-toy@champion", "--corpus", str(tmp_path / "other.txt"))
+    assert (score["split"], score["tokens"]) == ("all", 30)
+
+    generate = ("generate", "models:/rnnlm-toy@champion", "--seed", "3", "--prompt")
+    first = answer(capsys, *generate, "the cat")
+    assert first == answer(capsys, *generate, "the cat")
+    assert 1 <= first["tokens"] <= 40
+
+    assert main([*generate, "zebra crossing"]) == 0
+    assert capsys.readouterr().out.strip()
+    assert "zebra" in caplog.text

@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from flows.operations.deployments import CHECKOUT, deploy_all, wait_for_server
+from flows.operations.deployments import CHECKOUT, deploy_all
+from flows.operations.prefect_server import wait_for_server
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 

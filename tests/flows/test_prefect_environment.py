@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,6 @@ set_environment(find_home())
 from prefect.logging.configuration import setup_logging
 setup_logging()
 """
-
-
-@pytest.fixture(autouse=True)
-def environment_of_its_own() -> Iterator[None]:
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
 
 
 def test_a_logging_yml_in_the_home_is_not_run(home: Home, tmp_path: Path) -> None:

@@ -1,55 +1,77 @@
-"""`rnnlm probe`: what another program reads of it, and the pictures it leaves."""
+"""`rnnlm probe`, on a real Prefect server with a real MLflow store: what is printed, shown and logged."""
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from prefect.artifacts import Artifact
 
 from flows.command_line import main
 from rnnlm.home import Home
+from tests.tasks.comparisons import PNG, artifacts, tracked
+
+pytestmark = pytest.mark.usefixtures("home")
 
 
-@pytest.fixture(autouse=True)
-def environment_of_its_own(home: Home) -> Iterator[None]:
-    """`main` fills in os.environ: put it back for the next test."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert main(["probe", *arguments]) == 0
+    return capsys.readouterr().out
 
 
-def test_gradients_are_a_table_and_a_picture(
-    capsys: pytest.CaptureFixture[str], tracked_home: Home, toy_folder: Path, prefect_server: None
+def shown(key: str) -> str:
+    artifact = Artifact.get(key)
+    assert artifact is not None
+    assert artifact.flow_run_id is not None
+    return str(artifact.data)
+
+
+def test_gradients_are_a_table_and_a_picture_on_the_run_and_in_mlflow(
+    capsys: pytest.CaptureFixture[str], tracked_home: Home, toy_folder: Path, tmp_path: Path, prefect_server: None
 ) -> None:
-    arguments = ["probe", "gradients", "--corpus", str(toy_folder), "--hidden", "8", "--steps", "12", "--rows", "4"]
-    assert main(arguments) == 0
-    lines = capsys.readouterr().out.splitlines()
+    arguments = ["gradients", "--corpus", str(toy_folder), "--hidden", "8", "--steps", "12", "--rows", "4"]
+    lines = printed(capsys, *arguments).splitlines()
     assert lines[0].split("  ")[0] == "network"
     assert len([line for line in lines if line.startswith(("tanh", "relu"))]) == 8
-    assert main([*arguments, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    assert "data:image/png;base64,iVBOR" in shown("gradients")
+    assert "| tanh, xavier |" in shown("gradients")
+    ((parameters, metrics),) = tracked(tracked_home)
+    assert (parameters["corpus"], parameters["mode"]) == ("toy", "stream")
+    assert len(metrics["relative_norm/relu_identity"]) == 13
+
+    found: dict[str, Any] = json.loads(printed(capsys, *arguments, "--json"))  # the same settings, the same run
     assert set(found) == {"curves", "picture"}
     assert [len(curve["norms"][0]) for curve in found["curves"]] == [13] * 8
-    assert f"picture  {found['picture']}" in lines  # the same settings, the same picture
-    assert Path(found["picture"]).parent == tracked_home.probes
-    assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
+    picture = Path(found["picture"])
+    assert f"picture  {picture}" in lines
+    assert picture.parent == tracked_home.probes
+    assert picture.read_bytes().startswith(PNG)
+    assert len(tracked(tracked_home)) == 1
+    link = shown("mlflow-run").partition("(")[2].rstrip(")")
+    assert artifacts(tracked_home, link, tmp_path)[picture.name].startswith(PNG)
 
 
-def test_echo_is_a_table_and_a_picture(
-    capsys: pytest.CaptureFixture[str], tracked_home: Home, prefect_server: None
+def test_echo_is_a_table_and_a_picture_on_the_run_and_in_mlflow(
+    capsys: pytest.CaptureFixture[str], tracked_home: Home, tmp_path: Path, prefect_server: None
 ) -> None:
-    arguments = ["probe", "echo", "--distances", "1", "3", "--nonlinearity", "tanh", "--hidden", "8"]
-    assert main([*arguments, "--training-steps", "3"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    arguments = ["echo", "--distances", "1", "3", "--nonlinearity", "tanh", "--hidden", "8", "--training-steps", "3"]
+    lines = printed(capsys, *arguments).splitlines()
     assert lines[0].split() == ["network", "1", "back", "3", "back"]
     assert [line.split("  ")[0] for line in lines[1:4]] == ["tanh, xavier", "tanh, orthogonal", "tanh, identity"]
-    one = ["probe", "echo", "--nonlinearity", "relu", "--initialization", "identity", "--hidden", "4"]
-    assert main([*one, "--training-steps", "1", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    assert "data:image/png;base64,iVBOR" in shown("echo")
+    assert "guessing gives 12.5%" in shown("echo")
+    ((parameters, metrics),) = tracked(tracked_home)
+    assert parameters["distances"] == "[1, 3]"
+    assert [step for step, _ in metrics["echo_accuracy/tanh_identity"]] == [1, 3]
+    link = shown("mlflow-run").partition("(")[2].rstrip(")")
+    (figures,) = tracked_home.probes.glob("echo*.json")
+    assert artifacts(tracked_home, link, tmp_path)[figures.name] == figures.read_bytes()
+
+    one = ["echo", "--nonlinearity", "relu", "--initialization", "identity", "--hidden", "4", "--training-steps", "1"]
+    found = json.loads(printed(capsys, *one, "--json"))
     assert [score["distance"] for score in found["scores"]] == [1, 2, 5, 10, 20, 40]
-    assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
+    assert Path(found["picture"]).read_bytes().startswith(PNG)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """models, promote and rollback as a person or another program calls them."""
 
 import json
-import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,14 +12,10 @@ NAME = "rnnlm-toy"
 
 
 @pytest.fixture(autouse=True)
-def two_versions(register: Registrar) -> Iterator[None]:
-    """Versions 1 (champion) and 2 (challenger) of rnnlm-toy. `main` fills in os.environ: it is put back."""
-    before = dict(os.environ)
+def two_versions(register: Registrar) -> None:
+    """Versions 1 (champion) and 2 (challenger) of rnnlm-toy."""
     for force in (False, True):
         register(force=force)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

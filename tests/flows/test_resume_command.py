@@ -1,9 +1,6 @@
 """`rnnlm train --resume RUN` goes on with an unfinished run, and with nothing else."""
 
 import json
-import logging
-import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,14 +9,7 @@ from rnnlm.home import Home
 from rnnlm.records import RunRecord
 from rnnlm.stages import is_complete
 
-
-@pytest.fixture(autouse=True)
-def environment_of_its_own(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    before = dict(os.environ)
-    monkeypatch.setattr(logging, "raiseExceptions", False)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_an_unfinished_run_is_finished(

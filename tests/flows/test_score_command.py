@@ -1,8 +1,6 @@
 """`rnnlm score` as another program calls it."""
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,14 +10,7 @@ from flows.command_line import main
 from rnnlm.home import Home
 from rnnlm.records import RunRecord
 
-
-@pytest.fixture(autouse=True)
-def environment_of_its_own(home: Home) -> Iterator[None]:
-    """`main` fills in os.environ: put it back for the next test."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_it_prints_the_totals_and_the_drift_or_one_value(

@@ -8,10 +8,8 @@ from prefect.artifacts import Artifact
 
 from flows.operations.flow_runner import run_flow
 from flows.score_flow import score_flow
-from flows.train_flow import train_flow
-from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.registry.model_lookup import model_folder
+from rnnlm.scoring.reference_scores import keep_references
 from rnnlm.scoring.scoring_config import ScoringConfig
 from tests.registrar import Registrar
 from tests.tasks.drift_events import awaited_drift_events
@@ -20,11 +18,10 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
 def test_the_champion_scores_shows_the_distribution_and_tells_of_drift(
-    tracked_home: Home, toy_config: PipelineConfig, toy_folder: Path, tmp_path: Path
+    register: Registrar, tracked_home: Home, toy_folder: Path, tmp_path: Path
 ) -> None:
-    run_flow(tracked_home, train_flow, toy_config)
-    champion = model_folder(tracked_home, "models:/rnnlm-toy@champion")
-    assert (champion / "reference" / "line.parquet").is_file()  # training kept it, registration took it along
+    keep_references(tracked_home, register.dataset, register.run)
+    register()
     (tmp_path / "other.txt").write_text("river the the near . fox dog\nnear . . the\n" * 20)
 
     same = ScoringConfig(input=str(toy_folder / "test.txt"), output=str(tmp_path / "same.parquet"))

@@ -8,8 +8,7 @@ import pytest
 from prefect.client.orchestration import get_client
 
 from flows.operations.flow_runner import run_flow
-from flows.pipeline_flow import pipeline_flow
-from flows.prepare_flow import prepare_flow
+from flows.pipeline_flow import pipeline_flow, prepare_flow
 from rnnlm.config import CorpusConfig
 from rnnlm.home import Home
 from rnnlm.reports.pipeline_page import pipeline_summary

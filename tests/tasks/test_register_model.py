@@ -7,7 +7,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from tasks.register_model import register_model, the_world_failed
+from tasks.register_model import is_tracking_failure, register_model
 
 
 def test_registers_the_run_and_skips_the_second_time(
@@ -26,4 +26,4 @@ def test_registers_the_run_and_skips_the_second_time(
 @pytest.mark.parametrize(("error", "retried"), [(TrackingError("away"), True), (ModelError("no model"), False)])
 def test_only_mlflow_being_away_is_retried(error: Exception, retried: bool) -> None:
     assert register_model.retries == 2
-    assert the_world_failed(register_model, None, Failed(data=error)) is retried
+    assert is_tracking_failure(register_model, None, Failed(data=error)) is retried

@@ -1,4 +1,4 @@
-"""What `rnnlm ngram` takes; no stage of the pipeline."""
+"""Options of `rnnlm ngram`; not a stage of the pipeline."""
 
 from typing import Literal
 
@@ -10,10 +10,14 @@ from rnnlm.config import Section, Seed
 class NgramConfig(Section):
     """The count-based model."""
 
-    method: Literal["kneser-ney", "textbook"] = "kneser-ney"
-    order: int = Field(5, ge=1, le=5)  # tokens of the longest n-gram, the predicted one included
-    memory_limit: str = Field("2GB", pattern=r"^[1-9][0-9]*(MB|GB|TB|MiB|GiB|TiB)$")  # DuckDB's; the rest spills
-    threads: PositiveInt | None = None  # None: all cores
-    samples: NonNegativeInt = 0  # texts to draw
-    maximum_tokens: int = Field(40, ge=1, le=100_000)  # a sample at most
-    seed: Seed = 0
+    method: Literal["kneser-ney", "textbook"] = Field("kneser-ney", description="Smoothing method.")
+    order: int = Field(5, ge=1, le=5, description="Tokens in the longest n-gram, including the predicted one.")
+    memory_limit: str = Field(
+        "2GB",
+        pattern=r"^[1-9][0-9]*(MB|GB|TB|MiB|GiB|TiB)$",
+        description="DuckDB's memory, such as 2GB; the rest spills to disk.",
+    )
+    threads: PositiveInt | None = Field(None, description="DuckDB's threads; default: one per core.")
+    samples: NonNegativeInt = Field(0, description="Texts to sample.")
+    maximum_tokens: int = Field(40, ge=1, le=100_000, description="Tokens per sample.")
+    seed: Seed = Field(0, description="Random seed of the samples.")

@@ -1,9 +1,9 @@
-"""What a browser gets. Nothing on these pages comes from elsewhere: they work offline."""
+"""The service's web pages. They load nothing from other hosts and work offline."""
 
 from functools import cache
 from pathlib import Path
 
-# Scripts from here alone, and none inside a page: text that a model or a user wrote can never become one.
+# Scripts only from this host and none inline: text written by a model or a user cannot become a script.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

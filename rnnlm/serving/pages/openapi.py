@@ -1,4 +1,4 @@
-"""The OpenAPI document as a page to read, without a script."""
+"""Render the OpenAPI document as a plain HTML page, without scripts."""
 
 from html import escape
 from typing import Any
@@ -23,7 +23,7 @@ code { font-family: ui-monospace, monospace; }
 
 
 def openapi_page(document: Schema) -> str:
-    """Each route with its answers, then each kind of message with its fields and their bounds."""
+    """Each route with its answers, then each message with its fields and their bounds."""
     parts = [HEAD, f"<h1>{escape(document['info']['title'])} {escape(document['info']['version'])}</h1>"]
     parts.append(
         f"<p>{escape(document['info'].get('description', ''))} As JSON: <a href='openapi.json'>openapi.json</a>. "
@@ -40,11 +40,11 @@ def openapi_page(document: Schema) -> str:
 
 def route_section(method: str, path: str, route: Schema) -> str:
     body = route.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    takes = f"<p>Takes {kind(body)}.</p>" if body else ""
+    takes = f"<p>Takes {type_name(body)}.</p>" if body else ""
     rows = []
     for status, answer in route["responses"].items():
         kinds = [
-            f"{escape(media)}: {kind(content.get('schema', {}))}"
+            f"{escape(media)}: {type_name(content.get('schema', {}))}"
             for media, content in answer.get("content", {}).items()
         ]
         rows.append(f"<tr><td>{status}</td><td>{'<br>'.join(kinds)}</td><td>{escape(answer['description'])}</td></tr>")
@@ -58,30 +58,30 @@ def schema_section(name: str, schema: Schema) -> str:
     required = schema.get("required", [])
     rows = []
     for field, about in schema.get("properties", {}).items():
-        default = "needed" if field in required else f"default {escape(repr(about.get('default')))}"
-        notes = "; ".join([default, *bounds(about), *([about["description"]] if "description" in about else [])])
-        rows.append(f"<tr><td><code>{escape(field)}</code></td><td>{kind(about)}</td><td>{notes}</td></tr>")
+        default = "required" if field in required else f"default {escape(repr(about.get('default')))}"
+        notes = "; ".join([default, *field_bounds(about), *([about["description"]] if "description" in about else [])])
+        rows.append(f"<tr><td><code>{escape(field)}</code></td><td>{type_name(about)}</td><td>{notes}</td></tr>")
     return (
         f"<h3 id='{escape(name)}'>{escape(name)}</h3><p>{escape(schema.get('description', ''))}</p>"
         f"<table><tr><th>Field</th><th>Type</th><th></th></tr>{''.join(rows)}</table>"
     )
 
 
-def kind(schema: Schema) -> str:
-    """The type in a word, linked where it is a message."""
+def type_name(schema: Schema) -> str:
+    """The type in a word, linked if it is a message."""
     if "$ref" in schema:
         name = escape(schema["$ref"].rpartition("/")[2])
         return f"<a href='#{name}'>{name}</a>"
     if "anyOf" in schema:
-        return " or ".join(map(kind, schema["anyOf"]))
+        return " or ".join(map(type_name, schema["anyOf"]))
     if schema.get("type") == "array":
-        return f"list of {kind(schema.get('items', {}))}"
+        return f"list of {type_name(schema.get('items', {}))}"
     if "enum" in schema:
         return ", ".join(f"<code>{escape(repr(value))}</code>" for value in schema["enum"])
     return escape(str(schema.get("type", "anything")))
 
 
-def bounds(schema: Schema) -> list[str]:
+def field_bounds(schema: Schema) -> list[str]:
     words = {
         "minimum": "at least",
         "exclusiveMinimum": "more than",

@@ -1,18 +1,18 @@
 "use strict";
 // The page's only script. Text from a model or a user reaches the page as text nodes, never as markup.
 
-const HIGHEST_BITS = 12; // a token of so much surprisal, or more, has the full colour
+const HIGHEST_BITS = 12; // surprisal at which a token has the full color
 const ALTERNATIVES = 5;
-const UNKNOWN = 1; // the id of <unk> in every tokenizer of ours
+const UNKNOWN = 1; // id of <unk> in every tokenizer
 
 const find = (selector, within = document) => within.querySelector(selector);
 const panels = { generate: find("#generate"), score: find("#score") };
 const details = find(".details");
 const nothingChosen = [...details.childNodes];
 const problem = find("#problem");
-let running = null; // AbortController of the request under way
+let running = null; // AbortController of the running request
 
-// ---- asking the service
+// ---- requests
 
 async function ask(path, body, signal) {
   const token = sessionStorage.getItem("token");
@@ -28,10 +28,10 @@ async function ask(path, body, signal) {
   if (response.ok) return response;
   if (response.status === 401) find("#login").hidden = false;
   const answer = await response.json().catch(() => ({ detail: response.statusText }));
-  throw new Error(typeof answer.detail === "string" ? answer.detail : answer.detail.map(inWords).join("; "));
+  throw new Error(typeof answer.detail === "string" ? answer.detail : answer.detail.map(describeProblem).join("; "));
 }
 
-const inWords = (wrong) => `${wrong.loc.slice(1).join(".")}: ${wrong.msg}`;
+const describeProblem = (wrong) => `${wrong.loc.slice(1).join(".")}: ${wrong.msg}`;
 
 // Server-sent events of a POST, which EventSource cannot send: one JSON value each.
 async function* eventsOf(response) {
@@ -52,9 +52,9 @@ async function* chunksOf(stream) {
   }
 }
 
-function tell(text, isNote = false) {
+function showMessage(text, isNote = false) {
   problem.textContent = text;
-  problem.classList.toggle("note", isNote); // something to know, nothing wrong
+  problem.classList.toggle("note", isNote); // a note, not an error
   problem.hidden = false;
 }
 
@@ -66,7 +66,7 @@ async function attempt(work) {
     await work(mine.signal);
   } catch (error) {
     if (error.name === "AbortError") return;
-    tell(error.message);
+    showMessage(error.message);
   } finally {
     if (running === mine) running = null;
   }
@@ -82,7 +82,7 @@ function element(name, text, className = "") {
 }
 
 function tokenElement(token) {
-  // What has no text of its own is shown by a sign: the end of a line or of the text, a part of a character.
+  // Tokens without text are shown as a sign: the end of a line or of the text, a part of a character.
   const sign = token.text === "" ? (token.ends ? "∎" : "·") : token.text === "\n" ? "↵" : "";
   const span = element("span", sign || token.text, sign ? "token mark" : "token");
   if (token.token_id === UNKNOWN) span.classList.add("unknown");
@@ -98,7 +98,7 @@ const shown = (text) => (text.trim() === "" ? JSON.stringify(text) : text);
 
 function addToken(text, token) {
   const span = tokenElement(token);
-  if (!find(".token", text)) span.tabIndex = 0; // one stop for the Tab key; arrow keys go on from there
+  if (!find(".token", text)) span.tabIndex = 0; // one Tab stop; arrow keys move on from there
   text.append(span);
   if (token.text === "\n") text.append("\n");
 }
@@ -109,9 +109,9 @@ function choose(span) {
   const { token } = span;
   const line = element("p", "");
   line.append(element("b", shown(token.text || span.textContent)));
-  line.append(` ${bits(token).toFixed(2)} bits: the model gave it ${percent(Math.exp(-token.surprisal_nats))}`);
+  line.append(` ${bits(token).toFixed(2)} bits: probability ${percent(Math.exp(-token.surprisal_nats))}`);
   const itself = token.token_id === UNKNOWN ? ["<unk>"] : [token.text, token.text.trim()]; // a space may be the join
-  if (token.token_id === UNKNOWN && token.text.trim() !== "<unk>") line.append(" as <unk>, for it does not know the word");
+  if (token.token_id === UNKNOWN && token.text.trim() !== "<unk>") line.append(" as <unk>: the word is not in the vocabulary");
   const table = document.createElement("table");
   for (const { text, probability } of token.alternatives) {
     const row = table.insertRow();
@@ -173,13 +173,13 @@ function finish(text, generated) {
   }
   if (generated.finish === "time") text.append(element("span", " … (out of time)", "mark"));
   if (generated.unknown_words.length) {
-    tell(`The model does not know ${generated.unknown_words.join(", ")}: read as <unk>.`, true);
+    showMessage(`Not in the vocabulary, read as <unk>: ${generated.unknown_words.join(", ")}`, true);
   }
 }
 
 async function score(signal) {
   const source = find("#scored").value;
-  const characters = [...source]; // places are counted in code points
+  const characters = [...source]; // positions count code points
   const response = await ask("score", { text: source, alternatives: ALTERNATIVES }, signal);
   const scored = await response.json();
   const text = find(".text", panels.score);
@@ -232,7 +232,7 @@ for (const slider of document.querySelectorAll("input[type=range]")) {
 }
 
 function select(tab) {
-  // What was told and chosen belongs to the other panel's text.
+  // The message and selection belong to the other panel's text.
   problem.hidden = true;
   find(".chosen")?.classList.remove("chosen");
   details.replaceChildren(...nothingChosen);
@@ -262,4 +262,4 @@ find("#login").addEventListener("submit", (event) => {
 
 ask("ready").then((response) => response.json()).then((ready) => {
   find("#model").textContent = ready.model;
-}).catch((error) => tell(error.message));
+}).catch((error) => showMessage(error.message));

@@ -11,10 +11,10 @@ from rnnlm.generation.sampling import (
     Continuation,
     Continuations,
     Sampling,
-    begin,
     choose,
     continue_batch,
     continue_ids,
+    new_continuation,
     stream_ids,
 )
 from rnnlm.models.elman import ElmanLanguageModel
@@ -79,7 +79,7 @@ def test_steps_of_rows_that_come_and_go_are_one_long_forward(
 def test_draws_are_those_of_multinomial() -> None:
     logits = torch.randn(3, 500, generator=torch.Generator().manual_seed(0))
     samplings = [Sampling(temperature=0.7, seed=seed) for seed in (5, 6, 7)]
-    texts = [begin([2], sampling) for sampling in samplings]
+    texts = [new_continuation([2], sampling) for sampling in samplings]
     for _ in range(50):
         states = [torch.Generator() for _ in texts]
         for mine, text in zip(states, texts, strict=True):
@@ -144,8 +144,8 @@ def test_a_prompt_read_in_pieces_is_read(storyteller: Storyteller, monkeypatch: 
     model = InferenceWeights(storyteller.model().language_model)
     prompt, sampling = max(storyteller.prompts(), key=len), Sampling(maximum_tokens=12, temperature=1.0, seed=4)
     expected = continue_ids(model, prompt, sampling, EOS)
-    monkeypatch.setattr("rnnlm.generation.sampling.PIECE", 2)
-    continuations, continuation = Continuations(model, EOS), begin(prompt, sampling)
+    monkeypatch.setattr("rnnlm.generation.sampling.PROMPT_PIECE_TOKENS", 2)
+    continuations, continuation = Continuations(model, EOS), new_continuation(prompt, sampling)
     pieces = 0
     while continuation.unread:
         assert continuations.running == []  # only at its end it joins
@@ -170,7 +170,7 @@ def test_a_notice_sees_each_token_with_its_logits_and_may_end_the_text(storytell
             continuation.done = True
 
     continuations = Continuations(model, EOS)
-    every = [begin(prompt, sampling, notice) for prompt in prompts]
+    every = [new_continuation(prompt, sampling, notice) for prompt in prompts]
     for continuation in every:
         continuations.read(continuation)
     while continuations.running:
@@ -197,7 +197,9 @@ def test_with_eight_rows_in_products_company_does_not_change_a_bit() -> None:
         every = []
         for seed, prompt in enumerate(prompts):
             notice = lambda text, logits: found.setdefault(id(text), []).append(logits.clone())  # noqa: E731
-            every.append(begin(prompt, replace(sampling, seed=prompt[-1], maximum_tokens=4 + seed % 3), notice))
+            every.append(
+                new_continuation(prompt, replace(sampling, seed=prompt[-1], maximum_tokens=4 + seed % 3), notice)
+            )
             continuations.read(every[-1])
             if seed % 2 and continuations.running:
                 continuations.step()

@@ -7,7 +7,7 @@ import torch
 
 from rnnlm.config import GenerationConfig
 from rnnlm.generation.generate import choose_prompts, continue_prompt, generate_samples
-from rnnlm.generation.sampling import Sampling, continue_ids, kept, sample_next
+from rnnlm.generation.sampling import Continuation, Sampling, choose, continue_ids, truncated
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, RunRecord, SamplesRecord
@@ -17,8 +17,12 @@ LOGITS = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
 CUT = float("-inf")
 
 
+def sample_next(logits: torch.Tensor, sampling: Sampling, generator: torch.Generator) -> int:
+    return choose(logits[None], [Continuation(sampling, generator)])[0]
+
+
 def survivors(**settings: float) -> list[int]:
-    return kept(LOGITS, Sampling(**settings)).isfinite().nonzero().flatten().tolist()  # type: ignore[arg-type]
+    return truncated(LOGITS, Sampling(**settings)).isfinite().nonzero().flatten().tolist()  # type: ignore[arg-type]
 
 
 def test_top_k_and_top_p_by_hand() -> None:
@@ -38,7 +42,7 @@ def test_the_most_likely_token_always_stays(vocabulary: int, top_p: float) -> No
     """Also where a float32 takes top_p for 0, and where the likeliest has next to nothing."""
     logits = torch.randn(vocabulary, generator=torch.Generator().manual_seed(7)) * 1e-3
     sampling = Sampling(temperature=1.0, top_p=top_p)
-    left = kept(logits, sampling).isfinite().nonzero().flatten().tolist()
+    left = truncated(logits, sampling).isfinite().nonzero().flatten().tolist()
     assert left == [int(logits.argmax())]
     assert sample_next(logits, sampling, torch.Generator().manual_seed(0)) == int(logits.argmax())
 
@@ -54,7 +58,7 @@ def test_top_p_of_a_large_vocabulary_is_found_by_adding_up(spread: float, top_p:
         if held < top_p:
             expected.add(index)
             held += float(probabilities[index])
-    left = kept(logits, Sampling(top_p=top_p))
+    left = truncated(logits, Sampling(top_p=top_p))
     found = set(left.isfinite().nonzero().flatten().tolist())
     assert len(found ^ expected) <= 1  # the last one, by rounding
     assert torch.equal(left[list(found)], logits[list(found)])

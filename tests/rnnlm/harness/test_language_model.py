@@ -12,8 +12,9 @@ from lm_eval.api.instance import Instance  # noqa: E402
 from lm_eval.api.registry import get_model  # noqa: E402
 
 from rnnlm.errors import ConfigError, CorpusError, ModelError  # noqa: E402
+from rnnlm.harness.harness_config import HarnessConfig  # noqa: E402
 from rnnlm.harness.harness_run import load_tasks, run_harness  # noqa: E402
-from rnnlm.harness.language_model import RecurrentLM, asked_for  # noqa: E402
+from rnnlm.harness.language_model import RecurrentLM, stops_and_sampling  # noqa: E402
 from rnnlm.home import Home  # noqa: E402
 from rnnlm.records import CorpusRecord  # noqa: E402
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS  # noqa: E402
@@ -95,20 +96,22 @@ def test_a_text_is_as_likely_in_one_piece_as_after_nothing(model: RecurrentLM) -
 
 
 def test_a_task_says_how_to_draw() -> None:
-    stops, sampling = asked_for({"until": "\n\n", "do_sample": True, "temperature": 0.7, "top_k": 5, "max_tokens": 9})
+    stops, sampling = stops_and_sampling(
+        {"until": "\n\n", "do_sample": True, "temperature": 0.7, "top_k": 5, "max_tokens": 9}
+    )
     assert stops == ["\n\n"]
     assert (sampling.temperature, sampling.top_k, sampling.top_p, sampling.maximum_tokens) == (0.7, 5, 1.0, 9)
-    _, greedy = asked_for({"do_sample": False, "temperature": 0.7})
+    _, greedy = stops_and_sampling({"do_sample": False, "temperature": 0.7})
     assert (greedy.temperature, greedy.maximum_tokens) == (0.0, 256)
 
 
 def test_a_task_of_choices_runs(home: Home, stream_folder: Path, tmp_path: Path) -> None:
-    record = run_harness(home, stream_folder, [task_file(tmp_path, CHOICE)])
+    record = run_harness(home, stream_folder, HarnessConfig(tasks=(task_file(tmp_path, CHOICE),)))
     (accuracy,) = record.metrics
     assert (accuracy.task, accuracy.metric, accuracy.documents) == ("toy-choice", "acc", 3)
     assert accuracy.value == pytest.approx(2 / 3) or accuracy.value == 1.0
     assert accuracy.standard_error is not None
-    limited = run_harness(home, stream_folder, [task_file(tmp_path, CHOICE)], limit=2, fewshot=1)
+    limited = run_harness(home, stream_folder, HarnessConfig(tasks=(task_file(tmp_path, CHOICE),), limit=2, fewshot=1))
     assert (limited.metrics[0].documents, limited.metrics[0].value) == (2, 1.0)
 
 
@@ -124,7 +127,7 @@ def test_the_plain_way_into_the_harness_is_refused(
 
 def test_a_task_of_writing_runs(home: Home, stream_folder: Path, tmp_path: Path) -> None:
     """Every sentence of the toy corpus ends with a full stop."""
-    (match,) = run_harness(home, stream_folder, [task_file(tmp_path, WRITING)]).metrics
+    (match,) = run_harness(home, stream_folder, HarnessConfig(tasks=(task_file(tmp_path, WRITING),))).metrics
     assert (match.metric, match.filter, match.value) == ("exact_match", "last", 1.0)
 
 
@@ -144,4 +147,4 @@ def test_a_task_that_nobody_knows_is_told() -> None:
 
 def test_a_corpus_of_splits_is_no_text(home: Home, stream_folder: Path, toy_corpus: CorpusRecord) -> None:
     with pytest.raises(CorpusError, match=r"--file .*test\.txt"):
-        run_harness(home, stream_folder, [], str(toy_corpus.folder))
+        run_harness(home, stream_folder, HarnessConfig(file=str(toy_corpus.folder)))

@@ -8,7 +8,7 @@ import torch
 
 from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.evaluation.external_corpus import score_corpus
-from rnnlm.harness.loglikelihood import continuation_of, score_continuations, text_log_likelihoods
+from rnnlm.harness.loglikelihood import continuation_rows, score_continuations, text_log_likelihoods
 from rnnlm.home import Home
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.records import RunRecord
@@ -41,7 +41,7 @@ def running(tokenizer: TextTokenizer, text: str) -> list[int]:
 def score(
     model: ElmanLanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, *pairs: tuple[str, str], size: int = 64
 ) -> list[tuple[float, bool]]:
-    return score_continuations(model, [continuation_of(tokenizer, cut, *pair) for pair in pairs], size)
+    return score_continuations(model, [continuation_rows(tokenizer, cut, *pair) for pair in pairs], size)
 
 
 def test_in_a_running_text_the_whole_context_counts(stream_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
@@ -115,7 +115,7 @@ def test_what_the_model_would_write_is_greedy(stream_model: ElmanLanguageModel, 
 def test_a_word_that_the_context_begins_belongs_to_the_continuation(
     stream_model: ElmanLanguageModel, tokenizer: TextTokenizer
 ) -> None:
-    found = continuation_of(tokenizer, STREAM, "the ca", "t sees")
+    found = continuation_rows(tokenizer, STREAM, "the ca", "t sees")
     assert (found.counts.tolist(), found.spelling_bits) == ([2], 0.0)
     ((nats, _),) = score(stream_model, tokenizer, STREAM, ("the ca", "t sees"))
     slow = read_slowly(stream_model, [BOS, *tokenizer.encode("the")], tokenizer.encode("cat sees"))

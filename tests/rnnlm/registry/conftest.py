@@ -8,7 +8,7 @@ import pytest
 
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, RunRecord
-from tests.conftest import give_store, home_in, untracked
+from tests.conftest import copy_store, home_in, untracked
 from tests.rnnlm.registry.contest import Contest, contest_config, write_contest_corpus
 
 
@@ -46,7 +46,7 @@ def decided(
 ) -> Iterator[Contest]:
     """For tests that only read: poor was the first champion, good took over, fair was compared with good."""
     with home_in(tmp_path_factory.mktemp("decided")) as home:
-        give_store(home, mlflow_template)
+        copy_store(home, mlflow_template)
         contest = contest_in(home, contest_template)
         for quality in ("poor", "good", "fair"):
             contest.register(quality)

@@ -9,7 +9,7 @@ import torch
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model, save_model
 from rnnlm.records import RunRecord
-from rnnlm.serving.model_loader import LoadedModel, load
+from rnnlm.serving.model_loader import LoadedModel, load_served_model
 from rnnlm.tokenizers.text_tokenizer import EOS
 from tests.conftest import Chain
 
@@ -22,7 +22,7 @@ def toy_model(chain_template: tuple[Home, Chain]) -> Path:
 
 @pytest.fixture(scope="session")
 def loaded(chain_template: tuple[Home, Chain], toy_model: Path) -> LoadedModel:
-    return load(chain_template[0], str(toy_model))
+    return load_served_model(chain_template[0], str(toy_model))
 
 
 @pytest.fixture(scope="session")
@@ -38,4 +38,4 @@ def endless_model(toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def endless(chain_template: tuple[Home, Chain], endless_model: Path) -> LoadedModel:
-    return load(chain_template[0], str(endless_model))
+    return load_served_model(chain_template[0], str(endless_model))

@@ -9,8 +9,8 @@ from types import TracebackType
 import httpx
 
 from rnnlm.home import Home
-from rnnlm.serving.model_loader import Followed
-from rnnlm.serving.server import server
+from rnnlm.serving.model_loader import ModelReference
+from rnnlm.serving.server import uvicorn_server
 from rnnlm.serving.service import Service
 from rnnlm.serving.serving_config import ServingConfig
 
@@ -18,9 +18,9 @@ from rnnlm.serving.serving_config import ServingConfig
 class LiveServer:
     """Within the block `client` talks to it."""
 
-    def __init__(self, followed: Followed, config: ServingConfig | None = None) -> None:
-        self.service = Service(followed, config or ServingConfig())
-        self.server = server(self.service)
+    def __init__(self, reference: ModelReference, config: ServingConfig | None = None) -> None:
+        self.service = Service(reference, config or ServingConfig())
+        self.server = uvicorn_server(self.service)
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port = self.listener.getsockname()[1]
         self.address = f"http://127.0.0.1:{self.port}"
@@ -44,4 +44,4 @@ class LiveServer:
 
 def serving(folder: Path, **settings: object) -> LiveServer:
     """The model in a folder; settings of ServingConfig."""
-    return LiveServer(Followed(Home(folder), folder=folder), ServingConfig.model_validate(settings))
+    return LiveServer(ModelReference(Home(folder), folder=folder), ServingConfig.model_validate(settings))

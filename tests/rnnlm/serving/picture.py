@@ -8,13 +8,13 @@ import tempfile
 from pathlib import Path
 
 from rnnlm.home import find_home
-from rnnlm.serving.model_loader import followed
+from rnnlm.serving.model_loader import resolve_reference
 from tests.rnnlm.serving.browser import Browser
 from tests.rnnlm.serving.live import LiveServer
 
 
 def draw(model: str, picture: Path, prompt: str, scheme: str = "light") -> None:
-    with tempfile.TemporaryDirectory() as folder, LiveServer(followed(find_home(), model)) as live:
+    with tempfile.TemporaryDirectory() as folder, LiveServer(resolve_reference(find_home(), model)) as live:
         browser = Browser(Path(folder))
         try:
             browser.colours(scheme)

@@ -17,8 +17,8 @@ from rnnlm.models.model_factory import build_model, save_model
 from rnnlm.records import RunRecord
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.serving import model_loader, model_reloader
-from rnnlm.serving.model_loader import Followed, followed
-from rnnlm.serving.model_reloader import Keeper
+from rnnlm.serving.model_loader import ModelReference, resolve_reference
+from rnnlm.serving.model_reloader import ModelReloader
 from rnnlm.serving.serving_config import ServingConfig
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.configs import plain_model
@@ -58,8 +58,9 @@ def test_a_new_champion_takes_over_under_load_without_an_error(crown: Crown, tra
                 answer = client.post("/generate", json={"prompt": "the cat", "seed": seed, "maximum_tokens": 30})
                 statuses.append(answer.status_code)
                 models.append(answer.json()["model"])
+                ended.wait(0.02)
 
-    with LiveServer(followed(tracked_home, None), ServingConfig(poll_seconds=0.05)) as live:
+    with LiveServer(resolve_reference(tracked_home, None), ServingConfig(poll_seconds=0.2)) as live:
         threads = [threading.Thread(target=ask, args=(live.address, 1_000 * n)) for n in range(4)]
         for thread in threads:
             thread.start()
@@ -69,7 +70,7 @@ def test_a_new_champion_takes_over_under_load_without_an_error(crown: Crown, tra
         ended.set()
         for thread in threads:
             thread.join()
-        assert live.service.keeper.swaps == 2
+        assert live.service.reloader.swaps == 2
     assert set(statuses) == {200}
     assert set(models) == {f"models:/{NAME}/{version}" for version in (1, 2, 3)}
 
@@ -85,8 +86,8 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
 
 def test_a_request_keeps_the_model_it_began_with(crown: Crown, tracked_home: Home) -> None:
     crown()
-    with LiveServer(followed(tracked_home, NAME), ServingConfig(poll_seconds=1_000)) as live:
-        keeper, batcher = live.service.keeper, live.service.batcher
+    with LiveServer(resolve_reference(tracked_home, NAME), ServingConfig(poll_seconds=1_000)) as live:
+        reloader, batcher = live.service.reloader, live.service.batcher
         swap, step = threading.Event(), batcher._step
         batcher._step = lambda: (swap.wait(20), step())[1]  # type: ignore[method-assign]
         answers: list[Any] = []
@@ -96,46 +97,46 @@ def test_a_request_keeps_the_model_it_began_with(crown: Crown, tracked_home: Hom
         thread.start()
         wait_for(lambda: bool(batcher.running))
         crown()
-        assert keeper.look()
+        assert reloader.check()
         swap.set()
         thread.join()
         assert answers[0]["model"] == f"models:/{NAME}/1"
         assert live.client.post("/generate", json={}).json()["model"] == f"models:/{NAME}/2"
-        assert not keeper.look()  # nothing new
+        assert not reloader.check()  # nothing new
 
 
 def test_while_the_registry_is_away_the_model_stays(
     crown: Crown, tracked_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crown()
-    keeper = Keeper(followed(tracked_home, NAME), poll_seconds=0.01)
+    reloader = ModelReloader(resolve_reference(tracked_home, NAME), poll_seconds=0.01)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    keeper.start()
-    wait_for(lambda: keeper.failures > 0)
-    keeper.stop()
-    assert keeper.current.label == f"models:/{NAME}/1"
+    reloader.start()
+    wait_for(lambda: reloader.failures > 0)
+    reloader.stop()
+    assert reloader.current.label == f"models:/{NAME}/1"
 
 
 def test_what_is_served_is_found_by_name_reference_or_folder(
     crown: Crown, tracked_home: Home, toy_run: RunRecord
 ) -> None:
     with pytest.raises(ModelError, match="no model is registered yet"):
-        followed(tracked_home, None)
+        resolve_reference(tracked_home, None)
     crown()
-    champion = Followed(tracked_home, name=NAME, alias="champion")
+    champion = ModelReference(tracked_home, name=NAME, alias="champion")
     for wanted in (None, NAME, f"models:/{NAME}@champion"):
-        assert followed(tracked_home, wanted) == champion
+        assert resolve_reference(tracked_home, wanted) == champion
     assert champion.label() == f"models:/{NAME}/1"
-    by_number = followed(tracked_home, f"models:/{NAME}/1")
+    by_number = resolve_reference(tracked_home, f"models:/{NAME}/1")
     assert by_number.folder is not None  # for good
-    assert followed(tracked_home, toy_run.run_id).folder == toy_run.model_folder
+    assert resolve_reference(tracked_home, toy_run.run_id).folder == toy_run.model_folder
     with pytest.raises(ModelError, match="no version has this alias"):
-        followed(tracked_home, f"models:/{NAME}@nobody").label()
+        resolve_reference(tracked_home, f"models:/{NAME}@nobody").label()
     with reaching_mlflow(tracked_home) as client:
         client.create_registered_model("another")
     with pytest.raises(ModelError, match="no-such-model"):
-        followed(tracked_home, "no-such-model")
+        resolve_reference(tracked_home, "no-such-model")
 
 
 def test_with_several_names_one_has_to_be_given(crown: Crown, tracked_home: Home, tmp_path: Path) -> None:
@@ -145,25 +146,25 @@ def test_with_several_names_one_has_to_be_given(crown: Crown, tracked_home: Home
         version = client.get_model_version(NAME, "1")
         client.create_model_version("another", version.source)
     with pytest.raises(ModelError, match="which model"):
-        followed(tracked_home, None)
+        resolve_reference(tracked_home, None)
 
 
 @pytest.mark.parametrize("damage", ["tokenizer.json", "model.safetensors", "config.json"])
 def test_a_damaged_version_ends_no_following(crown: Crown, tracked_home: Home, damage: str) -> None:
     crown()
-    with LiveServer(followed(tracked_home, NAME), ServingConfig(poll_seconds=0.05)) as live:
+    with LiveServer(resolve_reference(tracked_home, NAME), ServingConfig(poll_seconds=0.2)) as live:
         ready = live.client.get("/ready").json()
         assert (ready["model"], ready["following_problem"]) == (f"models:/{NAME}/1", None)
-        keeper = live.service.keeper
+        reloader = live.service.reloader
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(model_reloader, "load", damaging(damage))
+            patched.setattr(model_reloader, "load_served_model", damaging(damage))
             crown()
-            wait_for(lambda: keeper.failures > 1)
+            wait_for(lambda: reloader.failures > 1)
             answer = live.client.get("/ready")
             assert answer.status_code == 200
-            assert "looks in a row" in answer.json()["following_problem"]
+            assert "checks in a row" in answer.json()["following_problem"]
             assert live.client.post("/generate", json={}).json()["model"] == f"models:/{NAME}/1"
-        wait_for(lambda: keeper.swaps == 1)
+        wait_for(lambda: reloader.swaps == 1)
         assert live.client.get("/ready").json() == ready | {"model": f"models:/{NAME}/2"}
 
 
@@ -174,13 +175,13 @@ def damaging(name: str) -> Callable[[Home, str], Any]:
         with tempfile.TemporaryDirectory() as folder:
             copy = shutil.copytree(model_folder(home, label), Path(folder) / "model")
             (copy / name).write_bytes(b'{"a": [1]}')
-            return model_loader.load(home, str(copy))
+            return model_loader.load_served_model(home, str(copy))
 
     return load
 
 
 def test_a_follower_that_has_stopped_is_told(crown: Crown, tracked_home: Home) -> None:
     crown()
-    with LiveServer(followed(tracked_home, NAME), ServingConfig(poll_seconds=0.05)) as live:
-        live.service.keeper.stop()
+    with LiveServer(resolve_reference(tracked_home, NAME), ServingConfig(poll_seconds=0.2)) as live:
+        live.service.reloader.stop()
         assert live.client.get("/ready").status_code == 503

@@ -68,7 +68,7 @@ def test_pointing_at_a_token_shows_what_was_expected(browser: Browser) -> None:
     generate_by_keyboard(browser, "the dog sees")
     browser.point_at("#generate .token")
     browser.until("document.querySelectorAll('.details tr').length === 5")
-    assert "bits: the model gave it" in text_of(browser, ".details")
+    assert "bits: probability" in text_of(browser, ".details")
 
 
 def test_the_keyboard_reaches_every_token(browser: Browser) -> None:
@@ -117,7 +117,7 @@ def test_what_went_wrong_is_told(browser: Browser) -> None:
 
 def test_an_unknown_word_is_told(browser: Browser) -> None:
     generate_by_keyboard(browser, "the zebra")
-    assert "does not know zebra" in text_of(browser, "#problem")
+    assert "read as <unk>: zebra" in text_of(browser, "#problem")
     assert browser.value("document.querySelector('#problem').className") == "note"  # nothing is wrong
     browser.value("document.querySelector('#tab-score').click()")
     browser.value("document.querySelector('#scored').focus()")
@@ -127,7 +127,7 @@ def test_an_unknown_word_is_told(browser: Browser) -> None:
     assert browser.value(f"[...document.querySelectorAll('{SCORED} .unknown')].map(t => t.textContent)") == ["zebra"]
     browser.point_at(f"{SCORED} .unknown")
     browser.until("document.querySelectorAll('.details tr').length === 5")
-    assert "as <unk>, for it does not know the word" in text_of(browser, ".details p")
+    assert "as <unk>: the word is not in the vocabulary" in text_of(browser, ".details p")
 
 
 def test_the_other_tab_shows_nothing_of_this_one(browser: Browser) -> None:
@@ -136,7 +136,7 @@ def test_the_other_tab_shows_nothing_of_this_one(browser: Browser) -> None:
     browser.until("document.querySelectorAll('.details tr').length === 5")
     browser.value("document.querySelector('#tab-score').click()")
     assert browser.value("document.querySelector('#problem').hidden")
-    assert "is shown here" in text_of(browser, ".details")
+    assert "Select a token" in text_of(browser, ".details")
     assert browser.value("document.querySelector('.chosen')") is None
 
 

@@ -10,7 +10,7 @@ import torch
 
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.serving.model_loader import LoadedModel
-from rnnlm.serving.request_batcher import Batcher, BusyError, Drawn, Generation
+from rnnlm.serving.request_batcher import Batcher, BusyError, GenerationJob, SampledToken
 
 FOREVER = time.monotonic() + 1e6
 PROMPTS = ["", "the cat", "the dog sees the fox", "near the river . the", "zebra", "the bird likes the cat near the"]
@@ -22,17 +22,17 @@ class Asked:
     def __init__(self, loaded: LoadedModel, prompt: str, sampling: Sampling, deadline: float = FOREVER) -> None:
         self.events: queue.Queue[object] = queue.Queue()
         self.ids = [loaded.tokenizer.bos_id, *loaded.tokenizer.encode(prompt)]
-        self.generation = Generation(loaded, self.ids, sampling, 3, deadline, self.events.put)
+        self.generation = GenerationJob(loaded, self.ids, sampling, 3, deadline, self.events.put)
 
     def all(self) -> list[object]:
         """Every event, the last of them the end."""
         found: list[object] = []
-        while not found or isinstance(found[-1], Drawn):
+        while not found or isinstance(found[-1], SampledToken):
             found.append(self.events.get(timeout=20))
         return found
 
-    def drawn(self) -> list[Drawn]:
-        return [event for event in self.all() if isinstance(event, Drawn)]
+    def drawn(self) -> list[SampledToken]:
+        return [event for event in self.all() if isinstance(event, SampledToken)]
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_surprisals_and_alternatives_are_those_of_one_long_forward(loaded: Loade
 def test_a_prompt_read_in_pieces_is_read(
     loaded: LoadedModel, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rnnlm.generation.sampling.PIECE", 2)
+    monkeypatch.setattr("rnnlm.generation.sampling.PROMPT_PIECE_TOKENS", 2)
     sampling = Sampling(maximum_tokens=8, temperature=1.0, seed=5)
     one = Asked(loaded, PROMPTS[-1], sampling)
     batcher.submit(one.generation)
@@ -125,7 +125,7 @@ def test_a_full_queue_refuses(loaded: LoadedModel) -> None:
     batcher = Batcher(maximum_running=1, maximum_waiting=1)  # not started: nothing leaves
     for _ in range(2):
         batcher.submit(Asked(loaded, "", Sampling()).generation)
-    with pytest.raises(BusyError, match="wait already"):
+    with pytest.raises(BusyError, match="are waiting already"):
         batcher.submit(Asked(loaded, "", Sampling()).generation)
 
 
@@ -140,7 +140,7 @@ def test_who_leaves_makes_room(loaded: LoadedModel, endless: LoadedModel) -> Non
     batcher.start()
     leaving = Asked(endless, "", Sampling(maximum_tokens=10**9))
     batcher.submit(leaving.generation)
-    assert isinstance(leaving.events.get(timeout=20), Drawn)
+    assert isinstance(leaving.events.get(timeout=20), SampledToken)
     leaving.generation.over = True
     other = Asked(loaded, "the cat", Sampling(maximum_tokens=3))
     batcher.submit(other.generation)
@@ -178,5 +178,5 @@ def test_closing_tells_those_that_are_left(loaded: LoadedModel) -> None:
     batcher.close()  # never started: nothing was drawn
     batcher._run()
     assert isinstance(left.all()[-1], BusyError)
-    with pytest.raises(BusyError, match="ending"):
+    with pytest.raises(BusyError, match="shutting down"):
         batcher.submit(left.generation)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
-from rnnlm.serving.server import listening, serve
+from rnnlm.serving.server import bound_socket, serve_model
 from rnnlm.serving.serving_config import ServingConfig
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,6 +41,7 @@ def test_sigterm_drains(endless_model: Path, home: Home) -> None:
     with httpx.Client(base_url=said["address"], trust_env=False) as client:
         while "rnnlm_prompts_running 4.0" not in client.get("/metrics").text:
             assert not answers
+            time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     for thread in asking:
         thread.join()
@@ -49,15 +51,15 @@ def test_sigterm_drains(endless_model: Path, home: Home) -> None:
 
 
 def test_an_address_that_is_taken_is_told(toy_model: Path, home: Home) -> None:
-    with listening(ServingConfig(port=0)) as taken:
+    with bound_socket(ServingConfig(port=0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: cannot listen there"):
-            serve(home, str(toy_model), ServingConfig(port=port), lambda address, model: None)
+            serve_model(home, str(toy_model), ServingConfig(port=port), lambda address, model: None)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.org"])
 def test_an_address_others_reach_needs_a_token(host: str) -> None:
-    with pytest.raises(ValidationError, match="give a token"):
+    with pytest.raises(ValidationError, match="set a token"):
         ServingConfig(host=host)
     with pytest.raises(ValidationError, match="at least 16"):
         ServingConfig.model_validate({"host": host, "token": "short"})
@@ -74,7 +76,7 @@ def test_ipv6_is_listened_at(toy_model: Path) -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     try:
-        with listening(ServingConfig(host="::1", port=0)) as listener:
+        with bound_socket(ServingConfig(host="::1", port=0)) as listener:
             assert listener.family == socket.AF_INET6
     except ConfigError as error:
         assert "cannot listen" in str(error)  # a machine without ::1

@@ -13,7 +13,7 @@ from rnnlm.errors import ModelError
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.home import Home
 from rnnlm.serving.messages import ScoreRequest
-from rnnlm.serving.model_loader import LoadedModel, load
+from rnnlm.serving.model_loader import LoadedModel, load_served_model
 from rnnlm.serving.text_scorer import score_text
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 
@@ -84,4 +84,4 @@ def test_a_folder_without_its_facts_is_refused(toy_model: Path, tmp_path: Path) 
     folder = shutil.copytree(toy_model, tmp_path / "model")
     (folder / "rnnlm.json").unlink()
     with pytest.raises(ModelError, match="rnnlm.json"):
-        load(Home(tmp_path), str(folder))
+        load_served_model(Home(tmp_path), str(folder))

@@ -7,7 +7,7 @@ import pytest
 from rnnlm.config import TokenizerConfig
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord
-from rnnlm.serving.text_stream import GrowingText, spelling
+from rnnlm.serving.text_stream import IncrementalDecoder, spelling
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
@@ -21,7 +21,7 @@ def test_pieces_joined_are_the_decoded_text(home: Home, toy_corpus: CorpusRecord
         prompt_ids = tokenizer.encode(prompt)
         # Any ids, as a bad model draws them: pieces of characters in any order, specials among them.
         ids = [draw.randrange(tokenizer.vocabulary_size) for _ in range(60)]
-        growing = GrowingText(tokenizer, prompt_ids)
+        growing = IncrementalDecoder(tokenizer, prompt_ids)
         pieces = [growing.add(token_id) for token_id in ids]
         whole = tokenizer.decode([*prompt_ids, *ids])
         assert (tokenizer.decode(prompt_ids) + "".join(pieces)).rstrip("\ufffd") == whole.rstrip("\ufffd")
@@ -31,13 +31,13 @@ def test_a_character_is_shown_when_it_is_complete(home: Home, toy_corpus: Corpus
     config = TokenizerConfig(kind="bpe", vocabulary_size=300)
     tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, config).folder)
     ids = tokenizer.encode("é!")  # two bytes, which this corpus never joined
-    growing = GrowingText(tokenizer)
+    growing = IncrementalDecoder(tokenizer)
     assert [growing.add(token_id) for token_id in ids] == ["", "é", "!"]
 
 
 def test_special_tokens_are_shown_by_name_and_have_no_text(home: Home, toy_corpus: CorpusRecord) -> None:
     tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, TokenizerConfig()).folder)
     assert [spelling(tokenizer, token_id) for token_id in (PAD, 1, BOS, EOS)] == ["<pad>", "<unk>", "<bos>", "<eos>"]
-    growing = GrowingText(tokenizer, tokenizer.encode("the"))
+    growing = IncrementalDecoder(tokenizer, tokenizer.encode("the"))
     [cat] = tokenizer.encode("cat")
     assert [growing.add(token_id) for token_id in (cat, EOS, cat)] == [" cat", "", " cat"]

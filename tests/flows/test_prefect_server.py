@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from flows.operations import temporary_server
-from flows.operations.temporary_server import kept_running
+from flows.operations import prefect_server
+from flows.operations.prefect_server import server_kept_alive
 from rnnlm.errors import RnnlmError
 
 
@@ -16,11 +16,11 @@ def test_one_that_cannot_start_is_told_at_once(monkeypatch: pytest.MonkeyPatch) 
     def start(listening: object) -> "subprocess.Popen[bytes]":
         return subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"], stdin=subprocess.PIPE)
 
-    monkeypatch.setattr(temporary_server, "start", start)
+    monkeypatch.setattr(prefect_server, "start_server_process", start)
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
         pytest.raises(RnnlmError, match="ended with code 3"),
-        kept_running(listening),
+        server_kept_alive(listening),
     ):
         pass
     assert "PREFECT_API_URL" not in os.environ

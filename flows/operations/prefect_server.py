@@ -1,0 +1,175 @@
+"""Prefect servers: check whether one answers, and run a temporary one that ends with the command.
+
+Prefect starts a temporary server itself if none is configured, but in the command's process group: Ctrl-C kills the
+server before the flow can report its state, and a killed command leaves the server running. Ours has its own session,
+and its standard input is a pipe that the command holds open: the server stops at end of file.
+"""
+
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+from rnnlm.errors import ConfigError, RnnlmError
+from rnnlm.subprocess_environment import python_path
+
+logger = logging.getLogger(__name__)
+CONFIGURED_STARTUP_SECONDS = 120.0  # a server takes long to start on a busy machine
+TEMPORARY_STARTUP_VARIABLE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"  # Prefect's own setting
+STOP_SECONDS = 10.0
+RESTART_SECONDS = 1.0
+SERVER_SETTINGS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+
+
+def health_problem(address: str, *, trust_env: bool = True) -> str:
+    """Return why the Prefect API at `address` does not answer, or "" if it does.
+
+    A status below 500 is an answer: a proxy may guard /health. trust_env: use HTTP proxies from the environment.
+    """
+    import httpx
+
+    try:
+        status = httpx.get(f"{address.rstrip('/')}/health", timeout=10, trust_env=trust_env).status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return str(error) or type(error).__name__
+    return "" if status < 500 else f"status {status}"
+
+
+def wait_for_server(address: str) -> None:
+    """Return once the configured server answers; it may just have been started. Otherwise ConfigError."""
+    deadline = time.monotonic() + CONFIGURED_STARTUP_SECONDS
+    while problem := health_problem(address):
+        if time.monotonic() > deadline:
+            raise ConfigError(
+                f"PREFECT_API_URL={address}: no Prefect server answered within {CONFIGURED_STARTUP_SECONDS:.0f} s "
+                f'({problem});\nstart one: eval "$(rnnlm env)", prefect server start'
+            )
+        time.sleep(0.5)
+
+
+@contextlib.contextmanager
+def temporary_server() -> Iterator[str]:
+    """Start a server on a free loopback port and make it Prefect's API inside the block. Yields its address."""
+    from prefect.context import refresh_global_settings_context
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, server_kept_alive(listener) as address:
+        before = os.environ.get("PREFECT_API_URL")
+        os.environ["PREFECT_API_URL"] = address
+        refresh_global_settings_context()
+        try:
+            yield address
+        finally:
+            drain_prefect_workers(STOP_SECONDS)
+            del os.environ["PREFECT_API_URL"]
+            if before is not None:
+                os.environ["PREFECT_API_URL"] = before
+            refresh_global_settings_context()
+
+
+@contextlib.contextmanager
+def server_kept_alive(listener: socket.socket) -> Iterator[str]:
+    """Run the server's process inside the block and restart it if it dies. Yields its address once it answers.
+
+    Requests wait during a restart: the socket belongs to the command, and the server's state is in its database.
+    """
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
+    stopping = threading.Event()
+    process = start_server_process(listener)
+
+    def watch() -> None:
+        nonlocal process
+        while True:
+            code = process.wait()
+            if stopping.wait(RESTART_SECONDS):
+                return
+            logger.warning("Prefect's temporary server ended with code %d; restarting it", code)
+            process = start_server_process(listener)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    try:
+        wait_until_healthy(address, process)
+        watcher.start()
+        yield address
+    finally:
+        stopping.set()
+        stop_server_process(process)
+        if watcher.is_alive():
+            watcher.join(STOP_SECONDS)
+            stop_server_process(process)  # in case the watcher had just restarted it
+
+
+def start_server_process(listener: socket.socket) -> "subprocess.Popen[bytes]":
+    # -P: do not import from the caller's working directory
+    command = [sys.executable, "-P", "-m", "flows.operations.prefect_server", str(listener.fileno())]
+    return subprocess.Popen(
+        command,
+        env=os.environ | SERVER_SETTINGS | {"PYTHONPATH": python_path()},
+        stdin=subprocess.PIPE,
+        pass_fds=[listener.fileno()],
+        start_new_session=True,
+    )
+
+
+def wait_until_healthy(address: str, process: "subprocess.Popen[bytes]") -> None:
+    """Raise RnnlmError if the server ends or does not answer in time."""
+    seconds = float(os.environ.get(TEMPORARY_STARTUP_VARIABLE, "120"))
+    deadline = time.monotonic() + seconds
+    while process.poll() is None:
+        if not health_problem(address, trust_env=False):  # waits until the server listens, or times out
+            return
+        if time.monotonic() > deadline:
+            raise RnnlmError(
+                f"Prefect's temporary server did not answer within {seconds:.0f} s;\n"
+                f"raise {TEMPORARY_STARTUP_VARIABLE} to wait longer"
+            )
+        time.sleep(0.1)
+    raise RnnlmError(
+        f"Prefect's temporary server ended with code {process.returncode} while starting; see its output above"
+    )
+
+
+def drain_prefect_workers(seconds: float) -> None:
+    """Stop the threads that send log lines and task states, giving them up to `seconds` to send what is queued."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    for worker in (APILogWorker, EventsWorker):
+        worker.drain_all(timeout=seconds)
+
+
+def stop_server_process(process: "subprocess.Popen[bytes]") -> None:
+    """Close the server's standard input, which ends it; kill it after STOP_SECONDS. Idempotent."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def run_server(listener: socket.socket) -> None:
+    """Answer requests until standard input ends; runs in the server's own process."""
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    server = uvicorn.Server(uvicorn.Config(create_app, factory=True, log_level="error", lifespan="on"))
+
+    def stop_at_end_of_input() -> None:
+        while os.read(0, 1024):
+            pass
+        server.should_exit = True
+        time.sleep(STOP_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=stop_at_end_of_input, daemon=True).start()
+    server.run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    run_server(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,30 @@
+"""Options of `rnnlm lm-eval`; not a stage of the pipeline."""
+
+from typing import Any
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
+
+from rnnlm.config import Section
+
+
+class HarnessConfig(Section):
+    """Which tasks EleutherAI's harness runs, and on how many documents."""
+
+    tasks: tuple[str, ...] = Field(
+        (), description="comma-separated names of harness tasks, or YAML task files; most download their data"
+    )
+    file: str | None = Field(None, description="measure bits per byte and perplexities of this whole text")
+    limit: PositiveFloat | None = Field(None, description="documents per task; below 1, a share of them")
+    fewshot: NonNegativeInt | None = Field(None, description="examples before each question; default: the task's own")
+    batch_size: PositiveInt = Field(64, description="texts scored together")
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def split_at_commas(cls, value: Any) -> Any:
+        return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def has_something_to_measure(self) -> "HarnessConfig":
+        if not self.tasks and self.file is None:
+            raise ValueError("give --tasks NAME,… or --file PATH, or both")
+        return self

@@ -1,0 +1,20 @@
+"""What tests of commands share."""
+
+import logging
+import os
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def restored_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """`main` sets defaults in os.environ: restore it for the next test.
+
+    Prefect's log handlers keep the stderr of the test that created them; writing to a closed one must not print errors.
+    """
+    before = dict(os.environ)
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    yield
+    os.environ.clear()
+    os.environ.update(before)

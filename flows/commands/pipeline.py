@@ -94,7 +94,7 @@ def resumed(options: argparse.Namespace, home: Home) -> tuple[PipelineConfig, Da
 
 
 def join_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
-    """Train as another node of a run started with training.rendezvous.
+    """Train as another node of a run started with training.distributed.rendezvous.
 
     rnnlm join node-0:29500
     """

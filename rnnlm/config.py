@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from rnnlm.config_paths import upgrade
+from rnnlm.moved_settings import upgrade
 from rnnlm.redaction import redacted
 
 LOWEST_TEMPERATURE = 0.01  # Smallest non-zero temperature; anything lower overflows float32.

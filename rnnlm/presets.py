@@ -9,8 +9,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from rnnlm.config import PipelineConfig
-from rnnlm.config_paths import MOVED, flatten, nest
 from rnnlm.errors import ConfigError
+from rnnlm.moved_settings import MOVED, flatten, nest
 from rnnlm.package_files import package_file
 from rnnlm.redaction import redacted
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
-from rnnlm.config_paths import flatten, nest
+from rnnlm.moved_settings import flatten, nest
 
 PLAIN = {
     "model.hidden_size": 128,

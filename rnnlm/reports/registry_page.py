@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from rnnlm.config_paths import flatten
+from rnnlm.moved_settings import flatten
 from rnnlm.records import EvaluationRecord, Evidence, ModelVersion, RegisteredVersion
 from rnnlm.text_layout import FactRows, facts, labelled, markdown_lines
 

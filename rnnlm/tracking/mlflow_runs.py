@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.config import PipelineConfig
-from rnnlm.config_paths import flatten
 from rnnlm.errors import TrackingError
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import Home, atomic_file
+from rnnlm.moved_settings import flatten
 from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.loss_curve import plot_loss_curve
 from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow, tracking_uri

@@ -16,10 +16,10 @@ import yaml
 from flows.command_line import main
 from flows.operations.deployments import CHECKOUT, deploy_all
 from rnnlm.config import PipelineConfig
-from rnnlm.config_paths import flatten
 from rnnlm.corpora.download import corpus_name
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
+from rnnlm.moved_settings import flatten
 from rnnlm.presets import read_presets
 from rnnlm.registry.model_names import registered_name
 from rnnlm.scoring.scoring_config import ScoringConfig

@@ -6,8 +6,8 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from rnnlm.config import PipelineConfig, Section, changes_results, result_settings
-from rnnlm.config_paths import MOVED, flatten
 from rnnlm.errors import ConfigError
+from rnnlm.moved_settings import MOVED, flatten
 from rnnlm.presets import build_config, read_presets
 
 

@@ -12,8 +12,8 @@ import pytest
 from pydantic import create_model
 
 from rnnlm.config import PipelineConfig
-from rnnlm.config_paths import flatten
 from rnnlm.home import Home
+from rnnlm.moved_settings import flatten
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord, SplitScore
 from rnnlm.tracking.mlflow_runs import (
     log_loss_curve,

@@ -1,4 +1,4 @@
--- In a stream each block begins with the token that ends the block before. Returns the blocks that do not.
+-- In stream mode each block begins with the last token of the previous one. Returns the blocks that do not.
 with blocks as (
     select
         split, sequence_id, token_ids[1] as first_token,

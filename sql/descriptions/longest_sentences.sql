@@ -1,5 +1,5 @@
--- Grain: one row a line of a sentence-mode dataset: the $count longest over all splits. A row that does not begin with
--- <bos> (2) goes on with the line of the row before.
+-- Grain: one row per line of a sentence-mode dataset: the $count longest of all splits. A row that does not begin with
+-- <bos> (2) continues the line of the previous row.
 with numbered as (
     select
         split,

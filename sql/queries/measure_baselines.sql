@@ -1,6 +1,6 @@
 -- Grain: one row: perplexity of $split under the uniform and the unigram distribution.
--- Predictable is every token but <pad> (0) and <bos> (2). Unigram: the share in the training split; a token
--- never seen there counts as seen once, so that the shares sum to 1 and none is zero.
+-- Predictable: every token except <pad> (0) and <bos> (2). Unigram: the share in the training split, where an unseen
+-- token counts once, so that the shares sum to 1 and none is zero.
 with predictable as (
     select token_id, greatest(training_count, 1) as weight
     from tokens

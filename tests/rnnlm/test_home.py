@@ -196,7 +196,8 @@ def test_failed_build_leaves_what_was_there_and_nothing_else(home: Home) -> None
 
 def test_leftovers_of_a_killed_build_are_cleared(home: Home) -> None:
     script = (
-        "import os, signal; from pathlib import Path; from rnnlm.home import Home; from rnnlm.stages import write_once\n"
+        "import os, signal; from pathlib import Path\n"
+        "from rnnlm.home import Home; from rnnlm.stages import write_once\n"
         f"home = Home(Path({str(home.root)!r}))\n"
         "write_once(home, home.corpora / 'one', lambda p: os.kill(os.getpid(), signal.SIGKILL))"
     )

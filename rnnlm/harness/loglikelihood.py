@@ -23,7 +23,7 @@ from rnnlm.evaluation.token_losses import groups
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch, by_length, padded
-from rnnlm.sequences.segmentation import TokenRows, join_rows, sentences, token_rows
+from rnnlm.sequences.segmentation import TokenRows, join_rows, rows_from_lists, sentences
 from rnnlm.sequences.shift import shifted_rows
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
@@ -67,7 +67,7 @@ def continuation_of(tokenizer: TextTokenizer, cut: SequencesConfig, context: str
 
 def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> TokenRows:
     """The text's rows; a line that no line feed ends has no `<eos>`, for it may go on."""
-    lines = token_rows(tokenizer.encode_lines(text.split("\n")))
+    lines = rows_from_lists(tokenizer.encode_lines(text.split("\n")))
     if cut.mode == "stream":
         rows, goes_on = streams(lines, np.array([len(lines)])), True  # the last piece of a split has no line feed
     else:

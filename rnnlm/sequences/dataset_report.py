@@ -43,7 +43,7 @@ def describe_dataset(home: Home, dataset: DatasetRecord, *, force: bool = False)
     folder = home.descriptions / dataset.dataset_id
 
     def build(partial: Path) -> None:
-        description = measure(dataset)
+        description = measure_dataset(dataset)
         write_json(partial / "description.json", description.model_dump())
         draw_description(description.model_dump(), partial)
 
@@ -51,7 +51,7 @@ def describe_dataset(home: Home, dataset: DatasetRecord, *, force: bool = False)
     return Description(**read_json(folder / "description.json")), sorted(folder.glob("*.png"))
 
 
-def measure(dataset: DatasetRecord) -> Description:
+def measure_dataset(dataset: DatasetRecord) -> Description:
     """All tables of a dataset file."""
     longest = "longest_sentences" if dataset.mode == "sentence" else "longest_lines"
     parameters: dict[str, dict[str, int]] = {

@@ -12,7 +12,7 @@ from rnnlm.evaluation.document_losses import document_losses, streams
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW
-from rnnlm.sequences.segmentation import TokenRows, sentences, token_rows
+from rnnlm.sequences.segmentation import TokenRows, rows_from_lists, sentences
 from rnnlm.sequences.shift import shifted
 from rnnlm.serving.messages import Alternative, Scored, ScoredToken, ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel
@@ -110,7 +110,7 @@ def likeliest_tokens(loaded: LoadedModel, text: str, count: int) -> list[Likelie
 
 def scored_rows(loaded: LoadedModel, text: str) -> Iterator[torch.Tensor]:
     """The rows that document_losses reads: (tokens,) int64 each, the first of them context."""
-    lines = token_rows(loaded.tokenizer.encode_lines(text.removesuffix("\n").split("\n")))
+    lines = rows_from_lists(loaded.tokenizer.encode_lines(text.removesuffix("\n").split("\n")))
     if loaded.cut.mode == "sentence":
         rows: TokenRows = sentences(lines, loaded.cut.context_length)
     else:

@@ -13,7 +13,7 @@ from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.sequences.segmentation import token_rows
+from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer
 
 Mode = Literal["sentence", "stream"]
@@ -106,6 +106,6 @@ def test_long_rows_go_through_in_windows_and_cost_the_same(
 
 def test_a_batch_of_long_rows_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_losses, "CHUNK_TOKENS", 20)
-    rows = token_rows([[0] * length for length in (1, 1, 2, 2, 3, 9, 15, 40)])
+    rows = rows_from_lists([[0] * length for length in (1, 1, 2, 2, 3, 9, 15, 40)])
     found = [group.tolist() for group in token_losses.groups(np.arange(len(rows)), rows.lengths, 4)]
     assert found == [[0, 1, 2, 3], [4, 5], [6], [7]]

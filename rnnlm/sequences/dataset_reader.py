@@ -14,8 +14,8 @@ from rnnlm.sequences.segmentation import TokenRows, ends
 from rnnlm.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import EOS
 
-MEMORY_LIMIT = "128MiB"  # of DuckDB, while it reads
-TOKENS_A_CONNECTION = 2_000_000  # then reconnect, because DuckDB keeps what it has read
+MEMORY_LIMIT = "64MiB"  # for DuckDB while reading
+TOKENS_A_CONNECTION = 2_000_000  # DuckDB keeps what it has read: a new connection begins without
 
 
 class StoredSplit:

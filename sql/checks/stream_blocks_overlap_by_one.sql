@@ -1,12 +1,13 @@
--- In stream mode each block begins with the last token of the previous one. Returns the blocks that do not.
-with blocks as (
-    select
-        split, sequence_id, token_ids[1] as first_token,
-        lag(token_ids[-1]) over (partition by split order by sequence_id) as token_before
+-- In a stream each block begins with the token that ends the block before. Returns the blocks that do not.
+-- The first and last tokens are taken out first: joining whole blocks would hold the text in memory.
+with block_ends as materialized (
+    select split, sequence_id, token_ids[1] as first_token, token_ids[-1] as last_token
     from shifted_sequences
     where (select mode from dataset limit 1) = 'stream'
 )
-select split, sequence_id
-from blocks
-where token_before is not null and first_token <> token_before
-order by split, sequence_id;
+select block.split, block.sequence_id
+from block_ends as block
+inner join block_ends as previous
+    on previous.split = block.split and previous.sequence_id = block.sequence_id - 1
+where block.first_token <> previous.last_token
+order by block.split, block.sequence_id;

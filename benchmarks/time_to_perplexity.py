@@ -32,7 +32,7 @@ from rnnlm.metrics import perplexity
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
 from rnnlm.sequences.batches import Batch, ordered_batches, shuffled_batches
-from rnnlm.sequences.segmentation import TokenRows, token_rows
+from rnnlm.sequences.segmentation import TokenRows, rows_from_lists
 from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.optimizer_step import Updater, take_step
 from rnnlm.training.optimizers import LazyAdamW
@@ -180,7 +180,7 @@ def read(path: Path, vocabulary: dict[str, int]) -> TokenRows:
     """`<bos>`, the words, `<eos>` of each line."""
     bos, eos = vocabulary["<bos>"], vocabulary["<eos>"]
     lines = path.read_text(encoding="utf-8").splitlines()
-    return token_rows([[bos, *(vocabulary[word] for word in line.split()), eos] for line in lines])
+    return rows_from_lists([[bos, *(vocabulary[word] for word in line.split()), eos] for line in lines])
 
 
 def seconds_to(contender: Contender, target: float) -> float:

@@ -220,16 +220,8 @@ class TrainedRecord(Record):
     registered: RegisteredVersion
 
 
-class PipelineRecord(Record):
+class PipelineRecord(TrainedRecord, PreparedRecord):
     """Results of a pipeline run."""
-
-    corpus: CorpusRecord
-    tokenizer: TokenizerRecord
-    dataset: DatasetRecord
-    run: RunRecord
-    evaluation: EvaluationRecord
-    samples: SamplesRecord
-    registered: RegisteredVersion
 
     @property
     def stages(self) -> dict[str, StageRecord]:

@@ -22,7 +22,7 @@ from rnnlm.corpora.split_names import (
     warn_of_omissions,
 )
 from rnnlm.corpora.table_files import PARQUET_MARK, csv_cells, json_cells, parquet_cells, text_column
-from rnnlm.corpora.text_encoding import printable, text_pieces
+from rnnlm.corpora.text_encoding import printable, text_pieces, unreadable
 from rnnlm.errors import CorpusError
 
 
@@ -117,9 +117,7 @@ class Opener:
                 raw = stack.enter_context(file.path.open("rb"))
                 stream, name = decompressed(Peeked(raw), file.name, file.label, meter)
             except OSError as error:
-                raise CorpusError(
-                    f"{file.label}: cannot be read ({error.strerror or error}); check its path and permissions"
-                ) from error
+                raise unreadable(file.label, error) from error
             yield stream, name, meter
 
     @contextlib.contextmanager

@@ -6,6 +6,7 @@ from typing import Any
 
 from rnnlm.corpora.file_formats import nothing_left
 from rnnlm.corpora.split_names import is_archive_name, may_be_text
+from rnnlm.corpora.text_encoding import unreadable
 from rnnlm.errors import CorpusError
 from rnnlm.home import file_digest
 
@@ -49,8 +50,3 @@ def digest_of_file(path: Path) -> str:
         return file_digest(path)
     except OSError as error:
         raise unreadable(str(path), error) from error
-
-
-def unreadable(label: str, error: Exception) -> CorpusError:
-    reason = getattr(error, "strerror", None) or error
-    return CorpusError(f"{label[:200]}: cannot be read ({reason}); check its path and permissions")

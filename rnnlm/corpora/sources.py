@@ -18,9 +18,9 @@ from rnnlm.corpora.local_files import (
     files_in_folder,
     files_of_glob,
     states,
-    unreadable,
 )
 from rnnlm.corpora.split_names import is_note, warn_of_omissions
+from rnnlm.corpora.text_encoding import unreadable
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home, digest_of

@@ -51,9 +51,7 @@ def text_pieces(
         except UnicodeError as error:  # UTF-16 without a byte-order mark, for one
             raise CorpusError(f"{label}: is not {encoding} ({error}); set corpus.encoding") from None
         except OSError as error:
-            raise CorpusError(
-                f"{label}: cannot be read ({error.strerror or error}); check its path and permissions"
-            ) from error
+            raise unreadable(label, error) from error
         text = line_ends.decode(text, final=not chunk)
         if not begun and text:
             text, begun = text.removeprefix("\ufeff"), True  # byte-order mark
@@ -61,6 +59,11 @@ def text_pieces(
         offset += len(chunk)
         if text:
             yield text
+
+
+def unreadable(label: str, error: Exception) -> CorpusError:
+    reason = getattr(error, "strerror", None) or error
+    return CorpusError(f"{label[:200]}: cannot be read ({reason}); check its path and permissions")
 
 
 def refuse_nul(text: str, label: str) -> None:

@@ -20,10 +20,10 @@ from ..sequences.segmentation import (
     TokenRows,
     ends,
     predicted_by_line,
+    rows_from_lists,
     running_text,
     sentences,
     sums_between,
-    token_rows,
     unsaid_by_line,
 )
 from ..sequences.shift import shifted_rows
@@ -68,7 +68,7 @@ def document_losses(
     documents = [text.removesuffix("\n").split("\n") for text in texts]
     line_counts = np.array([len(document) for document in documents], np.int64)
     line_texts = [line for document in documents for line in document]
-    lines = token_rows(tokenizer.encode_lines(line_texts))
+    lines = rows_from_lists(tokenizer.encode_lines(line_texts))
     rows = sentences(lines, cut.context_length) if cut.mode == "sentence" else streams(lines, line_counts)
     first_lines = ends(line_counts)  # of each document
     bounds = ends(predicted_by_line(lines, cut.mode))[first_lines].tolist()  # of each document's tokens

@@ -22,7 +22,7 @@ from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import NATS_PER_BIT
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch, by_length, length_groups, padded
-from rnnlm.sequences.segmentation import TokenRows, join_rows, sentences, token_rows
+from rnnlm.sequences.segmentation import TokenRows, join_rows, rows_from_lists, sentences
 from rnnlm.sequences.shift import shifted_rows
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
@@ -68,7 +68,7 @@ def continuation_rows(
 
 def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> TokenRows:
     """The text's rows; its last line has no `<eos>` unless a line feed ends it, because it may continue."""
-    lines = token_rows(tokenizer.encode_lines(text.split("\n")))
+    lines = rows_from_lists(tokenizer.encode_lines(text.split("\n")))
     if cut.mode == "stream":
         rows, continues = streams(lines, np.array([len(lines)])), True  # the last piece of a split has no line feed
     else:

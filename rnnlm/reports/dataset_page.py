@@ -45,8 +45,8 @@ def description_tables(description: Description) -> dict[str, TableRows]:
             }
             for split, row in repeats.items()
         ],
-        "Most frequent tokens": token_rows(description.frequent_tokens),
-        "Rarest tokens": token_rows(description.rarest_tokens),
+        "Most frequent tokens": rows_from_lists(description.frequent_tokens),
+        "Rarest tokens": rows_from_lists(description.rarest_tokens),
         "Coverage of the training split": [
             {"most frequent tokens": f"{row['vocabulary']:,}", "cover": f"{row['share']:.2%}"}
             for row in description.coverage
@@ -67,7 +67,7 @@ def share(part: int, whole: int) -> str:
     return f"{part:,} ({part / max(1, whole):.1%})"
 
 
-def token_rows(rows: TableRows) -> TableRows:
+def rows_from_lists(rows: TableRows) -> TableRows:
     return [
         {"token": visible(row["token"]), "times": f"{row['training_count']:,}", "share": f"{row['share']:.3%}"}
         for row in rows

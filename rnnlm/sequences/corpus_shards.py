@@ -22,10 +22,10 @@ from rnnlm.sequences.segmentation import (
     TokenRows,
     ends,
     predicted_by_line,
+    rows_from_lists,
     running_text,
     sentences,
     sums_between,
-    token_rows,
     unsaid_by_line,
 )
 from rnnlm.sequences.sql_tables import token_type
@@ -66,7 +66,7 @@ class ShardMaker:
         tokenizer = cached_tokenizer(self.tokenizer_folder)
         documents = list(documents_in(self.corpus, shard.stretch))
         texts = [document.lines for document in documents]
-        lines = token_rows(tokenizer.encode_lines([line for text in texts for line in text]))
+        lines = rows_from_lists(tokenizer.encode_lines([line for text in texts for line in text]))
         columns = document_columns(documents, texts, lines, tokenizer, self.config)
         split_of_line = np.repeat([SPLITS.index(document.split) for document in documents], columns["line_count"])
         for index, split in enumerate(SPLITS):

@@ -1,4 +1,4 @@
-"""What a dataset file holds, read back; the file is only ever opened read-only."""
+"""Read a dataset file, always read-only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,9 +19,9 @@ TOKENS_A_CONNECTION = 2_000_000  # DuckDB keeps what it has read: a new connecti
 
 
 class StoredSplit:
-    """The rows of a split, read from the file a range at a time: memory does not grow with the corpus.
+    """The rows of a split, read by range in constant memory.
 
-    May be handed to another process, which opens the file for itself.
+    Picklable: another process opens the file for itself.
     """
 
     def __init__(self, dataset: DatasetRecord, split: Split) -> None:
@@ -50,7 +50,7 @@ class StoredSplit:
         return rows
 
     def close(self) -> None:
-        """Close the file; reading opens it again."""
+        """Close the file; the next read opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -59,7 +59,7 @@ class StoredSplit:
 
 @contextmanager
 def connect(dataset: DatasetRecord) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only connection, closed at the end. Any number of readers may hold one."""
+    """A read-only connection; any number may be open."""
     connection = open_read_only(dataset.database)
     try:
         yield connection
@@ -78,30 +78,30 @@ def open_read_only(database: Path) -> duckdb.DuckDBPyConnection:
 
 
 def rows_from_arrow(table: pa.Table) -> TokenRows:
-    """The column `token_ids` of a table."""
+    """Rows of the column `token_ids` of a table."""
     column = table.column("token_ids").combine_chunks()
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
     return TokenRows(column.flatten().to_numpy(zero_copy_only=False).astype(np.int32), ends(lengths))
 
 
 def read_openings(dataset: DatasetRecord, count: int) -> list[list[int]]:
-    """The first two words of `count` sequences spread evenly over the validation split."""
+    """The first two words of `count` sequences, evenly spread over the validation split."""
     with connect(dataset) as connection:
         rows = connection.execute(statement("queries/read_openings"), {"count": count}).fetchall()
     return [list(row[0]) for row in rows]
 
 
 def training_counts(dataset: DatasetRecord) -> np.ndarray:
-    """(vocabulary,) int64: how often each token is predicted in the training split."""
+    """(vocabulary,) int64: how often the training split predicts each token."""
     with connect(dataset) as connection:
         rows = connection.execute(statement("queries/read_training_counts")).fetchall()
     return np.array([row[0] for row in rows], dtype=np.int64)
 
 
 def longest_row(dataset: DatasetRecord, split: Split) -> int:
-    """Predicted tokens of the split's longest row, an `<eos>` at its end not counted; 0 where it has none."""
+    """Predicted tokens of the split's longest row, without an `<eos>` at its end; 0 without rows."""
     with connect(dataset) as connection:
         parameters = {"split": split, "eos_id": EOS}
         row = connection.execute(statement("queries/measure_longest_row"), parameters).fetchone()
-    assert row is not None  # one row, whatever the split holds
+    assert row is not None  # the query always returns one row
     return int(row[0])

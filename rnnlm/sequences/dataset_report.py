@@ -1,4 +1,4 @@
-"""A look at a dataset: sizes, lengths, vocabulary, duplicates, leaks. Every figure comes from sql/descriptions."""
+"""Describe a dataset with sql/descriptions: sizes, lengths, vocabulary, duplicates and leaks."""
 
 import logging
 from pathlib import Path
@@ -23,7 +23,7 @@ LINES_SHOWN = 5
 
 
 class Description(Record):
-    """Tables, a list of rows each; the columns are explained in the heads of sql/descriptions."""
+    """Tables of a dataset; the headers of sql/descriptions explain the columns."""
 
     dataset_id: str
     mode: str
@@ -40,11 +40,11 @@ class Description(Record):
 
 
 def describe_dataset(home: Home, dataset: DatasetRecord, *, force: bool = False) -> tuple[Description, list[Path]]:
-    """The description and its pictures, kept under home.descriptions."""
+    """The description and its plots, stored under home.descriptions."""
     folder = home.descriptions / dataset.dataset_id
 
     def build(partial: Path) -> None:
-        description = measure(dataset)
+        description = measure_dataset(dataset)
         write_json(partial / "description.json", description.model_dump())
         draw_description(description.model_dump(), partial)
 
@@ -52,8 +52,8 @@ def describe_dataset(home: Home, dataset: DatasetRecord, *, force: bool = False)
     return Description(**read_json(folder / "description.json")), sorted(folder.glob("*.png"))
 
 
-def measure(dataset: DatasetRecord) -> Description:
-    """All tables, from the dataset's file."""
+def measure_dataset(dataset: DatasetRecord) -> Description:
+    """All tables of a dataset file."""
     longest = "longest_sentences" if dataset.mode == "sentence" else "longest_lines"
     parameters: dict[str, dict[str, int]] = {
         "lengths": {"bins": LENGTH_BINS},
@@ -63,7 +63,7 @@ def measure(dataset: DatasetRecord) -> Description:
     }
     tables = {}
     for name in (path.removeprefix("descriptions/") for path in names("descriptions")):
-        with connect(dataset) as connection:  # a new one for each: DuckDB keeps what it has read
+        with connect(dataset) as connection:  # a new one per table: DuckDB keeps what it has read
             if (not name.startswith("longest") or name == longest) and (name != "sources" or knows_sources(connection)):
                 tables[name] = table(connection, f"descriptions/{name}", parameters.get(name, {}))
     tables["longest_lines"] = tables.pop(longest)
@@ -73,27 +73,27 @@ def measure(dataset: DatasetRecord) -> Description:
 
 
 def knows_sources(connection: duckdb.DuckDBPyConnection) -> bool:
-    """False for a dataset that an earlier version stored."""
+    """False for a dataset of an older version."""
     return "source_number" in connection.table("documents").columns
 
 
 def check_leakage(home: Home, dataset: DatasetRecord, maximum_share: float) -> float:
-    """The largest share of a held-out split that the training split holds too.
+    """The largest share of a held-out split that is also in the training split.
 
-    DatasetError above the maximum; a warning above WORTH_A_WARNING, because a perplexity measured on text that
-    was learnt by heart means little.
+    DatasetError above the maximum. A warning above WORTH_A_WARNING, because the perplexity of memorised text means
+    little.
     """
     leaks = describe_dataset(home, dataset)[0].leaks
     for leak in leaks:
         if leak["leaked_share"] > maximum_share:
             raise DatasetError(
-                f"{dataset.database}: {leak['leaked_share']:.1%} of the {leak['split']} split's tokens stand in text "
-                f"that the training split holds too, expected at most {maximum_share:.1%};\n"
+                f"{dataset.database}: {leak['leaked_share']:.1%} of the {leak['split']} split's tokens are in text "
+                f"that the training split has too, expected at most {maximum_share:.1%};\n"
                 "remove the duplicates from the corpus, or raise sequences.maximum_leakage"
             )
         if leak["leaked_share"] > WORTH_A_WARNING:
             logger.warning(
-                "sequences: %.1f%% of the %s split's tokens stand in text that the training split holds too",
+                "sequences: %.1f%% of the %s split's tokens are in text that the training split has too",
                 100 * leak["leaked_share"],
                 leak["split"],
             )

@@ -48,7 +48,7 @@ class TokenRows:
         """Nothing to close; see RowSource."""
 
 
-def token_rows(lines: list[list[int]]) -> TokenRows:
+def rows_from_lists(lines: list[list[int]]) -> TokenRows:
     """TokenRows of lists of ids."""
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     token_ids = np.fromiter(chain.from_iterable(lines), np.int32, int(lengths.sum()))

@@ -12,7 +12,7 @@ from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import finite_or_none
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW
-from rnnlm.sequences.segmentation import TokenRows, sentences, token_rows
+from rnnlm.sequences.segmentation import TokenRows, rows_from_lists, sentences
 from rnnlm.sequences.shift import shifted
 from rnnlm.serving.messages import Alternative, Scored, ScoredToken, ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel
@@ -104,7 +104,7 @@ def top_tokens(loaded: LoadedModel, text: str, count: int) -> list[TopTokens]:
 
 def scored_rows(loaded: LoadedModel, text: str) -> Iterator[torch.Tensor]:
     """The rows that document_losses() reads: (tokens,) int64 each, the first token is context."""
-    lines = token_rows(loaded.tokenizer.encode_lines(text.removesuffix("\n").split("\n")))
+    lines = rows_from_lists(loaded.tokenizer.encode_lines(text.removesuffix("\n").split("\n")))
     if loaded.cut.mode == "sentence":
         rows: TokenRows = sentences(lines, loaded.cut.context_length)
     else:

@@ -1,4 +1,4 @@
--- <bos> (2) is context only. Returns the sequences that predict it.
+-- <bos> (2) is never a target. Returns the sequences that predict it.
 select split, sequence_id
 from shifted_sequences
 where list_contains(target_ids, 2)

@@ -1,4 +1,4 @@
--- What the documents hold to predict is what the sequences predict. Returns the splits that differ.
+-- Documents and sequences agree on the number of predicted tokens. Returns the splits that differ.
 with held as (
     select split, sum(predicted_tokens) as token_count
     from documents

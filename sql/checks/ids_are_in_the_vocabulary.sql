@@ -1,4 +1,4 @@
--- Every stored id has its row in tokens. Returns the ids that have none.
+-- Every stored id is in tokens. Returns the ids that are not.
 with stored as (
     select distinct unnest(token_ids) as token_id
     from shifted_sequences

@@ -1,5 +1,5 @@
--- Where digests decide, equal documents (equal sources, where whole sources are decided) share a split. Given splits
--- are the corpus's own affair. Returns the digests that lie in more than one.
+-- If digests decide the splits, equal documents (or equal sources) are in the same split; given splits may repeat text.
+-- Returns the digests in more than one split.
 select split_key
 from documents
 where not (select splits_given from dataset limit 1)

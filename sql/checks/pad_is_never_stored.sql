@@ -1,4 +1,4 @@
--- Padding (0) exists in batches, not in files. Returns the sequences that hold it.
+-- <pad> (0) is only in batches, never stored. Returns the sequences that hold it.
 select split, sequence_id
 from shifted_sequences
 where list_contains(token_ids, 0)

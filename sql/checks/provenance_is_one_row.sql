@@ -1,4 +1,4 @@
--- The file says once what it was made from. Returns the count where it is not one.
+-- The table dataset has exactly one row. Returns the count if it has not.
 select count(*) as row_count
 from dataset
 having count(*) <> 1;

@@ -1,4 +1,4 @@
--- tokens.training_count is what the training split's targets say. Returns the ids where it is not.
+-- tokens.training_count is the count among training targets. Returns the ids where it is not.
 with targets as (
     select unnest(target_ids) as token_id
     from shifted_sequences

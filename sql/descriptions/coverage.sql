@@ -1,5 +1,5 @@
--- Grain: one row a vocabulary size (1, 2, 4, … and all): the share of the training split that so many of the most
--- frequent tokens make up.
+-- Grain: one row per vocabulary size (1, 2, 4, … and all): the share of the training split covered by that many most
+-- frequent tokens.
 with ranked as (
     select
         row_number() over (order by training_count desc, token_id) as vocabulary,

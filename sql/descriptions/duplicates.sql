@@ -1,5 +1,5 @@
--- Grain: one row a split that holds any: how many of its rows, and of its documents, are there more than once.
--- Rows are compared by a 64-bit hash of their ids: two different ones among ten million agree with chance 3e-6.
+-- Grain: one row per split with sequences: how many of its rows and documents occur more than once.
+-- Rows are compared by a 64-bit hash: among ten million rows a collision has probability 3e-6.
 with row_copies as (
     select split, hash(token_ids) as content, count(*) as copies
     from shifted_sequences

@@ -1,4 +1,4 @@
--- Grain: one row a token: the $count most frequent of the training split, with their share of it.
+-- Grain: one row per token: the $count most frequent in the training split, with their share.
 select token, training_count, training_count / sum(training_count) over () as share
 from tokens
 order by training_count desc, token_id

@@ -1,5 +1,5 @@
--- Grain: one row a held-out split: the share of its predicted tokens that stand in rows (in stream mode, where a row
--- is no unit of text: in documents) which the training split holds too, letter for letter.
+-- Grain: one row per held-out split: the share of its predicted tokens in rows that the training split has too.
+-- In stream mode, where rows are not units of text, documents are compared.
 with units as (
     select split, hash(token_ids) as content, len(target_ids) as predicted_tokens
     from shifted_sequences

@@ -1,5 +1,5 @@
--- Grain: one row a bin: how many rows of the training split predict from first_length to last_length tokens.
--- Parameter: $bins, at most so many.
+-- Grain: one row per bin: how many rows of the training split predict first_length to last_length tokens.
+-- Parameter: $bins, the largest number of bins.
 with lengths as (
     select len(target_ids) as length
     from shifted_sequences

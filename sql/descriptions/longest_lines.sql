@@ -1,5 +1,5 @@
--- Grain: one row a line of a stream-mode dataset: the $count longest over all splits. A line ends with <eos> (3).
--- Token 0 of a split's stream is <bos>; target i of block b is token b * block_length + i.
+-- Grain: one row per line of a stream-mode dataset: the $count longest of all splits.
+-- A line ends with <eos> (3). Token 0 of a split's stream is <bos>; target i of block b is token b * block_length + i.
 with line_ends as (
     select
         shifted_sequences.split,

@@ -1,4 +1,4 @@
--- Grain: one row a token: the $count least frequent of those that occur in the training split.
+-- Grain: one row per token: the $count least frequent in the training split.
 select token, training_count, training_count / sum(training_count) over () as share
 from tokens
 where training_count > 0

@@ -1,5 +1,5 @@
--- Grain: one row a held-out split: how many of its documents are from a source (a file, an archive member, a table
--- row) that the training split has documents of, too. A corpus of one file has one source.
+-- Grain: one row per held-out split: how many of its documents share their source (file, archive member or table row)
+-- with documents of the training split. A corpus of one file has one source.
 with trained as (
     select distinct source_file, source_number
     from documents

@@ -1,4 +1,4 @@
--- Grain: one row a split that holds any: its size, and what of it the vocabulary cannot spell.
+-- Grain: one row per split with sequences: its size and its unknown words.
 with rows as (
     select
         split,

@@ -1,4 +1,4 @@
--- Grain: one row a split that holds any (split, sequence_count, predicted_tokens).
+-- Grain: one row per split with sequences (split, sequence_count, predicted_tokens).
 select
     cast(split as varchar) as split,
     count(*) as sequence_count,

@@ -1,4 +1,4 @@
--- Adds rows of the Arrow table `incoming`, whose columns are those of documents.
+-- Insert the Arrow table `incoming`, with the columns of documents.
 insert into documents by name
 select
     document_id, split, source_file, source_number, byte_offset, byte_count, line_count, sha256, fingerprint, split_key,

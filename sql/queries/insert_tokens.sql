@@ -1,4 +1,4 @@
--- Adds the vocabulary from the Arrow table `incoming` (token_id, token), counting the training split's targets.
+-- Insert the vocabulary from the Arrow table `incoming` (token_id, token), with counts of the training targets.
 insert into tokens (token_id, token, training_count)
 with targets as (
     select unnest(target_ids) as token_id

@@ -1,4 +1,4 @@
--- Grain: one row: the raw size of $split and what its tokens do not say of it.
+-- Grain: one row: size of $split and what its tokens lose.
 select
     cast(coalesce(sum(byte_count), 0) as bigint) as byte_count,
     cast(coalesce(sum(predicted_tokens), 0) as bigint) as predicted_tokens,

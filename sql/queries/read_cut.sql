@@ -1,3 +1,3 @@
--- Grain: one row: how this dataset's corpus was cut into sequences.
+-- Grain: one row: how the corpus was cut into sequences.
 select mode, context_length, block_length
 from dataset;

@@ -1,4 +1,4 @@
--- Grain: one row a document of $split, in the order of the corpus: where it lies.
+-- Grain: one row per document of $split, in corpus order: its location.
 select document_id, source_file, byte_offset, byte_count, sha256
 from documents
 where split = $split

@@ -1,5 +1,5 @@
--- Grain: one row an opening: the first two words of $count sequences spread evenly over the validation split.
--- Only sequences that begin a text (<bos> is 2) and spell those words (<unk> is 1, <eos> is 3).
+-- Grain: one row per opening: the first two words of $count sequences, evenly spread over the validation split.
+-- Only sequences that begin with <bos> (2) and whose two words are known (<unk> is 1, <eos> 3).
 with candidates as (
     select
         sequence_id,

@@ -1,4 +1,4 @@
--- Grain: one row an id, in order of id: how often it is predicted in the training split.
+-- Grain: one row per token id, in order: how often the training split predicts it.
 select training_count
 from tokens
 order by token_id;

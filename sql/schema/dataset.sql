@@ -1,4 +1,4 @@
--- Grain: exactly one row: what this file was made from and how.
+-- Grain: exactly one row: what this file was made from.
 create table dataset (
     dataset_id varchar not null,
     corpus_digest varchar not null,
@@ -7,6 +7,6 @@ create table dataset (
     context_length bigint not null,
     block_length bigint not null,
     vocabulary_size bigint not null,
-    splits_given boolean not null, -- false: decided by each document's digest
-    provenance json not null -- all that enters dataset_id: settings, versions, stage
+    splits_given boolean not null, -- false: decided by digest
+    provenance json not null -- everything in dataset_id: settings, versions, stage
 );

@@ -1,2 +1,2 @@
--- The parts of a corpus. One type, so that a misspelt split is an error.
+-- The splits of a corpus. An enum, so that a misspelt split is an error.
 create type split as enum ('train', 'valid', 'test');

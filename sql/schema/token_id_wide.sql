@@ -1,2 +1,2 @@
--- Ids of a vocabulary of more than 65,536: four bytes.
+-- Token ids of a larger vocabulary: four bytes.
 create type token_id as uinteger;

@@ -1,6 +1,6 @@
--- Grain: one row an id of the vocabulary.
+-- Grain: one row per token id.
 create table tokens (
     token_id token_id primary key,
     token varchar not null,
-    training_count bigint not null -- times it is predicted in the training split
+    training_count bigint not null -- how often the training split predicts it
 );

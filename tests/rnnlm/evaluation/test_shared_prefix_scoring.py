@@ -10,7 +10,7 @@ from rnnlm.evaluation.shared_prefix_scoring import first_with_same_context, nll_
 from rnnlm.evaluation.token_losses import nll_of_rows
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
-from rnnlm.sequences.segmentation import TokenRows, token_rows
+from rnnlm.sequences.segmentation import TokenRows, rows_from_lists
 
 VOCABULARY = 50
 
@@ -29,7 +29,7 @@ def random_rows() -> TokenRows:
     """Some begin alike, some are equal, one predicts nothing, one is long."""
     draw = np.random.default_rng(0)
     rows = [[2, *draw.integers(4, 8, length).tolist(), 3] for length in (1, 2, 2, 3, 5, 5, 8, 3, 90, 0)]
-    return token_rows([*rows, rows[4], rows[8], [2]])
+    return rows_from_lists([*rows, rows[4], rows[8], [2]])
 
 
 def nll_by_definition(model: ElmanLanguageModel, rows: TokenRows) -> list[float]:
@@ -112,5 +112,5 @@ def test_rare_classes_in_bfloat16_change_little_and_nothing_where_all_are_freque
 
 def test_nothing_to_predict_is_no_loss() -> None:
     model = random_model()
-    assert nll_of_rows_sharing_prefixes(model, token_rows([]), 4).shape == (0,)
-    assert nll_of_rows_sharing_prefixes(model, token_rows([[2], [2]]), 4).shape == (0,)
+    assert nll_of_rows_sharing_prefixes(model, rows_from_lists([]), 4).shape == (0,)
+    assert nll_of_rows_sharing_prefixes(model, rows_from_lists([[2], [2]]), 4).shape == (0,)

@@ -15,7 +15,7 @@ from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, token_rows
+from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, rows_from_lists
 
 LINES = [[4, 5, 6], [7], [5, 5, 4, 6, 7, 4], [6, 4]]
 
@@ -32,7 +32,7 @@ def model() -> ElmanLanguageModel:
 
 def source_of(mode: Literal["sentence", "stream"]) -> TokenRows:
     if mode == "sentence":
-        return token_rows([[2, *line, 3] for line in LINES])
+        return rows_from_lists([[2, *line, 3] for line in LINES])
     cutter = StreamCutter(block_length=4)
     return join_rows([cutter.add(np.array([*line, 3], np.int32)) for line in LINES] + [cutter.finish()])
 

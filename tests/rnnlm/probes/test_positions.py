@@ -7,7 +7,7 @@ from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.probes.positions import right_by_position
 from rnnlm.sequences.batches import Batch, ordered_batches
-from rnnlm.sequences.segmentation import token_rows
+from rnnlm.sequences.segmentation import rows_from_lists
 
 VOCABULARY = 12
 
@@ -25,7 +25,7 @@ def successor() -> ElmanLanguageModel:
 
 
 def batches(*lines: list[int]) -> list[Batch]:
-    return list(ordered_batches(token_rows([[2, *line, 3] for line in lines]), batch_size=2))
+    return list(ordered_batches(rows_from_lists([[2, *line, 3] for line in lines]), batch_size=2))
 
 
 def test_shares_are_over_the_rows_that_reach_so_far() -> None:

@@ -4,7 +4,7 @@ import torch
 
 from rnnlm.probes.windows import cut_windows, stored_windows
 from rnnlm.records import DatasetRecord
-from rnnlm.sequences.segmentation import StreamCutter, join_rows, sentences, token_rows
+from rnnlm.sequences.segmentation import StreamCutter, join_rows, rows_from_lists, sentences
 
 
 def test_windows_of_a_stream_are_spread_over_it_and_end_with_its_end() -> None:
@@ -17,19 +17,19 @@ def test_windows_of_a_stream_are_spread_over_it_and_end_with_its_end() -> None:
 
 
 def test_a_short_stream_gives_one_short_window() -> None:
-    inputs, targets = cut_windows(token_rows([[2, 7, 8]]), "stream", steps=5, count=3)
+    inputs, targets = cut_windows(rows_from_lists([[2, 7, 8]]), "stream", steps=5, count=3)
     assert (inputs.tolist(), targets.tolist()) == ([[2, 7]], [8])
 
 
 def test_of_sentences_the_longest_quarter_is_cut_to_one_length() -> None:
     sentences = [[2, 3], [2, 5, 6, 7, 3], [2, 4, 3], [2, 8, 9, 3], [2, 3], [2, 3], [2, 3], [2, 3]]
-    inputs, targets = cut_windows(token_rows(sentences), "sentence", steps=60, count=64)
+    inputs, targets = cut_windows(rows_from_lists(sentences), "sentence", steps=60, count=64)
     assert inputs.tolist() == [[2, 5, 6], [2, 8, 9]]
     assert targets.tolist() == [7, 3]
 
 
 def test_of_a_line_that_was_cut_into_rows_only_the_first_is_the_beginning_of_a_sentence() -> None:
-    lines = token_rows([[10, 11, 12, 13, 14, 15, 16, 17], [20, 21], [30], [40], [50]])
+    lines = rows_from_lists([[10, 11, 12, 13, 14, 15, 16, 17], [20, 21], [30], [40], [50]])
     cut = sentences(lines, context_length=4)
     assert cut.predicted.tolist() == [4, 4, 1, 3, 2, 2, 2]
     inputs, targets = cut_windows(cut, "sentence", steps=60, count=64)
@@ -38,7 +38,7 @@ def test_of_a_line_that_was_cut_into_rows_only_the_first_is_the_beginning_of_a_s
 
 
 def test_no_more_tokens_and_rows_than_asked_for() -> None:
-    inputs, targets = cut_windows(token_rows([[2, 5, 6, 7, 3]] * 40), "sentence", steps=2, count=3)
+    inputs, targets = cut_windows(rows_from_lists([[2, 5, 6, 7, 3]] * 40), "sentence", steps=2, count=3)
     assert inputs.shape == (3, 2)
     assert targets.tolist() == [6, 6, 6]
 

@@ -7,7 +7,7 @@ import torch
 from rnnlm.sequences import batches
 from rnnlm.sequences.batches import Batch, RowSource, TokenStream, padded
 from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches
-from rnnlm.sequences.segmentation import Mode, TokenRows, ends, token_rows
+from rnnlm.sequences.segmentation import Mode, TokenRows, ends, rows_from_lists
 
 
 def sentences(count: int = 57) -> TokenRows:
@@ -238,6 +238,6 @@ def test_what_is_left_out_is_not_read() -> None:
 
 def test_a_batch_of_long_rows_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "CHUNK_TOKENS", 20)
-    rows = token_rows([[0] * length for length in (1, 1, 2, 2, 3, 9, 15, 40)])
+    rows = rows_from_lists([[0] * length for length in (1, 1, 2, 2, 3, 9, 15, 40)])
     found = [group.tolist() for group in batches.length_groups(np.arange(len(rows)), rows.lengths, 4)]
     assert found == [[0, 1, 2, 3], [4, 5], [6], [7]]

@@ -14,7 +14,7 @@ from rnnlm.records import DatasetRecord
 from rnnlm.reports.dataset_page import description_report, description_text
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import find_dataset
-from rnnlm.sequences.dataset_report import Description, check_leakage, describe_dataset, measure
+from rnnlm.sequences.dataset_report import Description, check_leakage, describe_dataset, measure_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.rnnlm.corpora.packing import zip_of
@@ -143,7 +143,7 @@ def test_a_book_s_held_out_documents_all_have_their_source_in_training(home: Hom
     assert all(row["shared_documents"] == row["document_count"] > 0 for row in description.sources)
     with duckdb.connect(str(dataset.database)) as connection:  # as an earlier version stored it
         connection.execute("alter table documents drop column source_number")
-    assert measure(dataset).sources == []
+    assert measure_dataset(dataset).sources == []
 
 
 def test_a_damaged_dataset_is_not_called_unknown(home: Home, described: DatasetRecord, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from rnnlm.sequences import corpus_shards, dataset_writer
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit, connect, read_openings, training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
-from rnnlm.sequences.segmentation import token_rows
+from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sql_statements import names
 from rnnlm.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS
@@ -90,7 +90,7 @@ def test_a_dataset_that_breaks_a_check_is_not_marked_complete(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr(dataset_writer.StreamCutter, "finish", lambda cutter: token_rows([]))
+        broken.setattr(dataset_writer.StreamCutter, "finish", lambda cutter: rows_from_lists([]))
         with pytest.raises(DatasetError, match="every_token_is_predicted_once"):
             store(home, tmp_path / "c", mode="stream", block_length=2)
     assert list(home.datasets.glob("[!.]*")) == []

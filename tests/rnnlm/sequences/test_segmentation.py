@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, running_text, sentences, token_rows
+from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, rows_from_lists, running_text, sentences
 
 LINES = st.lists(st.lists(st.integers(4, 99), max_size=12), max_size=8)
 
@@ -20,7 +20,7 @@ def test_sentences_are_cut_as_defined(lines: list[list[int]], length: int) -> No
         ids = [2, *line, 3]
         if line:
             expected += [ids[start : start + length + 1] for start in range(0, len(ids) - 1, length)]
-    assert lists(sentences(token_rows(lines), length)) == expected
+    assert lists(sentences(rows_from_lists(lines), length)) == expected
 
 
 @given(LINES, st.integers(2, 6), st.integers(1, 4))
@@ -28,17 +28,19 @@ def test_a_stream_is_cut_the_same_however_it_comes_in(lines: list[list[int]], le
     text = [2, *(token for line in lines for token in [*line, 3])]
     expected = [text[start : start + length + 1] for start in range(0, len(text) - 1, length)]
     cutter = StreamCutter(length)
-    parts = [cutter.add(running_text(token_rows(lines[first : first + step]))) for first in range(0, len(lines), step)]
+    parts = [
+        cutter.add(running_text(rows_from_lists(lines[first : first + step]))) for first in range(0, len(lines), step)
+    ]
     assert [row for part in [*parts, cutter.finish()] for row in lists(part)] == expected
 
 
 @given(LINES, st.integers(0, 99))
 def test_taking_all_rows_in_another_order_loses_none(lines: list[list[int]], seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(lines))
-    assert lists(token_rows(lines).take(order)) == [lines[row] for row in order]
-    assert lists(join_rows([token_rows(lines), token_rows(lines)])) == lines + lines
+    assert lists(rows_from_lists(lines).take(order)) == [lines[row] for row in order]
+    assert lists(join_rows([rows_from_lists(lines), rows_from_lists(lines)])) == lines + lines
 
 
 def test_what_rows_predict() -> None:
-    rows = sentences(token_rows([[5, 6], [], [7]]), 64)
+    rows = sentences(rows_from_lists([[5, 6], [], [7]]), 64)
     assert (rows.lengths.tolist(), rows.predicted.tolist(), rows.predicted_count) == ([4, 3], [3, 2], 5)

@@ -9,7 +9,7 @@ from rnnlm.records import SPLITS, DatasetRecord
 from rnnlm.sequences.batches import ordered_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.gpu_resident import shuffled_resident_batches, stored_sentences
-from rnnlm.sequences.segmentation import token_rows
+from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.shift import padding_mask, shifted, shifted_rows
 
 COLUMNS = "select input_ids, target_ids from shifted_sequences where split = ? order by sequence_id"
@@ -50,9 +50,9 @@ def test_batches_hold_the_stored_columns_and_mask_the_rest(toy_dataset: DatasetR
 
 
 def test_rows_end_to_end_are_shifted_one_by_one() -> None:
-    inputs, targets = shifted_rows(token_rows([[2, 7, 3], [2], [2, 8, 9, 3]]))
+    inputs, targets = shifted_rows(rows_from_lists([[2, 7, 3], [2], [2, 8, 9, 3]]))
     assert (inputs.tolist(), targets.tolist()) == ([2, 7, 2, 8, 9], [7, 3, 8, 9, 3])
-    assert [len(ids) for ids in shifted_rows(token_rows([]))] == [0, 0]
+    assert [len(ids) for ids in shifted_rows(rows_from_lists([]))] == [0, 0]
 
 
 def test_numpy_and_torch_shift_alike() -> None:

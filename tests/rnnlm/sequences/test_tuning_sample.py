@@ -5,14 +5,14 @@ import pytest
 
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.data_feed import evaluation_batches
-from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, token_rows
+from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, rows_from_lists
 from rnnlm.sequences.tuning_sample import RowSample, tuning_sample
 
 
 @pytest.fixture
 def rows() -> TokenRows:
     """1,000 rows of 1 to 9 predicted tokens each; row i holds nothing but the number 4 + i."""
-    return token_rows([[2, *[4 + row] * (1 + row % 9)] for row in range(1_000)])
+    return rows_from_lists([[2, *[4 + row] * (1 + row % 9)] for row in range(1_000)])
 
 
 def test_a_sample_is_spread_evenly_and_as_large_as_asked(rows: TokenRows) -> None:

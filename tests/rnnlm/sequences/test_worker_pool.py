@@ -7,14 +7,14 @@ import pytest
 
 from rnnlm.corpora.sources import find_source
 from rnnlm.errors import CorpusError, DatasetError
-from rnnlm.sequences.segmentation import token_rows
+from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.worker_pool import workers
 
 
 def test_calls_are_answered_by_other_processes() -> None:
     with workers(2) as submit:
         processes = {submit(os.getpid).result() for _ in range(8)}
-        rows = submit(token_rows, [[4, 5], [], [6]]).result()
+        rows = submit(rows_from_lists, [[4, 5], [], [6]]).result()
     assert os.getpid() not in processes
     assert 1 <= len(processes) <= 2
     assert (rows.token_ids.tolist(), rows.lengths.tolist()) == ([4, 5, 6], [2, 0, 1])

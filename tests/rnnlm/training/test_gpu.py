@@ -15,7 +15,7 @@ from rnnlm.models.dropout import Dropout
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import TrainingBatches
-from rnnlm.sequences.segmentation import token_rows
+from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
 from rnnlm.training.cuda_graphs import Recorder
 from rnnlm.training.devices import float32_products
@@ -45,7 +45,7 @@ class Noted(Recorder):
 
 def batches(device: torch.device | None) -> list[Batch]:
     generator = np.random.default_rng(0)
-    rows = token_rows([generator.integers(3, VOCABULARY, 3 + index % 5).tolist() for index in range(16 * STEPS)])
+    rows = rows_from_lists([generator.integers(3, VOCABULARY, 3 + index % 5).tolist() for index in range(16 * STEPS)])
     return list(TrainingBatches(rows, "sentence", 16, 35, seed=0, device=device))
 
 

@@ -124,7 +124,7 @@ def test_a_read_error_leaves_every_checkpoint_where_it_is(
 
 def test_only_rank_0_sets_damaged_checkpoints_aside(checkpoints: Checkpoints) -> None:
     class Waiting(ProcessGroup):
-        def wait_for_all(self) -> None:
+        def barrier(self) -> None:
             pass
 
     (checkpoints.path(20) / STATE).write_text("{}")

@@ -169,14 +169,14 @@ def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break
             run.state.load_state_dict(saved)
             assert run.state.step > 0
         if kill:
-            take = run.take
+            train_step = run.train_step
 
             def take_or_die(*arguments: object) -> None:
                 if run.state.step == killed_after:
                     raise KilledError
-                take(*arguments)  # type: ignore[arg-type]
+                train_step(*arguments)  # type: ignore[arg-type]
 
-            run.take = take_or_die  # type: ignore[method-assign]
+            run.train_step = take_or_die  # type: ignore[method-assign]
         return model, run.run(), run.state
 
     whole, outcome, end = attempt(tmp_path / "whole", kill=False)

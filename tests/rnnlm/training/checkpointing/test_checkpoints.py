@@ -183,7 +183,7 @@ def test_training_on_a_full_disk_ends_as_ever(
     shutil.rmtree(folder)
     # A checkpoint's tensors are at least four times as long as the weights: these fit, those do not.
     log = trainer.run(home, config, toy_dataset, limit_bytes=2 * len(weights))
-    assert "not written" in log
+    assert "cannot be written" in log
     assert result(folder) == (weights, history)
 
 
@@ -194,7 +194,7 @@ def test_training_where_no_folder_can_be_made_ends_as_ever(
     folder = home.runs / name_run(config, toy_dataset)
     folder.mkdir(parents=True)
     (folder / "checkpoints").write_text("in the way")  # root may write to a read-only folder, but not into a file
-    assert "not written" in trainer.run(home, config, toy_dataset)
+    assert "cannot be written" in trainer.run(home, config, toy_dataset)
     assert is_complete(folder)
 
 

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from rnnlm.training.history import read_history
+from rnnlm.training.history import read_measurements
 
 Series = tuple[list[float], list[float]]  # trained tokens, values
 
@@ -16,7 +16,7 @@ def read_series(history: Path, name: str) -> Series:
     ys: list[float] = []
     trained = 0.0
     attempt = 0
-    for measured, _ in read_history(history):
+    for measured, _ in read_measurements(history):
         metrics = measured["metrics"]
         if measured.get("attempt", 0) > attempt:  # training went back: what it had diverged to is left out
             attempt, kept = measured["attempt"], sum(x < metrics["trained_tokens"] for x in xs)

@@ -16,7 +16,7 @@ from rnnlm.errors import TrackingError
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training.events import TRACKING
-from rnnlm.training.history import HISTORY, SAMPLES, read_history
+from rnnlm.training.history import HISTORY, SAMPLES, read_measurements
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -112,7 +112,7 @@ def batches(history: Path, start: int) -> Iterator[tuple[list["Metric"], int]]:
     """The metrics of whole lines from byte `start` on, as many as a call takes, with the byte after them."""
     batch: list[Metric] = []
     end = start
-    for line, after in read_history(history, start):
+    for line, after in read_measurements(history, start):
         new = metrics_of(line)
         if batch and len(batch) + len(new) > METRICS_PER_CALL:
             yield batch, end

@@ -21,7 +21,7 @@ from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.training.history import HISTORY, read_history
+from rnnlm.training.history import HISTORY, read_measurements
 from rnnlm.training.training_run import run_training
 
 # What is changed in the preset. What it has already makes no row.
@@ -105,7 +105,7 @@ def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
 def minutes_of_steps(history: Path) -> float:
     """Without evaluations, and without the evenings between two parts of a run."""
     tokens, seconds = 0.0, 0.0
-    for line, _ in read_history(history):
+    for line, _ in read_measurements(history):
         if line["kind"] == "training":
             metrics = line["metrics"]
             seconds += (metrics["trained_tokens"] - tokens) / metrics["tokens_per_second"]

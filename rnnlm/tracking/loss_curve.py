@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from rnnlm.metrics import perplexity
-from rnnlm.training.history import read_history
+from rnnlm.training.history import read_measurements
 
 MetricSeries = tuple[list[float], list[float]]  # trained tokens, values
 
@@ -17,7 +17,7 @@ def read_series(history: Path, name: str) -> MetricSeries:
     ys: list[float] = []
     trained = 0.0
     attempt = 0
-    for measured, _ in read_history(history):
+    for measured, _ in read_measurements(history):
         metrics = measured["metrics"]
         if measured.get("attempt", 0) > attempt:  # training rolled back: leave out the diverged part
             attempt, valid = measured["attempt"], sum(x < metrics["trained_tokens"] for x in xs)

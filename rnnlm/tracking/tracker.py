@@ -16,7 +16,7 @@ from rnnlm.errors import TrackingError
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training.events import TRACKING
-from rnnlm.training.history import HISTORY, SAMPLES, read_history
+from rnnlm.training.history import HISTORY, SAMPLES, read_measurements
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -112,7 +112,7 @@ def metric_batches(history: Path, start: int) -> Iterator[tuple[list["Metric"], 
     """The metrics of complete lines from byte `start` on, in batches of one call, each with the byte after it."""
     batch: list[Metric] = []
     end = start
-    for line, after in read_history(history, start):
+    for line, after in read_measurements(history, start):
         new = mlflow_metrics(line)
         if batch and len(batch) + len(new) > METRICS_PER_CALL:
             yield batch, end

@@ -27,7 +27,7 @@ class History:
         path.touch()
         self.path = path
         self.end = path.read_bytes().rfind(b"\n") + 1  # bytes; a kill may have torn the last line
-        self.written = {identity(line) for line, _ in read_history(path)}
+        self.written = {identity(line) for line, _ in read_measurements(path)}
         self.unwritten: list[bytes] = []  # lines that did not fit on a full disk
         self.stream = path.open("r+b", buffering=0)
         self.stream.truncate(self.end)
@@ -88,7 +88,7 @@ def identity(line: dict[str, Any]) -> tuple[int, str, int]:
     return line["step"], line.get("kind", "training"), line.get("attempt", 0)
 
 
-def read_history(path: Path, start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
+def read_measurements(path: Path, start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
     """Whole lines from byte `start` on, each with the offset after it. Invalid JSON is skipped with a warning."""
     if not path.exists():
         return

@@ -164,7 +164,8 @@ def test_nothing_that_our_docs_start_reports_to_anybody(home: Home, capsys: pyte
 def test_the_nightly_scoring_uses_the_model_that_the_nightly_training_registers() -> None:
     plan = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text(encoding="utf-8"))
     parameters = {deployment["name"]: deployment.get("parameters", {}) for deployment in plan["deployments"]}
-    trained = PipelineConfig()
+    trained = PipelineConfig.model_validate(parameters["nightly"]["config"])
+    assert trained == PipelineConfig()
     scored = ScoringConfig.model_validate(parameters["score"]["config"])
     assert scored.model == f"models:/{registered_name(trained.registry, corpus_name(trained.corpus))}@champion"
 

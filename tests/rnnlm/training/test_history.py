@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.training.events import Measurement
-from rnnlm.training.history import History, read_history
+from rnnlm.training.history import History, read_measurements
 
 
 def steps(path: Path) -> list[int]:
@@ -42,7 +42,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path, torn: bytes) -> None:
         for step in (1, 2):
             history.write(Measurement(step, {}))
     path.write_bytes(path.read_bytes() + torn)
-    assert [line["step"] for line, _ in read_history(path)] == [1, 2]
+    assert [line["step"] for line, _ in read_measurements(path)] == [1, 2]
     with History(path) as history:
         history.write(Measurement(3, {}))
     assert steps(path) == [1, 2, 3]
@@ -70,7 +70,7 @@ def test_a_line_that_a_full_disk_did_not_take_comes_with_the_next(
 def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_bytes(b'{"step": 1}\n{"step": 2}\nno json\n{"step": 3}\n')
-    ends = [end for _, end in read_history(path)]
-    assert [line["step"] for line, _ in read_history(path, ends[0])] == [2, 3]
-    assert list(read_history(path, ends[-1])) == []
-    assert list(read_history(tmp_path / "missing")) == []
+    ends = [end for _, end in read_measurements(path)]
+    assert [line["step"] for line, _ in read_measurements(path, ends[0])] == [2, 3]
+    assert list(read_measurements(path, ends[-1])) == []
+    assert list(read_measurements(tmp_path / "missing")) == []

@@ -169,14 +169,14 @@ def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break
             run.state.load_state_dict(saved)
             assert run.state.step > 0
         if kill:
-            take = run.take
+            train_step = run.train_step
 
             def take_or_die(*arguments: object) -> None:
                 if run.state.step == killed_after:
                     raise KilledError
-                take(*arguments)  # type: ignore[arg-type]
+                train_step(*arguments)  # type: ignore[arg-type]
 
-            run.take = take_or_die  # type: ignore[method-assign]
+            run.train_step = take_or_die  # type: ignore[method-assign]
         return model, run.run(), run.state
 
     whole, outcome, end = attempt(tmp_path / "whole", kill=False)
@@ -187,6 +187,6 @@ def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break
     assert outcome.best_perplexity == outcome_resumed.best_perplexity == 7.0
     assert all(torch.equal(outcome.best_weights[name], value) for name, value in outcome_resumed.best_weights.items())
     assert end.schedule.state_dict() == end_resumed.schedule.state_dict()
-    assert end.schedule.factor.lowered == 4  # after steps 8, 12, 18 and 20
+    assert end.schedule.factor.plateaus == 4  # after steps 8, 12, 18 and 20
     assert end.regularizers.early_stopping.state_dict() == end_resumed.regularizers.early_stopping.state_dict()
     assert end.regularizers.early_stopping.waited == 2

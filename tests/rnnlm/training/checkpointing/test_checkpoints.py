@@ -125,7 +125,7 @@ def test_a_read_error_leaves_every_checkpoint_where_it_is(
 
 def test_only_rank_0_sets_damaged_checkpoints_aside(checkpoints: Checkpoints) -> None:
     class Waiting(ProcessGroup):
-        def wait_for_all(self) -> None:
+        def barrier(self) -> None:
             pass
 
     (checkpoints.path(20) / STATE).write_text("{}")
@@ -184,7 +184,7 @@ def test_training_on_a_full_disk_ends_as_ever(
     shutil.rmtree(folder)
     # A checkpoint's tensors are at least four times as long as the weights: these fit, those do not.
     log = trainer.run(home, config, toy_dataset, limit_bytes=2 * len(weights))
-    assert "not written" in log
+    assert "cannot be written" in log
     assert result(folder) == (weights, history)
 
 
@@ -195,7 +195,7 @@ def test_training_where_no_folder_can_be_made_ends_as_ever(
     folder = home.runs / name_run(config, toy_dataset)
     folder.mkdir(parents=True)
     (folder / "checkpoints").write_text("in the way")  # root may write to a read-only folder, but not into a file
-    assert "not written" in trainer.run(home, config, toy_dataset)
+    assert "cannot be written" in trainer.run(home, config, toy_dataset)
     assert is_complete(folder)
 
 

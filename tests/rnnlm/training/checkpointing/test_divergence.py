@@ -80,7 +80,7 @@ def test_without_retries_it_stops_with_step_loss_norm_and_advice(tmp_path: Path,
     good = Checkpoints(tmp_path / "c", 2, 1.0).load_newest()
     assert good is not None
     assert good["step"] == 7  # before the step that failed, and every number in it finite
-    assert all(bool(value.isfinite().all()) for value in good["parts"]["model"].values())
+    assert all(bool(value.isfinite().all()) for value in good["model"].values())
 
 
 def test_it_goes_back_and_on_with_half_the_rate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

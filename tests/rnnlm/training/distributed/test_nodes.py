@@ -111,4 +111,4 @@ def test_two_nodes_train_as_two_processes_do(
 
 def test_nobody_at_the_rendezvous_is_told(home: Home) -> None:
     with pytest.raises(TrainingError, match="127.0.0.1:9: nobody listens after 0 s; start the first node"):
-        join(home, "127.0.0.1:9", patience_seconds=0)
+        join(home, "127.0.0.1:9", timeout_seconds=0)

@@ -141,7 +141,8 @@ def zipf_batch(size: int, seed: int, device: str) -> Batch:
     """On the device: there, the text of a training run is resident."""
     ids = np.random.default_rng(seed).choice(VOCABULARY, (size, TIME + 1), p=zipf())
     text = torch.from_numpy(ids).to(device)
-    return Batch(*(ids.contiguous() for ids in shifted(text)), False, size * TIME)
+    input_ids, target_ids = shifted(text)
+    return Batch(input_ids.contiguous(), target_ids.contiguous(), False, size * TIME)
 
 
 def peak_mebibytes(name: str, options: argparse.Namespace) -> float:

@@ -104,7 +104,7 @@ def test_every_stage_leaves_its_report_on_the_run(ran: Ran) -> None:
 def shown(key: str) -> Artifact:
     """The latest artifact under the key."""
     artifact = Artifact.get(key)
-    assert artifact is not None, key
+    assert isinstance(artifact, Artifact), key
     return artifact
 
 

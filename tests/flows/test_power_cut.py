@@ -123,7 +123,7 @@ def test_after_a_power_cut_the_next_night_runs_by_itself(night: Night, toy_folde
         night.wait_for(lambda: state(following) == "COMPLETED", "completed run after the power cut")
         unfinished = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}}
         assert ask("POST", "/flow_runs/filter", unfinished) == []
-    with reaching_mlflow(night.home) as client:
-        experiments = [found.experiment_id for found in client.search_experiments()]
-        statuses = sorted(run.info.status for run in client.search_runs(experiments))
+    with reaching_mlflow(night.home) as mlflow:
+        experiments = [found.experiment_id for found in mlflow.search_experiments()]
+        statuses = sorted(run.info.status for run in mlflow.search_runs(experiments))
     assert statuses == ["FINISHED", "KILLED"]

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from rnnlm.metrics import Score, finite_or_none, perplexity, spelled_bits
-from rnnlm.sql_statements import SQL
+from rnnlm.package_files import package_file
 
 
 def test_figures_of_a_text() -> None:
@@ -41,7 +41,7 @@ def test_an_unknown_word_costs_eight_bits_a_byte_and_its_end() -> None:
 def test_every_perplexity_in_sql_has_the_limit_of_python() -> None:
     found = [
         expression
-        for path in sorted(SQL.rglob("*.sql"))
+        for path in sorted(package_file("sql").rglob("*.sql"))
         for expression in re.findall(r"exp\(.*(?= as perplexity)", path.read_text(encoding="utf-8"))
     ]
     assert len(found) == 5

@@ -79,10 +79,11 @@ def listing(folder: str) -> list[dict[str, object]]:
     """The files directly in a folder, and its folders, as the hub lists them."""
     inside = [name.removeprefix(f"{folder}/") for name in FILES if not folder or name.startswith(f"{folder}/")]
     prefix = f"{folder}/" if folder else ""
-    files = [
+    files: list[dict[str, object]] = [
         {"type": "file", "path": prefix + name, "size": len(FILES[prefix + name]), "oid": "b" * 40}
         for name in inside
         if "/" not in name
     ]
     folders = sorted({name.partition("/")[0] for name in inside if "/" in name})
-    return [*files, *({"type": "directory", "path": prefix + name, "oid": "c" * 40} for name in folders)]
+    files += [{"type": "directory", "path": prefix + name, "oid": "c" * 40} for name in folders]
+    return files

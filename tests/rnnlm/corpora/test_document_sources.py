@@ -38,7 +38,8 @@ def test_many_sources_of_any_packing_are_split_whole(home: Home, tmp_path: Path)
     found["folder"] = documents_of(home, tmp_path / "folder")
     for name, some in found.items():
         assert some == found["folder"], name
-    splits, texts = defaultdict(set), defaultdict(str)
+    splits: defaultdict[int, set[str]] = defaultdict(set)
+    texts: defaultdict[int, str] = defaultdict(str)
     for document in found["folder"]:
         splits[document.source_number].add(document.split)
         texts[document.source_number] += document.data.decode()

@@ -221,7 +221,7 @@ def test_a_download_that_is_no_text_leaves_nothing(server: Server, home: Home) -
 
 
 def test_two_that_want_the_same_url_fetch_it_once(server: Server, home: Home) -> None:
-    settings = ({}, {}, {"lowercase": True})
+    settings: tuple[dict[str, object], ...] = ({}, {}, {"lowercase": True})
     with ThreadPoolExecutor(3) as pool:
         configs = [CorpusConfig.model_validate({"source": server.url} | changed) for changed in settings]
         corpora = list(pool.map(lambda config: obtain_corpus(home, config), configs))

@@ -63,7 +63,7 @@ def test_losses_are_those_of_the_definition(
 def test_alike_contexts_are_found_by_comparing_every_one() -> None:
     rows = random_rows()
     seen: dict[tuple[int, ...], int] = {}
-    expected = []
+    expected: list[int] = []
     for index in range(len(rows)):
         row = rows.token_ids[rows.offsets[index] : rows.offsets[index + 1]].tolist()
         for end in range(1, len(row)):

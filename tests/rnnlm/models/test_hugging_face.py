@@ -1,6 +1,7 @@
 """A citizen of transformers: saved, found, generating with carried state."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -105,7 +106,7 @@ def test_a_vocabulary_may_grow_and_shrink(tied: bool) -> None:
 
 
 @pytest.mark.parametrize("auto", [ElmanForCausalLM, AutoModelForCausalLM])
-def test_a_pickle_is_not_loaded(tmp_path: Path, auto: type) -> None:
+def test_a_pickle_is_not_loaded(tmp_path: Path, auto: Any) -> None:
     net = model()
     net.save_pretrained(tmp_path)
     torch.save(net.state_dict(), tmp_path / "pytorch_model.bin")

@@ -14,7 +14,7 @@ from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts, unigram_log_probabilities
-from rnnlm.home import Home, write_once
+from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences import corpus_shards, dataset_writer
 from rnnlm.sequences.dataset_checks import check_dataset
@@ -22,7 +22,7 @@ from rnnlm.sequences.dataset_reader import StoredSplit, connect, read_openings, 
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sql_statements import names
-from rnnlm.stages import STAGE_VERSIONS
+from rnnlm.stages import STAGE_VERSIONS, write_once
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
@@ -30,7 +30,8 @@ from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 HOLDER = """
 import sys
 from pathlib import Path
-from rnnlm.home import Home, write_once
+from rnnlm.home import Home
+from rnnlm.stages import write_once
 
 with Home(Path(sys.argv[1])).lock(sys.argv[2]):
     print("held", flush=True)

@@ -18,7 +18,7 @@ from rnnlm.corpora.splits import Stretch
 from rnnlm.home import Home, write_json
 from rnnlm.records import SPLITS
 from rnnlm.sequences import dataset_checks, dataset_writer
-from rnnlm.sequences.corpus_shards import Shard, cut, write_rows
+from rnnlm.sequences.corpus_shards import Shard, arrow_rows, cut
 from rnnlm.sequences.segmentation import TokenRows, ends
 from rnnlm.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
@@ -52,10 +52,10 @@ def word_tokenizer(home: Home, folder: Path) -> TextTokenizer:
         (folder / f"{split}.txt").write_text("".join(f"w{number}\n" for number in range(WORDS)))
     source = CorpusConfig(source=str(folder))
     corpus = obtain_corpus(home, source)
-    return load_tokenizer(train_tokenizer(home, corpus, source, TokenizerConfig(vocabulary_size=2 * WORDS)).folder)
+    return load_tokenizer(train_tokenizer(home, corpus, TokenizerConfig(vocabulary_size=2 * WORDS)).folder)
 
 
-def write_shard(shard: Shard, config: SequencesConfig, face: TextTokenizer) -> None:
+def write_shard(shard: Shard, config: SequencesConfig, tokenizer: TextTokenizer) -> None:
     """Lines of words drawn by Zipf's law, as documents of ten, in the files that tokenizing them would leave."""
     generator = np.random.default_rng(shard.number)
     weights = 1 / np.arange(1, WORDS + 1)
@@ -64,7 +64,8 @@ def write_shard(shard: Shard, config: SequencesConfig, face: TextTokenizer) -> N
         lengths = generator.integers(5, 31, line_count)
         drawn = np.searchsorted(np.cumsum(weights / weights.sum()), generator.random(lengths.sum()))
         lines = TokenRows((SPECIAL + np.minimum(drawn, WORDS - 1)).astype(np.int32), ends(lengths))
-        write_rows(shard.rows(split), cut(lines, config), face)
+        table = pa.table({"token_ids": arrow_rows(cut(lines, config), tokenizer.vocabulary_size)})
+        pq.write_table(table, shard.rows(split))
         for first in range(0, line_count, DOCUMENT_LINES):
             ids = lines.read(first, first + DOCUMENT_LINES).token_ids
             digest = hashlib.sha256(ids.tobytes()).hexdigest()
@@ -86,23 +87,23 @@ def write_shard(shard: Shard, config: SequencesConfig, face: TextTokenizer) -> N
     pq.write_table(pa.table(columns), shard.documents)
 
 
-def store_large(home: Home, folder: Path, shard_count: int, mode: Mode, face: TextTokenizer) -> Path:
+def store_large(home: Home, folder: Path, shard_count: int, mode: Mode, tokenizer: TextTokenizer) -> Path:
     """A dataset's folder: what store_sequences would write, without the text."""
     config = SequencesConfig(mode=mode)
     (folder / "shards").mkdir(parents=True)
     shards = [Shard(folder / "shards", number, Stretch("text.txt", 0, 0)) for number in range(shard_count)]
     for shard in shards:
-        write_shard(shard, config, face)
+        write_shard(shard, config, tokenizer)
     with dataset_writer.new_database(folder, config) as connection:
-        dataset_writer.DatasetWriter(connection, face, config).write(shards)
-        row = ["", "", "", mode, config.context_length, config.block_length, face.vocabulary_size, True, "{}"]
+        dataset_writer.DatasetWriter(connection, tokenizer, config).write(shards)
+        row = ["", "", "", mode, config.context_length, config.block_length, tokenizer.vocabulary_size, True, "{}"]
         connection.execute(f"insert into dataset values ({', '.join('?' * len(row))})", row)
         counts = connection.execute(statement("queries/count_splits")).fetchall()
     facts = {
         "corpus_name": "large",
         "corpus_digest": "",
         "mode": mode,
-        "vocabulary_size": face.vocabulary_size,
+        "vocabulary_size": tokenizer.vocabulary_size,
         "predicted_tokens": {split: tokens for split, _, tokens in counts},
         "sequence_counts": {split: rows for split, rows, _ in counts},
     }
@@ -122,9 +123,9 @@ def peak_mebibytes(home: Home, dataset_folder: Path) -> float:
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 def test_memory_does_not_grow_with_the_dataset(home: Home, tmp_path: Path, mode: Mode) -> None:
     """20 and 100 shards: about 40 MB and 200 MB of text."""
-    face = word_tokenizer(home, tmp_path / "words")
+    tokenizer = word_tokenizer(home, tmp_path / "words")
     few, many = (
-        peak_mebibytes(home, store_large(home, home.datasets / f"{mode}-{shards}", shards, mode, face))
+        peak_mebibytes(home, store_large(home, home.datasets / f"{mode}-{shards}", shards, mode, tokenizer))
         for shards in (20, 100)
     )
     assert many < 1.15 * few

@@ -71,7 +71,9 @@ def dataset_of(home: Home) -> DatasetRecord:
 def run_of(home: Home, mlflow_run_id: str | None, history: bool = True) -> RunRecord:
     folder = home.runs / RUN_ID
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [{"step": step, "metrics": {"train_loss_nats": 5 - step, "trained_tokens": step * 10}} for step in (1, 2)]
+    lines: list[dict[str, object]] = [
+        {"step": step, "metrics": {"train_loss_nats": 5 - step, "trained_tokens": step * 10}} for step in (1, 2)
+    ]
     lines.append({"step": 2, "metrics": {"validation_nll_nats_per_token": 3.5, "validation_perplexity": 33.1}})
     if history:
         (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

@@ -99,7 +99,7 @@ def test_the_state_goes_on_between_windows_and_its_gradient_does_not() -> None:
         seen.append(torch.zeros(0) if state is None else state)
         return hidden(ids, state, mask)
 
-    model.hidden = watched  # type: ignore[method-assign]
+    model.hidden = watched  # type: ignore[assignment, method-assign]
     run(model, [batch([[2, 4, 5]]), batch([[5, 6, 7]], True), batch([[2, 8, 9]])])
     assert [state.numel() > 0 for state in seen] == [False, True, False]
     assert not seen[1].requires_grad

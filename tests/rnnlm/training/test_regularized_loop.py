@@ -176,7 +176,7 @@ def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break
                     raise KilledError
                 train_step(*arguments)  # type: ignore[arg-type]
 
-            run.train_step = take_or_die  # type: ignore[method-assign]
+            run.train_step = take_or_die  # type: ignore[assignment, method-assign]
         return model, run.run(), run.state
 
     whole, outcome, end = attempt(tmp_path / "whole", kill=False)

@@ -116,8 +116,18 @@ def test_a_configuration_becomes_regularizers_and_the_default_is_none() -> None:
     model = network()
     default = make_regularizers(model, plain_training(), 100)
     assert default.dropout.is_off and default.averaging is None and default.early_stopping.limit is None
-    settings = {"dropout.words": 0.1, "dropout.inputs": 0.2, "dropout.layers": 0.3, "dropout.outputs": 0.4}
-    settings |= {"dropout.recurrent": 0.5, "averaging.kind": "mean", "validation.early_stopping_patience": 2}
+    settings: dict[str, object] = {
+        "dropout.words": 0.1,
+        "dropout.inputs": 0.2,
+        "dropout.layers": 0.3,
+        "dropout.outputs": 0.4,
+    }
+    settings |= {
+        "dropout.outputs": 0.4,
+        "dropout.recurrent": 0.5,
+        "averaging.kind": "mean",
+        "validation.early_stopping_patience": 2,
+    }
     made = make_regularizers(model, plain_training(settings), 100)
     assert made.dropout == Dropout(0.1, 0.2, 0.3, 0.4, 0.5)
     assert made.averaging is not None and made.averaging.start_step == 50

@@ -152,8 +152,8 @@ def test_each_row_is_walked_with_what_was_chosen_on_validation_and_measured_on_t
     alone = score_in_order(trained, test, "sentence", cache=cache)
     expected = [
         ("dynamic", mean_nll(both.model), dict(dynamic)),
-        ("cache", mean_nll(mixed(*grid_search.columns(alone), cache.share)), dict(cache)),
-        ("dynamic + cache", mean_nll(mixed(*grid_search.columns(both), cache.share)), {}),
+        ("cache", mean_nll(mixed(*alone.both(), cache.share)), dict(cache)),
+        ("dynamic + cache", mean_nll(mixed(*both.both(), cache.share)), {}),
     ]
     _, *rows = measure_adaptations(home, trained, toy_dataset, "test", asked).variants
     assert [(row.name, row.nll_nats_per_token, row.settings) for row in rows] == expected

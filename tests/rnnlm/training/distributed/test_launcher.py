@@ -59,10 +59,10 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", ["exact", "sampled", "one row", "accumulated", "masked", "by rows"])
-def test_two_processes_step_as_one(ranks: list[dict[str, object]], name: str) -> None:
+def test_two_processes_step_as_one(ranks: list[dict[str, list[float]]], name: str) -> None:
     """Loss, norm, weights and carried state after two windows; float64, so rounding is all that may differ."""
     for found in ranks:
-        loss, norm, weights, carried = found[name]  # type: ignore[misc]
+        loss, norm, weights, carried = found[name]
         assert (loss, norm, weights, carried) == pytest.approx((0, 0, 0, 0), abs=1e-11)
 
 
@@ -115,8 +115,8 @@ def workers_of(pid: int) -> list[int]:
     """Processes below `pid` that run rnnlm.training.distributed.worker themselves."""
     listed = subprocess.run(["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     children: dict[int, list[tuple[int, str]]] = {}
-    for number, parent, command in (line.split(None, 2) for line in listed.splitlines()):
-        children.setdefault(int(parent), []).append((int(number), command))
+    for child, parent, command in (line.split(None, 2) for line in listed.splitlines()):
+        children.setdefault(int(parent), []).append((int(child), command))
     below, found = [pid], []
     for one in below:  # it grows: a child's number may be smaller than its parent's, as numbers are used again
         for number, command in children.get(one, []):

@@ -83,19 +83,7 @@ class ServedModel(PythonModel):
         )
         self.sampling, elman, inference_weights, text_tokenizer, self.document_losses, self.metrics = modules
         config = read_object(bundle / "config.json")
-        self.model = elman.ElmanLanguageModel(
-            vocabulary_size=config["vocab_size"],
-            hidden_size=config["hidden_size"],
-            embedding_size=config["embedding_size"],
-            layers=config["num_hidden_layers"],
-            nonlinearity=config["nonlinearity"],
-            tie_embeddings=config["tie_word_embeddings"],
-            backend=config["backend"],
-            diagonal=config["diagonal"],
-            residual=config["residual"],
-            pad_id=config["pad_token_id"],
-            bos_id=config["bos_token_id"],
-        )
+        self.model = elman.ElmanLanguageModel.from_config(config)
         weights = {
             name.removeprefix("language_model."): tensor  # the prefix of the Hugging Face wrapper
             for name, tensor in load_file(bundle / "model.safetensors").items()

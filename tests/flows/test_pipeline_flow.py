@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from prefect.artifacts import Artifact
+from prefect.client.schemas.objects import Artifact as StoredArtifact
 
 from flows.command_line import main
 from flows.operations.flow_runner import run_flow
@@ -101,10 +102,10 @@ def test_every_stage_leaves_its_report_on_the_run(ran: Ran) -> None:
     assert link[1].endswith(f"/runs/{record.run.mlflow_run_id}")
 
 
-def shown(key: str) -> Artifact:
+def shown(key: str) -> StoredArtifact:
     """The latest artifact under the key."""
     artifact = Artifact.get(key)
-    assert isinstance(artifact, Artifact), key
+    assert isinstance(artifact, StoredArtifact), key
     return artifact
 
 

@@ -19,7 +19,8 @@ LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
     spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -37,7 +37,8 @@ class TrackingServer:
             )
         deadline = time.monotonic() + 60
         while not answers(f"{self.address}/health"):
-            assert self.process.poll() is None and time.monotonic() < deadline, (self.folder / "log").read_text()
+            assert self.process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < deadline, (self.folder / "log").read_text()
             time.sleep(0.2)
 
     def stop(self) -> None:

@@ -48,7 +48,8 @@ def server_environment(home: Home) -> dict[str, str]:
 def home_defaults(home: Home) -> dict[str, str]:
     # Found without importing Prefect, which reads its settings on import.
     prefect = importlib.util.find_spec("prefect")
-    assert prefect is not None and prefect.origin is not None
+    assert prefect is not None
+    assert prefect.origin is not None
     return VARIABLE_DEFAULTS | {
         "RNNLM_HOME": str(home.root),
         # By default Prefect prefers $PREFECT_HOME/logging.yml, which can run code.

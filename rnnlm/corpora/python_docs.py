@@ -54,7 +54,8 @@ def python_sources() -> Iterator[tuple[str, list[Path]]]:
     yield "the standard library", source_files(Path(sysconfig.get_paths()["stdlib"]))
     for name in LIBRARIES:
         found = importlib.util.find_spec(name)
-        assert found is not None and found.origin is not None, name  # a dependency of this package
+        assert found is not None, name  # a dependency of this package
+        assert found.origin is not None, name
         yield name, source_files(Path(found.origin).parent)
 
 

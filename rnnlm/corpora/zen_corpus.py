@@ -28,7 +28,8 @@ def write_zen(target: Path) -> dict[str, Any]:
 def zen() -> str:
     """The text of `import this`, read from its source: importing would print it."""
     found = importlib.util.find_spec("this")
-    assert found is not None and found.origin is not None  # of the standard library
+    assert found is not None
+    assert found.origin is not None
     for node in ast.parse(Path(found.origin).read_bytes()).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return codecs.decode(node.value.value, "rot13")

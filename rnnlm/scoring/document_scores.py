@@ -80,7 +80,7 @@ class Scorer:
 
 
 def with_line_end(text: str) -> str:
-    """The text with "\\n" at the end of every line: the same words cost the same whatever the input's line ends."""
+    """The text with a line feed at the end of every line, so that line ends of the input do not change its cost."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 

@@ -48,7 +48,8 @@ def workers(count: int) -> Iterator[Submit]:
 
 def remote_call(process: subprocess.Popen[bytes], function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """The call's result or its exception; DatasetError if the process died."""
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
         pickle.dump((function, arguments), process.stdin)
         process.stdin.flush()

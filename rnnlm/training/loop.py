@@ -118,7 +118,8 @@ class Training:
                 self.validate_and_record()
         if state.process_group.is_main:
             state.regularizers.warn_at_end()
-        assert state.best_perplexity is not None and state.best_weights is not None
+        assert state.best_perplexity is not None
+        assert state.best_weights is not None
         return Outcome(state.tokens, state.best_perplexity, state.best_weights)
 
     def train_step(self, batch: Batch, progress: Progress) -> None:

@@ -21,7 +21,9 @@ def test_figures_of_a_text() -> None:
 
 def test_a_text_without_tokens_or_bytes_has_no_figures() -> None:
     empty = Score(summed_nll_nats=0.0, tokens=0)
-    assert math.isnan(empty.perplexity) and math.isnan(empty.bits_per_byte) and math.isnan(empty.unknown_rate)
+    assert math.isnan(empty.perplexity)
+    assert math.isnan(empty.bits_per_byte)
+    assert math.isnan(empty.unknown_rate)
     assert finite_or_none(empty.perplexity) is None
     assert finite_or_none(1.5) == 1.5
 

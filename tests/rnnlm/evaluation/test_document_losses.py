@@ -73,7 +73,8 @@ def test_what_predicts_nothing_has_no_perplexity(model: ElmanLanguageModel, toke
     assert document_losses(model, tokenizer, [], SequencesConfig()) == []
     (empty,) = document_losses(model, tokenizer, [""], SequencesConfig())
     assert (empty.tokens, empty.summed_nll_nats) == (0, 0.0)
-    assert math.isnan(empty.perplexity) and math.isnan(empty.bits_per_byte)
+    assert math.isnan(empty.perplexity)
+    assert math.isnan(empty.bits_per_byte)
 
 
 def test_the_lines_of_a_split_cost_what_its_evaluation_says(

@@ -62,4 +62,5 @@ def test_context_and_answer_are_one_text(stream_model: ElmanLanguageModel, token
     two = Sampling(maximum_tokens=2, temperature=0)
     ended, spaced, empty = write_answers(stream_model, tokenizer, "stream", ["the cat", "the cat ", ""], [], two)
     assert ended == f" {spaced}"
-    assert not spaced[0].isspace() and not empty[0].isspace()
+    assert not spaced[0].isspace()
+    assert not empty[0].isspace()

@@ -128,7 +128,8 @@ def test_loss_and_gradient_are_those_of_the_sampled_definition(
     loss = SampledCrossEntropy(UNIGRAM, 50, precision)
     sample = loss.draw(torch.Generator().manual_seed(5))
     in_sample = torch.isin(targets, sample)
-    assert in_sample.any() and not in_sample.all()
+    assert in_sample.any()
+    assert not in_sample.all()
     results = []
     for by_definition in (True, False):
         model, leaf = language_model(), hidden.clone().requires_grad_()
@@ -141,7 +142,8 @@ def test_loss_and_gradient_are_those_of_the_sampled_definition(
     (expected, expected_gradients), (got, gradients) = results
     assert float(got) == pytest.approx(float(expected), rel=loss_error)
     for one, other in zip(gradients, expected_gradients, strict=True):
-        assert one is not None and other is not None
+        assert one is not None
+        assert other is not None
         assert float((one - other).norm() / other.norm()) < gradient_error
 
 

@@ -36,7 +36,9 @@ def gradients(model: ElmanLanguageModel, masks: Masks) -> list[Tensor]:
 
 def test_masks_have_the_shapes_and_values_that_their_kinds_say() -> None:
     masks = draw_masks(network(embedding_size=4), ALL_KINDS, range(3), generator())
-    assert masks.words is not None and masks.inputs is not None and masks.outputs is not None
+    assert masks.words is not None
+    assert masks.inputs is not None
+    assert masks.outputs is not None
     assert (masks.words.shape, masks.inputs.shape, masks.outputs.shape) == ((11,), (3, 1, 4), (3, 1, 6))
     assert [mask.shape for mask in masks.layers] == [(3, 1, 6)] * 2
     assert [mask.shape for mask in masks.recurrent] == [(6, 6)] * 3
@@ -96,7 +98,8 @@ def test_word_dropout_leaves_a_tied_head_whole_and_a_sparse_gradient_sparse() ->
     masks = dataclasses.replace(NOTHING, words=torch.zeros(11, dtype=torch.float64))
     hidden, _ = masked_hidden(model, masks, IDS)
     hidden.sum().backward()
-    assert model.embedding.weight.grad is not None and model.embedding.weight.grad.is_sparse
+    assert model.embedding.weight.grad is not None
+    assert model.embedding.weight.grad.is_sparse
     assert not model.embedding.weight.grad.to_dense().any()  # all words dropped
     assert model.logits(torch.ones_like(hidden))[..., 4].abs().min() > 0
 
@@ -201,7 +204,8 @@ def test_a_model_that_predicts_or_all_shares_at_zero_drops_nothing_and_draws_not
     before = draw.get_state()
     hidden, last = hidden_under_fresh_masks(model, dropout, IDS, draw)
     assert torch.equal(draw.get_state(), before)
-    assert torch.equal(hidden, model.hidden(IDS)[0]) and torch.equal(last, model.hidden(IDS)[1])
+    assert torch.equal(hidden, model.hidden(IDS)[0])
+    assert torch.equal(last, model.hidden(IDS)[1])
 
 
 def test_dropout_leaves_the_models_own_weights_in_place() -> None:

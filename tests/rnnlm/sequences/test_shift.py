@@ -44,7 +44,8 @@ def test_batches_hold_the_stored_columns_and_mask_the_rest(toy_dataset: DatasetR
         for batch in batches:
             for inputs, targets, mask in zip(batch.input_ids, batch.target_ids, batch.mask, strict=True):
                 found.append((inputs[mask].tolist(), targets[mask].tolist()))
-                assert not inputs[~mask].any() and not targets[~mask].any()
+                assert not inputs[~mask].any()
+                assert not targets[~mask].any()
         assert sorted(found) == expected
     source.close()
 

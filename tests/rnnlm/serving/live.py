@@ -31,7 +31,8 @@ class LiveServer:
         self.thread.start()
         deadline = time.monotonic() + 30
         while not self.server.started:
-            assert self.thread.is_alive() and time.monotonic() < deadline
+            assert self.thread.is_alive()
+            assert time.monotonic() < deadline
             time.sleep(0.01)
         return self
 

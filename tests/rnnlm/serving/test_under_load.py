@@ -82,7 +82,8 @@ def test_mlflow_serves_the_champion_too(champion: str, tracked_home: Home, tmp_p
     try:
         deadline = time.monotonic() + 120
         while not answers(f"http://127.0.0.1:{port}/health"):
-            assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
             time.sleep(0.5)
         request = urllib.request.Request(
             f"http://127.0.0.1:{port}/invocations",

@@ -57,7 +57,8 @@ def test_training_goes_on_bit_by_bit_after_a_look_at_the_average() -> None:
     with pytest.raises(RuntimeError), averaging.applied(model):
         assert float(model.weight.detach()) == pytest.approx(0.1)
         raise RuntimeError("an evaluation that fails gives the weights back, too")
-    assert model.weight is parameter and model.weight.data_ptr() == storage
+    assert model.weight is parameter
+    assert model.weight.data_ptr() == storage
     assert float(model.weight.detach()) == float(torch.tensor(0.3))
     assert average(averaging, model) == pytest.approx(0.1)
 
@@ -105,5 +106,6 @@ def test_however_short_a_run_is_its_end_is_averaged(start: float) -> None:
 def test_a_configuration_becomes_an_average() -> None:
     config = {"averaging.kind": "exponential", "averaging.start_share": 0.25, "averaging.every_steps": 5}
     averaging = make_averaging(line(), plain_training(config).averaging, 1001)
-    assert averaging is not None and (averaging.start_step, averaging.every) == (250, 5)
+    assert averaging is not None
+    assert (averaging.start_step, averaging.every) == (250, 5)
     assert make_averaging(line(), plain_training().averaging, 1001) is None

@@ -106,5 +106,6 @@ def test_recorded_steps_are_the_steps(name: str, dropout: Dropout) -> None:
 
 def test_batches_on_the_gpu_are_the_batches_that_are_read() -> None:
     for one, other in zip(batches(None), batches(torch.device("cuda")), strict=True):
-        assert other.input_ids.is_cuda and torch.equal(other.input_ids.cpu(), one.input_ids)
+        assert other.input_ids.is_cuda
+        assert torch.equal(other.input_ids.cpu(), one.input_ids)
         assert torch.equal(other.target_ids.cpu(), one.target_ids)

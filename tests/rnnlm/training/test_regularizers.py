@@ -74,7 +74,9 @@ def test_tied_embeddings_share_their_gradient_and_stay_tied_after_saving(tmp_pat
         hidden, _ = model.hidden(FIRST[:, :-1])
         exact_cross_entropy(model, hidden, FIRST[:, 1:]).backward()
     embedding, head = untied.embedding.weight.grad, untied.head.weight.grad
-    assert embedding is not None and head is not None and tied.head.weight.grad is not None
+    assert embedding is not None
+    assert head is not None
+    assert tied.head.weight.grad is not None
     torch.testing.assert_close(tied.head.weight.grad, embedding + head)
     save_model(built, tmp_path)
     loaded = load_model(tmp_path).language_model
@@ -105,7 +107,8 @@ def test_the_sampled_loss_and_rows_of_the_optimizer_go_on_under_dropout() -> Non
     kinds = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurrent=0.5)
     generator = torch.Generator().manual_seed(0)
     taken = take_step(Updater(BatchLoss(model, loss, kinds), optimizer, 1.0), window(FIRST), None, generator)
-    assert model.embedding.weight.grad is not None and model.embedding.weight.grad.is_sparse
+    assert model.embedding.weight.grad is not None
+    assert model.embedding.weight.grad.is_sparse
     assert torch.isfinite(taken.loss)
     unnamed = [2, 3, 10, 11]  # FIRST reads 4 … 9
     assert torch.equal(model.embedding.weight[unnamed], before[unnamed])
@@ -115,7 +118,9 @@ def test_the_sampled_loss_and_rows_of_the_optimizer_go_on_under_dropout() -> Non
 def test_a_configuration_becomes_regularizers_and_the_default_is_none() -> None:
     model = network()
     default = make_regularizers(model, plain_training(), 100)
-    assert default.dropout.is_off and default.averaging is None and default.early_stopping.limit is None
+    assert default.dropout.is_off
+    assert default.averaging is None
+    assert default.early_stopping.limit is None
     settings: dict[str, object] = {
         "dropout.words": 0.1,
         "dropout.inputs": 0.2,
@@ -130,5 +135,6 @@ def test_a_configuration_becomes_regularizers_and_the_default_is_none() -> None:
     }
     made = make_regularizers(model, plain_training(settings), 100)
     assert made.dropout == Dropout(0.1, 0.2, 0.3, 0.4, 0.5)
-    assert made.averaging is not None and made.averaging.start_step == 50
+    assert made.averaging is not None
+    assert made.averaging.start_step == 50
     assert made.early_stopping.limit == 2

@@ -21,7 +21,9 @@ def test_every_tensor_is_found_once_in_order() -> None:
 def test_a_changed_tree_has_new_tensors_in_the_same_places() -> None:
     before = part()
     after = map_tensors(before, lambda tensor: tensor + 1)
-    assert after.state is None and after.draws.masks is not None and after.draws.masks.inputs is None
+    assert after.state is None
+    assert after.draws.masks is not None
+    assert after.draws.masks.inputs is None
     for one, other in zip(list_tensors(before), list_tensors(after), strict=True):
         assert torch.equal(one + 1, other)
     assert float(before.share) == 0.5  # type: ignore[arg-type]

@@ -41,7 +41,8 @@ class Trainer:
             "log": str(self.log),
             "limit_bytes": limit_bytes,
         }
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.log.write_text("")
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()

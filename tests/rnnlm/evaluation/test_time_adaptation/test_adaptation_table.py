@@ -143,7 +143,8 @@ def test_each_row_is_walked_with_what_was_chosen_on_validation_and_measured_on_t
     monkeypatch.setattr(grid_search, "THETAS", (0.1, 0.5))
     train, valid, test = (StoredSplit(toy_dataset, split) for split in ("train", "valid", "test"))
     asked = Adaptations(DynamicConfig(segment_length=10, scaled=True), CacheConfig(size=40), tune=True)
-    assert asked.dynamic is not None and asked.cache is not None
+    assert asked.dynamic is not None
+    assert asked.cache is not None
     gradient_rms = measure_gradient_rms(trained, train, "sentence", asked.dynamic)
     dynamic = grid_search.tuned_dynamic(trained, valid, "sentence", asked.dynamic, gradient_rms)
     cache = grid_search.tuned_cache(trained, valid, "sentence", asked.cache)

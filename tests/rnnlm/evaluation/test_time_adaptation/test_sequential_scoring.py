@@ -40,7 +40,8 @@ def test_a_stream_is_one_text_whatever_the_blocks_it_is_stored_in(
     assert lengths == [4] * (tokens // 4) + [tokens % 4] * (tokens % 4 > 0)
     blocks = score_in_order(model, text_of(lines, "stream"), "stream", DYNAMIC, CACHE)
     assert np.array_equal(blocks.model, one_block.model)
-    assert blocks.cache is not None and one_block.cache is not None
+    assert blocks.cache is not None
+    assert one_block.cache is not None
     assert np.array_equal(blocks.cache, one_block.cache)
 
 
@@ -71,7 +72,8 @@ def test_no_score_depends_on_later_text(model: ElmanLanguageModel, mode: Mode) -
         score_in_order(model, text_of(version, mode), mode, DYNAMIC, CACHE) for version in (lines, changed)
     )
     assert first.model[:past] == pytest.approx(second.model[:past], rel=1e-5)
-    assert first.cache is not None and second.cache is not None
+    assert first.cache is not None
+    assert second.cache is not None
     assert first.cache[:past] == pytest.approx(second.cache[:past], rel=1e-5)
     assert not np.allclose(first.model[past : past + 5], second.model[past : past + 5])
 
@@ -83,7 +85,8 @@ def test_a_token_inside_a_segment_is_scored_without_those_after_it(model: ElmanL
     dynamic = DynamicConfig(rate=0.5, segment_length=len(line) + 1)
     texts = (text_of([version], "sentence") for version in (line, other))
     first, second = (score_in_order(model, text, "sentence", dynamic, CACHE) for text in texts)
-    assert first.cache is not None and second.cache is not None
+    assert first.cache is not None
+    assert second.cache is not None
     assert first.model[: place + 1] == pytest.approx(second.model[: place + 1], rel=1e-5)
     assert first.cache[: place + 1] == pytest.approx(second.cache[: place + 1], rel=1e-5)
 

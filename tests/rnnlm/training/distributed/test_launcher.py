@@ -141,7 +141,8 @@ def test_a_killed_worker_is_restarted_and_two_processes_reach_the_perplexity_of_
     striking = Striking(home)
     two = run_training(home, changed(config, {"training.distributed.processes": 2}), toy_dataset, striking.open)
     assert striking.struck
-    assert is_complete(two.folder) and not (two.folder / "checkpoints").exists()
+    assert is_complete(two.folder)
+    assert not (two.folder / "checkpoints").exists()
     assert two.run_id != one.run_id
     assert two.trained_tokens == one.trained_tokens
     assert two.best_validation_perplexity == pytest.approx(one.best_validation_perplexity, rel=0.01)

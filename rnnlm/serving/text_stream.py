@@ -12,8 +12,8 @@ class IncrementalDecoder:
     """Decode a stream of token ids.
 
     The results of add(), joined, are the decoded ids without the prompt's text and without an incomplete character at
-    the end. A token cannot be decoded by itself: a word has a space before it unless it comes first, and a byte may be a
-    third of a character. So each token is decoded after the one before it, and an incomplete character is held back.
+    the end. A token cannot be decoded by itself: a word has a space before it unless it comes first, and a byte may be
+    a third of a character. So each token is decoded after the one before it, and an incomplete character is held back.
     """
 
     def __init__(self, tokenizer: TextTokenizer, prompt_ids: Sequence[int] = ()) -> None:

@@ -17,7 +17,7 @@ run: setup
 	$(VENV)/bin/rnnlm run
 
 test: setup
-	$(VENV)/bin/python -m pytest -m "not slow" --numprocesses 2 --dist loadgroup --no-loadscope-reorder $(PYTEST_OPTIONS)
+	$(VENV)/bin/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST_OPTIONS)
 
 test-slow: setup
 	$(VENV)/bin/python -m pytest -m slow

@@ -1,5 +1,6 @@
 """A toy corpus and the output of every stage on it, made once per session and copied for each test."""
 
+import functools
 import os
 import random
 import shutil
@@ -8,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.home import Home
@@ -36,12 +39,23 @@ USER_SETTINGS = (
 Chain = dict[str, StageRecord]
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the markers
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class OneProcessPerFile(LoadFileScheduling):
     """Run a file's tests in one process, and all files that need the Prefect server in the same one: it starts once."""
-    served = {item.path for item in items if "prefect_server" in getattr(item, "fixturenames", ())}
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("prefect" if item.path in served else item.path.name))
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of_file(nodeid.partition("::")[0])
+
+
+@functools.cache
+def scope_of_file(name: str) -> str:
+    """name: as in a node id, relative to the repository."""
+    text = (Path(__file__).resolve().parent.parent / name).read_text(encoding="utf-8")
+    return "prefect" if '"prefect_server"' in text or "prefect_server: None" in text else name
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneProcessPerFile:
+    # Not --dist loadgroup: pytest-xdist 3.8 does not group with pytest 9.2.
+    return OneProcessPerFile(config, log)
 
 
 @contextmanager

@@ -22,11 +22,6 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NOTE = "<!-- Written by docs/generate.py. Do not edit. -->\n\n"
 NOT_ARGUMENTS = (argparse._HelpAction, argparse._SubParsersAction)
-SCHEMA_KEYWORDS = {  # of JSON schema, which have a column of their own or say nothing to a reader
-    *("type", "title", "default", "description", "$ref", "allOf", "anyOf", "const", "enum", "items", "prefixItems"),
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "pattern", "format"),
-    *("minItems", "maxItems", "writeOnly", "properties", "additionalProperties", "required", "discriminator", "oneOf"),
-}
 
 
 def main() -> int:
@@ -223,9 +218,9 @@ def bounds_of(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
 
 
 def description_of(schema: dict[str, Any]) -> str:
-    """The field's description, and whatever else its metadata says, as `key: value`."""
-    extras = [f"{key.replace('_', ' ')}: {value}" for key, value in schema.items() if key not in SCHEMA_KEYWORDS]
-    return " · ".join(filter(None, [html.escape(schema.get("description", ""), quote=False), *extras]))
+    """The field's description, and whether it cannot change a result."""
+    note = "" if schema.get("changes_results", True) else " Does not change results."
+    return html.escape(schema.get("description", ""), quote=False) + note
 
 
 # Layers

@@ -24,6 +24,7 @@ from rnnlm.sequences.batches import (
 )
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import Mode, TokenRows
+from rnnlm.sequences.shift import shifted_rows
 from rnnlm.stages import write_once
 
 NLL_FILE, KEY_FILE = "nll.npy", "key.json"
@@ -65,12 +66,7 @@ def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[TokenLosse
 
 
 def losses_of_rows(rows: TokenRows, sequence_ids: np.ndarray, nll_nats: np.ndarray) -> TokenLosses:
-    # Inputs are each row without its last token, targets each row without its first.
-    is_input, is_target = np.ones((2, len(rows.token_ids)), bool)
-    is_input[rows.offsets[1:] - 1] = is_target[rows.offsets[:-1]] = False
-    return TokenLosses(
-        np.repeat(sequence_ids, rows.predicted), rows.token_ids[is_input], rows.token_ids[is_target], nll_nats
-    )
+    return TokenLosses(np.repeat(sequence_ids, rows.predicted), *shifted_rows(rows), nll_nats)
 
 
 def stored_nll(

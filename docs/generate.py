@@ -4,7 +4,6 @@ python docs/generate.py           write them
 python docs/generate.py --check   list those that are stale, and exit with 1
 """
 
-import argparse
 import html
 import importlib
 import json
@@ -21,7 +20,6 @@ from pydantic import BaseModel
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NOTE = "<!-- Written by docs/generate.py. Do not edit. -->\n\n"
-NOT_ARGUMENTS = (argparse._HelpAction, argparse._SubParsersAction)
 
 
 def main() -> int:
@@ -52,72 +50,53 @@ def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def commands_page() -> str:
-    """Every command with its arguments, from the parser that `rnnlm --help` prints."""
-    from flows.command_line import build_parser
+    """Every command with its arguments, from the objects behind `rnnlm --help`."""
+    from flows.command_line import build_group
 
-    sections = [command_section(parser, text) for parser, text in leaf_parsers(build_parser(), "")]
+    sections = [command_section(path, command) for path, command in all_commands("rnnlm", build_group())]
     opening = (
-        "# Commands\n\nThis page is made from the parsers behind `rnnlm COMMAND --help`. `--json` gives one JSON\n"
-        "value on standard output; logs go to standard error. Exit codes: 0, 2 after a user error, 130 after Ctrl-C,\n"
-        "143 after SIGTERM.\n"
+        "# Commands\n\nThis page is made from what `rnnlm COMMAND --help` shows. `--json` gives one JSON value on\n"
+        "standard output; logs go to standard error. Exit codes: 0, 2 after a user error, 130 after Ctrl-C, 143 after\n"
+        "SIGTERM. `rnnlm --install-completion` sets up completion for your shell.\n"
     )
     return NOTE + "\n".join([opening, *sections])
 
 
-def leaf_parsers(parser: argparse.ArgumentParser, text: str) -> Iterator[tuple[argparse.ArgumentParser, str]]:
-    """Each parser that runs a command, with its help text, in the order in which they were added."""
-    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not groups or parser.get_default("command"):
-        yield parser, text
-    for group in groups:
-        texts = {choice.dest: choice.help or "" for choice in group._choices_actions}
-        for name, child in group.choices.items():
-            yield from leaf_parsers(child, texts.get(name, ""))
+def all_commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Each command with what is typed to call it, in the order of --help."""
+    names = command.list_commands(None) if hasattr(command, "list_commands") else []
+    if not names or command.invoke_without_command:
+        yield path, command
+    for name in names:
+        yield from all_commands(f"{path} {name}", command.get_command(None, name))
 
 
-def command_section(parser: argparse.ArgumentParser, text: str) -> str:
-    """A heading, the description, the usage in one line, and a row per argument."""
-    actions = [action for action in parser._actions if not isinstance(action, NOT_ARGUMENTS)]
-    usage = " ".join([parser.prog, *(usage_of(action) for action in actions)])
-    rows = [(f"`{names_of(action)}`", meaning_of(parser, action)) for action in actions]
-    description = sentence(parser.description or text)
-    return f"## {parser.prog}\n{description}\n\n```text\n{usage}\n```\n\n{table(('argument', 'meaning'), rows)}"
+def command_section(path: str, command: Any) -> str:
+    """A heading, the description, the usage in one line, a row per argument, and the examples."""
+    parameters = [one for one in command.params if one.name not in ("install_completion", "show_completion")]
+    usage = " ".join([path, *(name if one.required else f"[{name}]" for one in parameters for name in [names_of(one)])])
+    rows = [(f"`{names_of(one)}`", html.escape(meaning_of(one), quote=False)) for one in parameters]
+    examples = [line.strip().replace("\\[", "[") for line in (command.epilog or "").splitlines()[1:] if line.strip()]
+    return (
+        f"## {path}\n{command.help}\n\n```text\n{usage}\n```\n\n{table(('argument', 'meaning'), rows)}\n"
+        + "```bash\n"
+        + "".join(f"{line}\n" for line in examples)
+        + "```\n"
+    )
 
 
-def sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+def names_of(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar)
+    value = "" if parameter.is_flag else parameter.metavar
+    return f"{', '.join(parameter.opts)} {value}".strip()
 
 
-def names_of(action: argparse.Action) -> str:
-    value = "" if action.nargs == 0 else metavar_of(action)
-    if not action.option_strings:
-        return value
-    return " ".join(filter(None, [", ".join(action.option_strings), value]))
-
-
-def metavar_of(action: argparse.Action) -> str:
-    if isinstance(action.metavar, str):
-        name = action.metavar
-    elif action.choices and len(list(action.choices)) < 5:
-        name = "{" + ",".join(map(str, action.choices)) + "}"
-    else:
-        name = action.dest.upper()
-    return f"{name} …" if action.nargs in ("+", "*") else name
-
-
-def usage_of(action: argparse.Action) -> str:
-    name = names_of(action)
-    required = action.required if action.option_strings else action.nargs not in ("?", "*")
-    return name if required else f"[{name}]"
-
-
-def meaning_of(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+def meaning_of(parameter: Any) -> str:
     """The help text, with the default if the text does not give one."""
-    text = parser._get_formatter()._expand_help(action) if action.help else ""
-    shown = action.default not in (None, False, True, [], (), argparse.SUPPRESS)
-    if shown and "default" not in text:
-        text += f" (default: {action.default})"
-    return html.escape(text.strip(), quote=False)
+    text = parameter.help or ""
+    shown = parameter.default not in (None, False, True, "") and "efault" not in text
+    return f"{text} Default: {parameter.default}." if shown else text
 
 
 # Configuration

@@ -1,43 +1,126 @@
 """The `rnnlm` command: parse the arguments, run a command of flows/commands, report errors in at most three lines."""
 
-import argparse
 import atexit
 import contextlib
-import json
+import importlib
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
-from flows.commands.data import add_data_commands
-from flows.commands.evaluation import add_evaluation_commands
-from flows.commands.models import add_model_commands
-from flows.commands.parser import PrintResult
-from flows.commands.pipeline import add_pipeline_commands
-from flows.commands.probes import add_probe_commands
-from flows.operations.prefect_environment import set_environment
-from rnnlm.disk_errors import full_disk_explained
+import typer
+from typer.core import TyperCommand, TyperGroup
+
 from rnnlm.errors import RnnlmError, TrackingError
-from rnnlm.home import find_home
 
 USER_ERROR = 2
+OPENING = "Train, evaluate, register and serve recurrent language models."
+EXAMPLE = "example: rnnlm run --preset smoke --corpus my-text.txt"
+COMMANDS = {  # heading → command → (module of flows/commands, first sentence of its help)
+    "Pipeline": {
+        "run": ("pipeline", "Run the whole pipeline, from corpus to registered model."),
+        "prepare": ("pipeline", "Prepare a corpus: download, train the tokenizer, store sequences."),
+        "train": ("pipeline", "Train, evaluate and register a model on the prepared corpus."),
+        "settings": ("settings", "List the settings with type, bounds, default and description."),
+    },
+    "Models": {
+        "generate": ("models", "Generate text with a model."),
+        "serve": ("models", "Serve a model over HTTP, with a page to try it."),
+        "models": ("models", "List the registered models, newest first, or show one of them."),
+        "promote": ("models", "Make a version champion by hand, overriding the evidence."),
+        "rollback": ("models", "Make the previous champion champion again."),
+        "export": ("models", "Export a model to a file for another runtime (extra: onnx)."),
+    },
+    "Measure": {
+        "evaluate": ("evaluation", "Measure a model's perplexity on a corpus."),
+        "surprise": ("evaluation", "Show where a model's loss is high: sentence, position, frequency."),
+        "score": ("evaluation", "Score many texts, to filter or rank them or detect drift."),
+        "lm-eval": ("evaluation", "Run EleutherAI's evaluation harness on a model (extra: lm-eval)."),
+        "ngram": ("data", "Measure the perplexity of a count-based model on a corpus."),
+        "probe": ("probes", "Run a small experiment on gradients or memory."),
+    },
+    "Text": {
+        "corpora": ("data", "List the corpora known by name."),
+        "describe": ("data", "Report a dataset's sizes, lengths, duplicates and leakage."),
+        "tokenize": ("data", "Print a text's token ids, one line per line of text."),
+    },
+    "Servers": {
+        "deploy": ("pipeline", "Create the deployments of prefect.yaml on a Prefect server."),
+        "env": ("pipeline", "Print variables for servers and workers."),
+        "join": ("pipeline", "Train as another node of a run started with training.distributed.rendezvous."),
+    },
+}
+
+
+class LazyGroup(TyperGroup):
+    """Imports a command's module when the command is called: `rnnlm --help` needs none of them."""
+
+    def list_commands(self, context: Any) -> list[str]:
+        return [name for panel in COMMANDS.values() for name in panel]
+
+    def get_command(self, context: Any, name: str) -> Any:
+        for panel, rows in COMMANDS.items():
+            if name in rows:
+                if name not in self.commands:
+                    self.commands[name] = load_command(rows[name][0], name, panel)
+                return self.commands[name]
+        return None
+
+    def format_help(self, context: Any, formatter: Any) -> None:
+        """The overview, from the table above alone."""
+        overview = TyperGroup(name=self.name, params=self.params, help=self.help, epilog=self.epilog)
+        overview.rich_markup_mode = self.rich_markup_mode
+        for panel, rows in COMMANDS.items():
+            for name, (_, sentence) in rows.items():
+                overview.add_command(TyperCommand(name=name, help=sentence, rich_help_panel=panel))
+        overview.format_help(context, formatter)
+
+
+def load_command(module: str, name: str, panel: str) -> Any:
+    """The command as its module defines it."""
+    command = typer.main.get_group(importlib.import_module(f"flows.commands.{module}").APP).commands[name]
+    command.rich_help_panel = panel
+    return command
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"rnnlm {version('rnnlm')}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    help=OPENING,
+    epilog=EXAMPLE,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """The options before the command."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Returns 0, 2 after a user error, or 128 + the signal's number after an interruption."""
-    options = build_parser().parse_args(arguments)
     try:
-        home = find_home()
-        set_environment(home)
-        with (
-            sigterm_raises(),
-            only_results_on_stdout(options.json) as print_result,
-            full_disk_explained(home.root),
-        ):
-            options.command(options, home, print_result)
+        with sigterm_raises():
+            return build_group().main(arguments, prog_name="rnnlm", standalone_mode=False) or 0
+    except typer.TyperException as error:
+        return report_wrong_call(error)
     except (RnnlmError, TrackingError) as error:
         print(f"rnnlm: {error}", file=sys.stderr)
         return USER_ERROR
@@ -45,7 +128,24 @@ def main(arguments: list[str] | None = None) -> int:
         return report_interruption(signal.SIGINT)
     except Terminated:
         return report_interruption(signal.SIGTERM)
-    return 0
+
+
+def build_group() -> TyperGroup:
+    """The group of all commands."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    return group
+
+
+def report_wrong_call(error: typer.TyperException) -> int:
+    """Print what is wrong with the arguments in one line; without arguments, the help."""
+    context = getattr(error, "ctx", None)
+    message = error.format_message().rstrip(".")
+    if not message:  # called without arguments: Typer has printed the help
+        return 0
+    path = context.command_path if context is not None else "rnnlm"
+    print(f"rnnlm: {message[:1].lower()}{message[1:]}; see {path} --help", file=sys.stderr)
+    return USER_ERROR
 
 
 def report_interruption(number: int) -> int:
@@ -84,42 +184,6 @@ def console_entry() -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-@contextlib.contextmanager
-def only_results_on_stdout(as_json: bool) -> Iterator[PrintResult]:
-    """Send everything that libraries print to standard error; the yielded function prints to standard output."""
-    out = sys.stdout
-
-    def print_result(text: str, value: Any) -> None:
-        print(json.dumps(value) if as_json else text, file=out, flush=True)
-
-    with contextlib.redirect_stdout(sys.stderr):
-        yield print_result
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """Reports a wrong call in one line instead of a page of usage."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(USER_ERROR, f"rnnlm: {message}; see {self.prog} --help\n")
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of every command, in the order of --help."""
-    parser = OneLineParser(
-        prog="rnnlm",
-        description="Train, evaluate, register and serve recurrent language models.",
-        epilog="example:\n  rnnlm run --preset smoke --corpus my-text.txt",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
-    add_pipeline_commands(commands)
-    add_data_commands(commands)
-    add_evaluation_commands(commands)
-    add_model_commands(commands)
-    add_probe_commands(commands)
-    return parser
 
 
 if __name__ == "__main__":

@@ -3,18 +3,17 @@
 import functools
 import types
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.moved_settings import MOVED, flatten, nest
 from rnnlm.package_files import package_file
-from rnnlm.redaction import redacted
-
-M = TypeVar("M", bound=BaseModel)
+from rnnlm.validation import validated
 
 
 @functools.cache
@@ -31,16 +30,35 @@ def build_config(
     overrides: Sequence[str] = (),
     corpus: str | None = None,
     force: Sequence[str] = (),
+    file: Path | None = None,
 ) -> PipelineConfig:
-    """The preset with `section.field=value` overrides applied in order. ConfigError names the wrong field."""
+    """The preset, then a YAML file, then `section.field=value` overrides. ConfigError names the wrong field."""
     presets = read_presets()
     if preset not in presets:
         raise ConfigError(f"unknown preset {preset!r}; available: {', '.join(presets)}")
-    flat = flatten(presets[preset]) | dict(map(parse_override, overrides))
+    flat = flatten(presets[preset]) | (flatten(read_settings(file)) if file else {})
+    flat |= dict(map(parse_override, overrides))
     if corpus is not None:
         flat["corpus.source"] = corpus
     values = nest(flat) | {"force": list(force)}
-    return validate_section(None, PipelineConfig, values)
+    return validated(PipelineConfig, values)
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """The settings of a YAML file: sections with fields, as in a preset, or dotted paths."""
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--config {file}: cannot be read ({error})") from error
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" in line {where.line + 1}" if where else ""
+        raise ConfigError(
+            f"--config {file}: no valid YAML{line}; expected lines such as model: {{layers: 2}}"
+        ) from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"--config {file}: expected sections with fields, such as model: {{layers: 2}}")
+    return values
 
 
 def parse_override(override: str) -> tuple[str, Any]:
@@ -84,21 +102,3 @@ def parse_value(text: str, annotation: Any) -> Any:
         return float(text) if isinstance(value, str) else value  # YAML reads 2e-3 as text
     except ValueError:
         return value
-
-
-def validate_section(section: str | None, model: type[M], values: dict[str, Any]) -> M:
-    """A validated model, or a ConfigError of at most three lines that names each wrong field, below `section`."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        lines = []
-        fields = model.model_fields
-        for problem in error.errors():
-            path = [*([section] if section else []), *(str(part) for part in problem["loc"])]
-            secret = "SecretStr" in str(fields[path[-1]].annotation) if path and path[-1] in fields else False
-            got = (
-                "" if secret or isinstance(problem["input"], dict) else f"; got {redacted(repr(problem['input'])):.60}"
-            )
-            lines.append(f"{'.'.join(path) or 'configuration'}: {problem['msg']}{got}")
-        more = [f"(and {len(lines) - 2} more)"] if len(lines) > 2 else []
-        raise ConfigError("\n".join(lines[:2] + more)) from None

@@ -12,7 +12,7 @@ from rnnlm.tokenizers.token_colors import visible
 
 FactRows = list[tuple[str, object]]  # (name, value)
 TableRows = list[dict[str, Any]]  # heading → cell
-NAME_WIDTH, LINE_WIDTH = 11, 120  # characters on the terminal
+NAME_WIDTH, LINE_WIDTH = 11, 80  # characters on the terminal
 LETTERS = re.compile(r"[^\W\d]")
 
 

@@ -1,93 +1,81 @@
 """corpora, tokenize, describe, ngram: look at text and datasets, and measure a count-based baseline."""
 
-import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from flows.commands.parser import (
-    CORPUS,
-    Commands,
-    PrintResult,
-    add_command,
-    add_config_options,
-    add_set_option,
-    config_from,
-    corpus_config,
-    show_warnings,
-)
+import typer
+
+from flows.commands.command import Given, Session, add_command, fields
+from flows.commands.options import RequiredCorpus, Set, complete_models, dataset_config, show_warnings
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.home import Home
 
 if TYPE_CHECKING:
     from rnnlm.evaluation.ngram.ngram_evaluation import NgramResult
 
+APP = typer.Typer()
 CATALOGUE_FIELDS = ("name", "location", "licence", "format", "splits", "size", "advice")
-CATALOGUE_WIDTHS = {"name": 16, "format": 31, "splits": 36, "size": 0}  # with the lines below, 120 columns at most
 # By default n-grams keep every word of the training split and cut no sentence.
 UNCUT_TEXT = ("tokenizer.vocabulary_size=1000000", "sequences.context_length=65536")
 
 
-def add_data_commands(commands: Commands) -> None:
-    add_command(commands, "corpora", corpora_command)
-
-    tokenize = add_command(commands, "tokenize", tokenize_command)
-    tokenize.add_argument("source", metavar="SOURCE", help="tokenizer to use: a dataset's id or folder, or a MODEL")
-    tokenize.add_argument("--text", help="default: standard input")
-    tokenize.add_argument("--show", action="store_true", help="show colored pieces instead of ids")
-
-    describe = add_command(commands, "describe", describe_command)
-    describe.add_argument("dataset", metavar="DATASET", help="a dataset's id or folder, as rnnlm prepare prints it")
-
-    ngram = add_command(commands, "ngram", ngram_command)
-    ngram.add_argument("--corpus", required=True, help=CORPUS)
-    add_set_option(ngram)
-    add_config_options(ngram, "ngram", NgramConfig, "method", "order", "samples", "seed", "memory_limit", "threads")
-
-
-def corpora_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+def corpora_command(session: Session) -> None:
     """List the corpora known by name.
 
     rnnlm corpora
     """
     from rnnlm.corpora.catalogue import CATALOGUE
+    from rnnlm.text_layout import labelled
 
     rows = [{field: getattr(entry, field) for field in CATALOGUE_FIELDS} for entry in CATALOGUE.values()]
-    lines = [catalogue_line({field: field for field in CATALOGUE_WIDTHS})]
-    for row in rows:
-        details = (row["location"], f"licence: {row['licence']}", row["advice"])
-        lines += [catalogue_line(row), *(" " * (CATALOGUE_WIDTHS["name"] + 1) + text for text in details if text)]
-    print_result("\n".join(lines), rows)
+    blocks = [
+        "\n".join([row["name"], *(labelled(f"  {field}", row[field]) for field in CATALOGUE_FIELDS[1:] if row[field])])
+        for row in rows
+    ]
+    session.print_result("\n\n".join(blocks), rows)
 
 
-def catalogue_line(row: dict[str, str]) -> str:
-    return " ".join(row[field].ljust(width) for field, width in CATALOGUE_WIDTHS.items())
-
-
-def tokenize_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+def tokenize_command(
+    session: Session,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Whose tokenizer: a model as in rnnlm generate, or a dataset's id or folder. "
+            "Default: the champion of the only registered model.",
+            autocompletion=complete_models,
+        ),
+    ] = None,
+    text: Annotated[str | None, typer.Option(metavar="TEXT", help="Default: standard input.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Show colored pieces instead of ids.")] = False,
+) -> None:
     """Print a text's token ids, one line per line of text.
 
-    rnnlm tokenize models:/rnnlm-python-docs@champion --text 'a list' --show
+    rnnlm tokenize --text 'a list' --show
     """
     from rnnlm.registry.model_lookup import model_folder
     from rnnlm.sequences.dataset_lookup import find_dataset
     from rnnlm.tokenizers.text_tokenizer import load_tokenizer
     from rnnlm.tokenizers.token_colors import coloured
 
-    dataset = find_dataset(home, options.source)
-    tokenizer = load_tokenizer(dataset.tokenizer_folder if dataset else model_folder(home, options.source))
-    text = sys.stdin.read() if options.text is None else options.text
+    dataset = find_dataset(session.home, source) if source else None
+    tokenizer = load_tokenizer(dataset.tokenizer_folder if dataset else model_folder(session.home, source))
+    text = sys.stdin.read() if text is None else text
     lines = text.removesuffix("\n").split("\n")
     rows = [tokenizer.encode(line) for line in lines]
     shown = [
-        coloured(tokenizer, line) if options.show else " ".join(map(str, ids))
-        for line, ids in zip(lines, rows, strict=True)
+        coloured(tokenizer, line) if show else " ".join(map(str, ids)) for line, ids in zip(lines, rows, strict=True)
     ]
     value = [{"ids": ids, "pieces": tokenizer.pieces(ids)} for ids in rows]
-    print_result("\n".join(shown), value[0] if len(value) == 1 else value)
+    session.print_result("\n".join(shown), value[0] if len(value) == 1 else value)
 
 
-def describe_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+def describe_command(
+    session: Session,
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="A dataset's id or folder, as rnnlm prepare prints it.")
+    ],
+) -> None:
     """Report a dataset's sizes, lengths, duplicates and leakage.
 
     rnnlm describe 5d41402a
@@ -96,26 +84,31 @@ def describe_command(options: argparse.Namespace, home: Home, print_result: Prin
     from rnnlm.sequences.dataset_lookup import find_dataset
     from rnnlm.sequences.dataset_report import describe_dataset
 
-    dataset = find_dataset(home, options.dataset)
-    if dataset is None:
-        raise ConfigError(f"{options.dataset}: no dataset has this id or folder; rnnlm prepare prints one")
-    description, pictures = describe_dataset(home, dataset)
+    record = find_dataset(session.home, dataset)
+    if record is None:
+        raise ConfigError(f"{dataset}: no dataset has this id or folder; rnnlm prepare prints one")
+    description, pictures = describe_dataset(session.home, record)
     value = description.model_dump(mode="json") | {"pictures": [str(path) for path in pictures]}
-    print_result(description_text(description, pictures), value)
+    session.print_result(description_text(description, pictures), value)
 
 
-def ngram_command(options: argparse.Namespace, home: Home, print_result: PrintResult) -> None:
+def ngram_command(
+    session: Session,
+    corpus: RequiredCorpus,
+    ngram: Annotated[Given, fields(NgramConfig, "method", "order", "samples", "seed", "memory_limit", "threads")],
+    set: Set = None,
+) -> None:
     """Measure the perplexity of a count-based model on a corpus.
 
     rnnlm ngram --corpus python-docs --order 5 --samples 2
     """
     show_warnings()
-    config = config_from(options, "ngram", NgramConfig)
-    pipeline = corpus_config(options, *UNCUT_TEXT)
+    config = ngram.section(NgramConfig)
+    pipeline = dataset_config(corpus, set, *UNCUT_TEXT)
     from rnnlm.evaluation.ngram.ngram_evaluation import measure_ngram
 
-    result = measure_ngram(home, pipeline, config)
-    print_result(ngram_text(result), result.model_dump(mode="json"))
+    result = measure_ngram(session.home, pipeline, config)
+    session.print_result(ngram_text(result), result.model_dump(mode="json"))
 
 
 def ngram_text(result: "NgramResult") -> str:
@@ -135,3 +128,9 @@ def ngram_text(result: "NgramResult") -> str:
     note = [] if result.normalised else ["not a normalised distribution: not comparable with perplexities"]
     samples = [line for sample in result.samples for line in ("", sample.text)]
     return "\n".join([*columns([row]), *note, *samples])
+
+
+add_command(APP, "corpora", corpora_command)
+add_command(APP, "tokenize", tokenize_command)
+add_command(APP, "describe", describe_command)
+add_command(APP, "ngram", ngram_command)

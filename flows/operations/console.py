@@ -1,5 +1,6 @@
 """What the console shows: the library's log lines, and user errors in three lines without a traceback."""
 
+import enum
 import logging
 import re
 
@@ -22,15 +23,30 @@ def is_news(record: logging.LogRecord) -> bool:
     return not FAILED_STATE.search(record.getMessage())
 
 
-def quiet_user_errors() -> None:
-    """Add the filter to Prefect's console handlers; its handlers that send to the API stay as they are."""
+class Detail(enum.Enum):
+    """How much a command shows of a flow run."""
+
+    ALL = "all"  # everything that Prefect logs
+    STAGES = "stages"  # the library's lines: one per stage, progress and decisions
+    WARNINGS = "warnings"
+
+    def shows(self, record: logging.LogRecord) -> bool:
+        if self is Detail.ALL or record.levelno >= logging.WARNING:
+            return True
+        return self is Detail.STAGES and record.name.startswith("rnnlm")
+
+
+def set_up_console(detail: Detail) -> None:
+    """Set what Prefect's console handlers show; its handlers that send to the API stay as they are."""
     from prefect.logging.handlers import PrefectConsoleHandler
 
     named = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict)]
     for logger in (logging.root, *named):
         for handler in logger.handlers:
             if isinstance(handler, PrefectConsoleHandler):
-                handler.addFilter(is_news)
+                handler.filters = [is_news, detail.shows]
+                if detail is not Detail.ALL:
+                    handler.setFormatter(logging.Formatter("%(message)s"))
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     logging.raiseExceptions = False  # otherwise the API handler prints every line that it could not send

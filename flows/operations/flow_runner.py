@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from flows.operations.console import quiet_user_errors, show_library_lines
+from flows.operations.console import Detail, set_up_console, show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
 from flows.operations.prefect_server import drain_prefect_workers, health_problem, temporary_server
 from rnnlm.errors import ConfigError
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 FlowResult = TypeVar("FlowResult")
 
 
-def run_flow(home: Home, flow: Callable[..., FlowResult], *arguments: Any) -> FlowResult:
+def run_flow(home: Home, flow: Callable[..., FlowResult], *arguments: Any, detail: Detail = Detail.ALL) -> FlowResult:
     """Return the result of `flow(*arguments)`. Its errors are re-raised, without a traceback on the console.
 
     If the configured server is lost during the run, the flow runs again on a temporary one. That takes seconds:
@@ -24,7 +24,7 @@ def run_flow(home: Home, flow: Callable[..., FlowResult], *arguments: Any) -> Fl
     from httpx import TransportError
     from prefect.settings import get_current_settings
 
-    quiet_user_errors()
+    set_up_console(detail)
     show_library_lines()
     server = get_current_settings().api.url  # None: neither the environment nor a profile names one
     if server is None:

@@ -1,8 +1,6 @@
 """Options of `rnnlm lm-eval`; not a stage of the pipeline."""
 
-from typing import Any
-
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from rnnlm.config import Section
 
@@ -17,11 +15,6 @@ class HarnessConfig(Section):
     limit: PositiveFloat | None = Field(None, description="documents per task; below 1, a share of them")
     fewshot: NonNegativeInt | None = Field(None, description="examples before each question; default: the task's own")
     batch_size: PositiveInt = Field(64, description="texts scored together")
-
-    @field_validator("tasks", mode="before")
-    @classmethod
-    def split_at_commas(cls, value: Any) -> Any:
-        return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def has_something_to_measure(self) -> "HarnessConfig":

@@ -20,7 +20,9 @@ from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow, tracking_uri
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion as MlflowVersion
 
+SHORT_REFERENCE = re.compile(r"(?P<name>[^/@]+)(@[^/@]+|/[0-9]+)?")
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
+RUN_ID = re.compile("[0-9a-f]{1,16}")  # or the beginning of one
 MODELS_SHOWN = 8
 
 
@@ -91,12 +93,44 @@ def figure(version: "MlflowVersion", tag: str) -> float | None:
     return float(version.tags[tag]) if tag in version.tags else None
 
 
-def model_folder(home: Home, reference: str) -> Path:
-    """The folder with configuration, safetensors and tokenizer that a reference names; else ModelError.
+def full_reference(home: Home, wanted: str | None) -> str:
+    """What names one model: a folder, a run id, models:/NAME@ALIAS or models:/NAME/VERSION.
 
-    A reference is a run's folder, its model folder, a run id or a prefix of it, models:/NAME@ALIAS or
-    models:/NAME/VERSION.
+    wanted: one of these, a registered NAME (its champion), NAME@ALIAS or NAME/VERSION; None: the champion of the only
+    registered model. ModelError if that is not one model. An unknown text is returned as it is.
     """
+    if wanted is None:
+        names = sorted({version.name for version in list_models(home) if "champion" in version.aliases})
+        if len(names) != 1:
+            raise ModelError(
+                f"which model? Name one, such as rnnlm-NAME, NAME/3 or a run's folder;\n{known_models(home)}"
+            )
+        return f"models:/{names[0]}@champion"
+    match = SHORT_REFERENCE.fullmatch(wanted)
+    if match is None or wanted.startswith("models:") or RUN_ID.fullmatch(wanted) or Path(wanted).expanduser().exists():
+        return wanted
+    if match["name"] not in {version.name for version in list_models(home)}:
+        return wanted
+    return f"models:/{wanted}" + ("@champion" if wanted == match["name"] else "")
+
+
+def registered_name_and_version(home: Home, wanted: str | None) -> tuple[str, str]:
+    """Name and alias or number of a registered version. ModelError for a folder or run."""
+    reference = full_reference(home, wanted)
+    match = REFERENCE.fullmatch(reference)
+    if match is None:
+        raise ModelError(
+            f"{reference}: no registered model; expected NAME, NAME@ALIAS or NAME/3;\n{known_models(home)}"
+        )
+    return match["name"], match["alias"] or match["version"]
+
+
+def model_folder(home: Home, wanted: str | None) -> Path:
+    """The folder with configuration, safetensors and tokenizer of a model; else ModelError.
+
+    wanted: as in full_reference(). A run's model may be named by the run's folder, its model folder, its id or the beginning of its id.
+    """
+    reference = full_reference(home, wanted)
     if reference.startswith("models:"):
         return registered_folder(home, reference)
     named = Path(reference).expanduser()
@@ -104,7 +138,7 @@ def model_folder(home: Home, reference: str) -> Path:
     for place in places:
         if is_model(place):
             return place
-    runs = sorted(home.runs.glob(f"{reference}*/model")) if re.fullmatch(r"[0-9a-f]{1,16}", reference) else []
+    runs = sorted(home.runs.glob(f"{reference}*/model")) if RUN_ID.fullmatch(reference) else []
     if len(found := [run for run in runs if is_model(run)]) == 1:
         return found[0]
     if found:
@@ -113,11 +147,11 @@ def model_folder(home: Home, reference: str) -> Path:
     if named.exists():
         raise ModelError(
             f"{reference}: expected a model (config.json, model.safetensors), found none.\n"
-            "Give the folder of a finished run, or models:/NAME@champion."
+            "Give the folder of a finished run, or a registered name."
         )
     raise ModelError(
-        f"{reference}: no such run folder.\nGive the folder of a finished run, or models:/NAME@champion;\n"
-        f"{known_models(home)}"
+        f"{reference}: no model, run or folder of this name.\n"
+        f"Give a registered name, NAME@challenger, NAME/3, a run's id or folder;\n{known_models(home)}"
     )
 
 
@@ -144,11 +178,12 @@ def registered_folder(home: Home, reference: str) -> Path:
     return folder
 
 
-def run_model_folder(home: Home, reference: str) -> Path:
+def run_model_folder(home: Home, wanted: str | None) -> Path:
     """Like model_folder, but for a registered version the folder in its run, beside the run's other files.
 
     ModelError if the run is not in this home, or was trained again since.
     """
+    reference = full_reference(home, wanted)
     if not reference.startswith("models:"):
         return model_folder(home, reference)
     version = registered_version(home, reference)

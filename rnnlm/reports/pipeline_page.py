@@ -8,6 +8,7 @@ from rnnlm.records import (
     CorpusRecord,
     DatasetRecord,
     PipelineRecord,
+    PreparedRecord,
     RunRecord,
     Sample,
     SamplesRecord,
@@ -100,6 +101,19 @@ def sample_lines(sample: Sample) -> list[str]:
     prompt = f"[{sample.prompt}] " if sample.prompt else ""
     text = sample.text if sample.text.strip() else "(empty)"
     return [f"  {visible(line)}" for line in f"{prompt}{text}".split("\n")]
+
+
+def prepared_summary(record: PreparedRecord) -> str:
+    """The summary that `rnnlm prepare` prints: the dataset's id first, which other commands take."""
+    dataset = record.dataset
+    return "\n".join(
+        [
+            f"dataset    {dataset.dataset_id}",
+            f"tokens     {', '.join(f'{split} {count:,}' for split, count in dataset.predicted_tokens.items())}",
+            f"vocabulary {dataset.vocabulary_size:,} ids",
+            labelled("file", str(dataset.database)),
+        ]
+    )
 
 
 def trained_summary(record: TrainedRecord) -> str:

@@ -11,7 +11,7 @@ from rnnlm.home import Home
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
-from rnnlm.registry.model_lookup import find_version, known_models, list_models, model_folder
+from rnnlm.registry.model_lookup import find_version, full_reference, known_models, model_folder
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tracking.mlflow_store import is_empty
 
@@ -51,25 +51,14 @@ class ModelReference:
 
 
 def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
-    """wanted: a registered name (its champion) or any model reference; None: the champion of the only registered name.
-
-    ModelError if there is no such model, or several.
-    """
+    """The model that full_reference() names. ModelError if there is no such model, or several."""
     if wanted is not None and Path(wanted).expanduser().is_dir():  # the registry need not be there
         return ModelReference(home, folder=model_folder(home, wanted))
-    names = sorted({version.name for version in list_models(home)})
-    if wanted is None:
-        if len(names) != 1:
-            raise ModelError(
-                f"which model? Give a registered name, a run folder or models:/NAME@ALIAS;\n{known_models(home)}"
-            )
-        wanted = names[0]
-    if wanted in names:
-        return ModelReference(home, name=wanted, alias="champion")
-    if wanted.startswith("models:/") and "@" in wanted:
-        name, _, alias = wanted.removeprefix("models:/").partition("@")
+    reference = full_reference(home, wanted)
+    if reference.startswith("models:/") and "@" in reference:
+        name, _, alias = reference.removeprefix("models:/").partition("@")
         return ModelReference(home, name=name, alias=alias)
-    return ModelReference(home, folder=model_folder(home, wanted))
+    return ModelReference(home, folder=model_folder(home, reference))
 
 
 def load_served_model(home: Home, label: str) -> LoadedModel:

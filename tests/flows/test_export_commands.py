@@ -75,7 +75,7 @@ def test_ten_lines_of_the_reference_continue_a_text(
     pytest.importorskip("onnxruntime", reason="extra onnx")
     pytest.importorskip("onnxscript", reason="extra onnx")
     (program,) = re.findall(r"```python\n(import json, numpy, onnxruntime.*?)```", REFERENCE.read_text("utf-8"), re.S)
-    assert main(["export", toy_run.run_id, "--to", "onnx", "--output", str(tmp_path / "onnx" / "model.onnx")]) == 0
+    assert main(["export", toy_run.run_id, "--output", str(tmp_path / "onnx" / "model.onnx")]) == 0
     assert "checked in onnxruntime" in capsys.readouterr().out
     guard = "import sys; sys.modules['torch'] = sys.modules['rnnlm'] = sys.modules['transformers'] = None\n"
     done = subprocess.run(

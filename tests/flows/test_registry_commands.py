@@ -47,10 +47,10 @@ def test_models_are_listed_whole_the_best_and_by_dataset(
 
 
 def test_a_version_is_shown_with_its_lineage(capsys: pytest.CaptureFixture[str], toy_dataset: DatasetRecord) -> None:
-    text = said(capsys, "models", "show", NAME, "2")
+    text = said(capsys, "models", "show", f"{NAME}/2")
     assert f"sha256 {toy_dataset.corpus_digest}" in text
     assert "parent     version 1" in text
-    value = json.loads(said(capsys, "models", "show", NAME, "challenger", "--json"))
+    value = json.loads(said(capsys, "models", "show", f"{NAME}@challenger", "--json"))
     assert value["listed"]["version"] == 2
     assert value["corpus"]["digest"] == toy_dataset.corpus_digest
     assert value["evidence"] is None  # the toy corpus has one validation document
@@ -59,7 +59,7 @@ def test_a_version_is_shown_with_its_lineage(capsys: pytest.CaptureFixture[str],
 
 
 def test_promoted_by_hand_and_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "promote", NAME, "2", "--reason", "sounds better")
+    text = said(capsys, "promote", f"{NAME}/2", "--reason", "sounds better")
     assert f"{NAME} version 2 is champion" in text
     assert "by hand, in place of version 1" in text
     assert "sounds better" in text
@@ -72,7 +72,7 @@ def test_promoted_by_hand_and_taken_back(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_what_is_wrong_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no such version" in refused(capsys, "promote", NAME, "9")
-    assert f"registered: {NAME}" in refused(capsys, "models", "show", "nobody", "1")
+    assert "no such version" in refused(capsys, "promote", f"{NAME}/9")
+    assert f"registered: {NAME}" in refused(capsys, "models", "show", "nobody/1")
     assert "no champion is known before version 1" in refused(capsys, "rollback", NAME)
     assert "no such model" in refused(capsys, "rollback", "nobody")

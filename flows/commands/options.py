@@ -1,0 +1,140 @@
+"""Arguments and options that commands share, with their shell completion, and the configuration they make up."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rnnlm.config import STAGES, PipelineConfig, Section
+from rnnlm.home import find_home
+from rnnlm.presets import build_config, read_presets
+
+CORPUS_HELP = "A catalogue name (rnnlm corpora), hf:OWNER/NAME[:CONFIG], a file, folder, glob or http(s) URL."
+MODEL_HELP = (
+    "A registered name (its champion), NAME@challenger, NAME/3, a run's id or folder. "
+    "Default: the champion of the only registered model."
+)
+PIPELINE = "Pipeline settings"  # heading in --help
+
+
+def complete_presets() -> list[str]:
+    return list(read_presets())
+
+
+def complete_corpora() -> list[str]:
+    from rnnlm.corpora.catalogue import CATALOGUE
+
+    return list(CATALOGUE)
+
+
+def complete_runs() -> list[str]:
+    return sorted(folder.name for folder in find_home().runs.glob("*/"))
+
+
+def complete_models() -> list[str]:
+    from rnnlm.registry.model_names import local_model_names
+
+    return [*local_model_names(find_home()), *complete_runs()]
+
+
+def complete_settings(incomplete: str) -> list[str]:
+    """`model.hidden_size=` for each field that begins so."""
+    return [f"{path}=" for path in setting_paths(PipelineConfig) if path.startswith(incomplete)]
+
+
+def setting_paths(section: type[Section], prefix: str = "") -> Iterator[str]:
+    """Dotted paths of all fields that --set takes."""
+    for name, field in section.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from setting_paths(field.annotation, f"{prefix}{name}.")
+        elif prefix:
+            yield f"{prefix}{name}"
+
+
+Model = Annotated[str | None, typer.Argument(metavar="MODEL", help=MODEL_HELP, autocompletion=complete_models)]
+Corpus = Annotated[
+    str | None, typer.Option("--corpus", metavar="SOURCE", help=CORPUS_HELP, autocompletion=complete_corpora)
+]
+RequiredCorpus = Annotated[
+    str, typer.Option("--corpus", metavar="SOURCE", help=CORPUS_HELP, autocompletion=complete_corpora)
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Change one setting, such as model.hidden_size=256; repeatable (rnnlm settings lists them).",
+        autocompletion=complete_settings,
+        rich_help_panel=PIPELINE,
+    ),
+]
+Preset = Annotated[
+    str,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        help=f"Settings to start from: {', '.join(read_presets())}.",
+        autocompletion=complete_presets,
+        rich_help_panel=PIPELINE,
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", metavar="FILE", help="A YAML file with settings, over the preset's.", rich_help_panel=PIPELINE
+    ),
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option("--epochs", metavar="N", help="Passes over the training text.", rich_help_panel=PIPELINE),
+]
+HiddenSize = Annotated[
+    int | None,
+    typer.Option("--hidden-size", metavar="N", help="Number of units per layer.", rich_help_panel=PIPELINE),
+]
+Force = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--force",
+        metavar="STAGE",
+        help=f"Rerun a stage: {', '.join(STAGES)}; repeatable.",
+        autocompletion=lambda: list(STAGES),
+        rich_help_panel=PIPELINE,
+    ),
+]
+
+
+def pipeline_config(
+    corpus: str | None,
+    preset: str,
+    file: Path | None,
+    overrides: list[str] | None,
+    force: list[str] | None,
+    epochs: int | None = None,
+    hidden_size: int | None = None,
+) -> PipelineConfig:
+    """The configuration that the options above describe; --set wins over the others."""
+    short: dict[str, Any] = {"training.epochs": epochs, "model.hidden_size": hidden_size}
+    named = [f"{path}={value}" for path, value in short.items() if value is not None]
+    return with_checked_source(build_config(preset, [*named, *(overrides or ())], corpus, force or (), file))
+
+
+def dataset_config(corpus: str | None, overrides: list[str] | None, *defaults: str) -> PipelineConfig:
+    """The default preset with `defaults` and then --set, for commands that only need a dataset."""
+    return with_checked_source(build_config("default", [*defaults, *(overrides or ())], corpus))
+
+
+def with_checked_source(config: PipelineConfig) -> PipelineConfig:
+    """Refuse a corpus that cannot be right here, before a Prefect server is started for it."""
+    from rnnlm.corpora.download import check_source
+
+    check_source(config.corpus)
+    return config
+
+
+def show_warnings() -> None:
+    """Show the library's warnings on standard error, for commands that run outside Prefect."""
+    logging.basicConfig(level=logging.WARNING, format="rnnlm: %(message)s", stream=sys.stderr)

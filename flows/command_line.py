@@ -81,7 +81,7 @@ class LazyGroup(TyperGroup):
 
 def load_command(module: str, name: str, panel: str) -> Any:
     """The command as its module defines it."""
-    command = typer.main.get_group(importlib.import_module(f"flows.commands.{module}").APP).commands[name]
+    command: Any = typer.main.get_group(importlib.import_module(f"flows.commands.{module}").APP).commands[name]
     command.rich_help_panel = panel
     return command
 

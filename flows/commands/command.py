@@ -56,10 +56,10 @@ class FlowSession(Session):
         return run_flow(self.home, flow, *arguments, detail=detail)
 
 
-class Given(dict[str, str]):
-    """Field → text, for those of a section's options that are on the command line."""
+class Given(dict[str, Any]):
+    """Field → text (or bool, from a flag), for those of a section's options that are on the command line."""
 
-    def __init__(self, options: dict[str, str], values: dict[str, str]) -> None:
+    def __init__(self, options: dict[str, str], values: dict[str, Any]) -> None:
         super().__init__(values)
         self.options = options  # field → option, such as --port
 
@@ -137,6 +137,7 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
     plain: list[inspect.Parameter] = []
     groups: dict[str, dict[str, str]] = {}  # Given parameter → {name of the plain parameter: field}
     options: dict[str, dict[str, str]] = {}
+    configs: dict[str, type[Section]] = {}
     kind: type[Session] = Session
     session_name = ""
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
@@ -144,7 +145,7 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
         if isinstance(annotation, type) and issubclass(annotation, Session):
             session_name, kind = parameter.name, annotation
         elif get_origin(annotation) is Annotated and isinstance(group := get_args(annotation)[1], Fields):
-            options[parameter.name] = group.options()
+            options[parameter.name], configs[parameter.name] = group.options(), group.config
             groups[parameter.name] = {}
             for field, option in group.options().items():
                 name = f"{parameter.name}__{field}"
@@ -159,8 +160,10 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
     def run(**values: Any) -> None:
         arguments = {name: value for name, value in values.items() if "__" not in name and name not in flags}
         for parameter, names in groups.items():
-            found = {field: values[name] for name, field in names.items() if values[name] not in (None, False)}
-            arguments[parameter] = Given(options[parameter], found)
+            given = {field: values[name] for name, field in names.items() if values[name] not in (None, False)}
+            flags_given = {field: not configs[parameter].model_fields[field].default for field in given}
+            texts = {field: flags_given[field] if text is True else text for field, text in given.items()}
+            arguments[parameter] = Given(options[parameter], texts)
         with open_session(kind, {FLAGS[flag]: values[flag] for flag in flags}) as session:
             function(**arguments, **{session_name: session})
 
@@ -208,7 +211,11 @@ def field_parameter(name: str, option: str, field: FieldInfo) -> inspect.Paramet
     if isinstance(field.default, bool):
         annotation = Annotated[bool, typer.Option(option, help=field_help(field))]
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
-    settings = {"help": field_help(field), "metavar": metavar(option, field.annotation), "show_default": False}
+    settings: dict[str, Any] = {
+        "help": field_help(field),
+        "metavar": metavar(option, field.annotation),
+        "show_default": False,
+    }
     if field.is_required():
         annotation = Annotated[str, typer.Option(option, **settings)]
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)

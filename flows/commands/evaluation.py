@@ -62,7 +62,7 @@ def evaluate_command(
     if tune and not (dynamic or cache):
         raise ConfigError("--tune needs --dynamic or --cache; --interpolate fits its share without it")
     source = Given({"source": "--corpus"}, {"source": corpus}).section(CorpusConfig)
-    adaptations = {
+    adaptations: dict[str, Any] = {
         "dynamic": dynamic_settings.section(DynamicConfig) if dynamic else None,
         "cache": cache_settings.section(CacheConfig) if cache else None,
         "kneser_ney": NgramConfig() if interpolate else None,

@@ -53,7 +53,7 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
     ConfigError if it cannot be written there, or if another model's tokenizer is there; ModelError if the runtimes
     differ by more than TOLERANCE.
     """
-    need_extra("onnx", "rnnlm export --to onnx")
+    need_extra("onnx", "rnnlm export")
     model = load_model(folder).language_model
     check_size(model, folder)
     prepare_folder(file, folder / TOKENIZER)

@@ -128,7 +128,7 @@ def registered_name_and_version(home: Home, wanted: str | None) -> tuple[str, st
 def model_folder(home: Home, wanted: str | None) -> Path:
     """The folder with configuration, safetensors and tokenizer of a model; else ModelError.
 
-    wanted: as in full_reference(). A run's model may be named by the run's folder, its model folder, its id or the beginning of its id.
+    wanted: as in full_reference(); a run also by its model folder or the beginning of its id.
     """
     reference = full_reference(home, wanted)
     if reference.startswith("models:"):

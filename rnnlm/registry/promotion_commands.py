@@ -47,7 +47,7 @@ def roll_back(home: Home, name: str, reason: str = "") -> Change:
         if before is None:
             raise ModelError(
                 f"{name}: no champion is known before version {current};\n"
-                f"rnnlm models lists the versions, rnnlm promote {name} VERSION makes one champion"
+                f"rnnlm models lists the versions, rnnlm promote {name}/VERSION makes one champion"
             )
         confirm_lock()
         return set_champion(client, versions[before], "rollback", why)

@@ -148,7 +148,7 @@ def test_a_wrong_call_is_told_in_three_lines(
 def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["corpora"]) == 0
     table = capsys.readouterr().out
-    assert max(map(len, table.splitlines())) <= 80
+    assert max(len(line) for line in table.splitlines() if "https://" not in line) <= 80  # addresses stay whole
     assert main(["corpora", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {"python-docs", "news", "war-and-peace"} <= {row["name"] for row in rows}

@@ -80,10 +80,10 @@ def test_the_table_of_a_distribution_says_perplexity(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--order", "0"], "ngram.order"),
-        (["--order", "6"], "ngram.order"),
-        (["--method", "guess"], "ngram.method"),
-        (["--memory-limit", "lots"], "ngram.memory_limit"),
+        (["--order", "0"], "--order"),
+        (["--order", "6"], "--order"),
+        (["--method", "guess"], "--method"),
+        (["--memory-limit", "lots"], "--memory-limit"),
         (["--set", "model.layer=1"], "model.layer"),
     ],
 )

@@ -55,7 +55,7 @@ def test_gradients_are_a_table_and_a_picture_on_the_run_and_in_mlflow(
 def test_echo_is_a_table_and_a_picture_on_the_run_and_in_mlflow(
     capsys: pytest.CaptureFixture[str], tracked_home: Home, tmp_path: Path, prefect_server: None
 ) -> None:
-    arguments = ["echo", "--distances", "1", "3", "--nonlinearity", "tanh", "--hidden", "8", "--training-steps", "3"]
+    arguments = ["echo", "--distances", "1,3", "--nonlinearity", "tanh", "--hidden", "8", "--training-steps", "3"]
     lines = printed(capsys, *arguments).splitlines()
     assert lines[0].split() == ["network", "1", "back", "3", "back"]
     assert [line.split("  ")[0] for line in lines[1:4]] == ["tanh, xavier", "tanh, orthogonal", "tanh, identity"]
@@ -77,10 +77,10 @@ def test_echo_is_a_table_and_a_picture_on_the_run_and_in_mlflow(
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["gradients", "--hidden", "0"], "probe.hidden_size"),
+        (["gradients", "--hidden", "0"], "--hidden"),
         (["gradients", "--corpus", "/no/such/file"], "/no/such/file"),
-        (["echo", "--distances", "0"], "probe.distances"),
-        (["echo", "--symbols", "1"], "probe.symbols"),
+        (["echo", "--distances", "0"], "--distances"),
+        (["echo", "--symbols", "1"], "--symbols"),
     ],
 )
 def test_a_wrong_call_is_told_in_three_lines(

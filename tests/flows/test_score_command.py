@@ -41,11 +41,11 @@ def test_it_prints_the_totals_and_the_drift_or_one_value(
         (["--input", "/no/such/texts.txt"], ["/no/such/texts.txt", "--input"]),
         (["--input", "/no/such/*.txt"], ["/no/such/*.txt"]),
         (["--input", "a.duckdb"], ["query"]),
-        (["--input", "a.txt", "--output", "scores.csv"], ["scoring.output", "scores.csv"]),
-        (["--input", "a.txt", "--surprising", "-1"], ["scoring.surprising_tokens", "-1"]),
-        (["--input", "a.txt", "--drift-threshold", "2"], ["scoring.drift_threshold"]),
+        (["--input", "a.txt", "--output", "scores.csv"], ["--output", "scores.csv"]),
+        (["--input", "a.txt", "--surprising", "-1"], ["--surprising", "-1"]),
+        (["--input", "a.txt", "--drift-threshold", "2"], ["--drift-threshold"]),
         (["--input", __file__, "--model", "models:/nobody@champion"], ["nobody"]),
-        (["--input", __file__], ["--model", "rnnlm run"]),
+        (["--input", __file__], ["which model?", "rnnlm run"]),
     ],
 )
 def test_a_wrong_call_is_told_in_three_lines(

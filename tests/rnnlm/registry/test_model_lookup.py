@@ -83,7 +83,7 @@ def test_a_wrong_name_gets_the_right_names(decided: Contest, reference: str) -> 
 def test_a_folder_without_a_model_is_refused(home: Home, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="expected a model"):
         model_folder(home, str(tmp_path))
-    with pytest.raises(ModelError, match="no such run folder"):
+    with pytest.raises(ModelError, match="no model, run or folder"):
         model_folder(home, str(tmp_path / "missing"))
 
 

@@ -229,7 +229,7 @@ def test_an_input_that_may_be_missing_leaves_no_output(score: Score, tmp_path: P
 
 
 def test_without_a_champion_the_model_has_to_be_named(score: Score, tracked_home: Home) -> None:
-    with pytest.raises(ModelError, match="--model"):
+    with pytest.raises(ModelError, match="which model"):
         score(model=None)
 
 

@@ -144,7 +144,9 @@ def test_with_several_names_one_has_to_be_given(crown: Crown, tracked_home: Home
     with reaching_mlflow(tracked_home) as client:
         client.create_registered_model("another")
         version = client.get_model_version(NAME, "1")
-        client.create_model_version("another", version.source)
+        other = client.create_model_version("another", version.source)
+        assert resolve_reference(tracked_home, None).name == NAME  # the only champion
+        client.set_registered_model_alias("another", "champion", other.version)
     with pytest.raises(ModelError, match="which model"):
         resolve_reference(tracked_home, None)
 

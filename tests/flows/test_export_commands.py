@@ -68,6 +68,7 @@ def test_a_file_is_read_as_evaluate_reads_it(
     assert theirs["bits_per_byte"] == pytest.approx(ours["bits_per_byte"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_ten_lines_of_the_reference_continue_a_text(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
 ) -> None:

@@ -193,6 +193,7 @@ def test_one_document_is_too_little_to_take_over(register: Registrar) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_model_answers_where_rnnlm_is_not_installed(register: Registrar, tmp_path: Path) -> None:
     uri = register().uri
     shutil.rmtree(register.run.folder)  # nothing of ours is needed any more

@@ -1,6 +1,6 @@
 """Two real processes on the loopback: they train as one does, are restarted, tell their errors, and end.
 
-A launch costs seconds, as three processes import torch: `make test` has what every launch does, `make test-slow` rare ends.
+A launch costs seconds, as three processes import torch: rare ends are left to `make test-slow`.
 """
 
 import json

@@ -33,7 +33,7 @@ def figures(value: dict[str, object]) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in rows}
 
 
-@pytest.mark.parametrize("kind", ["stream", "sentence"])
+@pytest.mark.parametrize("kind", [pytest.param("stream", marks=pytest.mark.slow), "sentence"])
 def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
     capsys: pytest.CaptureFixture[str], stream_folder: Path, toy_run: RunRecord, tmp_path: Path, kind: str
 ) -> None:

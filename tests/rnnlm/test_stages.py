@@ -73,17 +73,10 @@ def test_a_result_is_made_once_for_a_key(home: Home, tmp_path: Path) -> None:
     assert write_json_once(home, path, "b", lambda: 3) == (3, False)
 
 
-@pytest.mark.parametrize(
-    "cases",  # stage and room in bytes
-    [
-        pytest.param([("corpus", 200_000), ("sequences", 100_000)], id="two"),
-        pytest.param(
-            [("sequences", 0), ("sequences", 600_000), ("sequences", 1_200_000)], id="3", marks=pytest.mark.slow
-        ),
-    ],
-)
-def test_a_full_disk_is_one_clear_message(tmp_path: Path, cases: list[tuple[str, int]]) -> None:
+@pytest.mark.slow
+def test_a_full_disk_is_one_clear_message(tmp_path: Path) -> None:
     """On real file systems of 8 MiB, mounted in a namespace of their own; in one process: importing takes seconds."""
+    cases = [("corpus", 200_000), *(("sequences", room_bytes) for room_bytes in (0, 100_000, 600_000, 1_200_000))]
     namespace = ["unshare", "--map-root-user", "--mount"]
     mount = "set -e; "
     for number in range(len(cases)):

@@ -125,6 +125,7 @@ def from_loopback_hub(sources: list[str], folder: Path) -> list[str]:
     return answers
 
 
+@pytest.mark.slow
 def test_a_hub_s_data_set_is_read_in_its_named_configuration(tmp_path: Path) -> None:
     """All in one process: importing `datasets` takes seconds."""
     answers = {

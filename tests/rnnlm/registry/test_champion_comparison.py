@@ -126,6 +126,7 @@ def untrained(contest: Contest, quality: str) -> None:
     write_model(build_model(contest.config.model, len(counts), seed=0), run.model_folder, contest.dataset)
 
 
+@pytest.mark.slow
 def test_a_grown_corpus_is_compared_without_what_either_was_trained_on(contest: Contest, tmp_path: Path) -> None:
     old, new = (write_contest_corpus(tmp_path / str(seed), seed) for seed in (0, 1))
     contest.register("good")

@@ -102,7 +102,15 @@ def test_registering_again_makes_no_second_version(register: Registrar) -> None:
     assert register(force=True).version == 2
 
 
-@pytest.mark.parametrize("harm", ["deleted", "truncated", "a flipped bit", "the code deleted"])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "deleted",
+        pytest.param("truncated", marks=pytest.mark.slow),
+        "a flipped bit",
+        pytest.param("the code deleted", marks=pytest.mark.slow),
+    ],
+)
 def test_damaged_files_of_a_version_are_written_again(register: Registrar, harm: str) -> None:
     registered = register()
     folder = model_folder(register.home, registered.uri)

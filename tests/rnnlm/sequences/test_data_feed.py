@@ -51,6 +51,7 @@ print(len(alone), forked == alone)
 """
 
 
+@pytest.mark.slow
 def test_a_loader_of_the_user_s_own_forks_its_workers(toy_dataset: DatasetRecord) -> None:
     # In a process of its own: this one holds the threads of every library that the suite uses.
     command = [sys.executable, "-c", FORKING_SCRIPT]

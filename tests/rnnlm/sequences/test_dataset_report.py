@@ -146,6 +146,7 @@ def test_no_held_out_document_of_many_sources_has_its_source_in_training(home: H
     assert "0 (0.0%)" in description_text(description, [])
 
 
+@pytest.mark.slow
 def test_a_book_s_held_out_documents_all_have_their_source_in_training(home: Home, tmp_path: Path) -> None:
     (tmp_path / "book.txt").write_text("".join(f"paragraph {number}\n\n" for number in range(300)))
     description, dataset = describe_texts(home, tmp_path / "book.txt")

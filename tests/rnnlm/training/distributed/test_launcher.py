@@ -61,6 +61,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exact", "sampled", "one row", "accumulated", "masked", "by rows"])
 def test_two_processes_step_as_one(ranks: list[dict[str, list[float]]], name: str) -> None:
     """Loss, norm, weights and carried state after two windows; float64, so rounding is all that may differ."""
@@ -69,12 +70,14 @@ def test_two_processes_step_as_one(ranks: list[dict[str, list[float]]], name: st
         assert (loss, norm, weights, carried) == pytest.approx((0, 0, 0, 0), abs=1e-11)
 
 
+@pytest.mark.slow
 def test_processes_talk(ranks: list[dict[str, object]]) -> None:
     assert [found["largest"] for found in ranks] == [7, 7]
     assert [found["rows"] for found in ranks] == [[0, 1, 2, 3, 4]] * 2
     assert [found["is_main"] for found in ranks] == [True, False]
 
 
+@pytest.mark.slow
 def test_processes_of_one_machine_listen_on_loopback_alone(ranks: list[dict[str, object]]) -> None:
     """Whoever connects could send a pickle."""
     addresses = [address for found in ranks for address in found["listening"]]  # type: ignore[attr-defined]

@@ -74,6 +74,7 @@ def test_flow_files_cannot_shadow_a_library() -> None:
     assert all(name.endswith("_flow") for name in named)
 
 
+@pytest.mark.slow
 def test_importing_every_module_makes_no_folder(tmp_path: Path) -> None:
     import os
     import subprocess

@@ -1,5 +1,6 @@
 """A real MLflow server on loopback that can be stopped and started again at the same address."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -8,6 +9,8 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+
+START_TIMEOUT_SECONDS = 60
 
 
 class TrackingServer:
@@ -35,7 +38,15 @@ class TrackingServer:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + 60
+        try:
+            self.wait_until_it_answers()
+        except BaseException:  # a test that is interrupted, too
+            self.stop()
+            raise
+
+    def wait_until_it_answers(self) -> None:
+        assert self.process is not None
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not answers(f"{self.address}/health"):
             assert self.process.poll() is None, (self.folder / "log").read_text()
             assert time.monotonic() < deadline, (self.folder / "log").read_text()
@@ -43,8 +54,13 @@ class TrackingServer:
 
     def stop(self) -> None:
         if self.process is not None:
-            os.killpg(self.process.pid, signal.SIGTERM)  # the server and the worker it started
-            self.process.wait(timeout=20)
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.killpg(self.process.pid, signal.SIGTERM)  # the server and the worker it started
+            try:
+                self.process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
             self.process = None
 
 

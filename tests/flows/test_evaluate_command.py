@@ -26,6 +26,7 @@ def test_surprise_is_a_page_of_tables_or_one_value(
     assert all(Path(picture).exists() for picture in value["pictures"])
 
 
+@pytest.mark.slow
 def test_surprise_of_a_registered_version_is_that_of_its_run(
     capsys: pytest.CaptureFixture[str], register: Registrar
 ) -> None:

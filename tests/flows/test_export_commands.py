@@ -33,7 +33,7 @@ def figures(value: dict[str, object]) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in rows}
 
 
-@pytest.mark.parametrize("kind", ["stream", "sentence"])
+@pytest.mark.parametrize("kind", [pytest.param("stream", marks=pytest.mark.slow), "sentence"])
 def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
     capsys: pytest.CaptureFixture[str], stream_folder: Path, toy_run: RunRecord, tmp_path: Path, kind: str
 ) -> None:
@@ -68,6 +68,7 @@ def test_a_file_is_read_as_evaluate_reads_it(
     assert theirs["bits_per_byte"] == pytest.approx(ours["bits_per_byte"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_ten_lines_of_the_reference_continue_a_text(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
 ) -> None:

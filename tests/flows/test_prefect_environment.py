@@ -21,6 +21,7 @@ setup_logging()
 """
 
 
+@pytest.mark.slow
 def test_a_logging_yml_in_the_home_is_not_run(home: Home, tmp_path: Path) -> None:
     home.make(home.prefect)
     settings = {"version": 1, "handlers": {"strange": {"()": "os.mkdir", "path": str(tmp_path / "made")}}}

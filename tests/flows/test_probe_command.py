@@ -27,6 +27,7 @@ def shown(key: str) -> str:
     return str(artifact.data)
 
 
+@pytest.mark.slow
 def test_gradients_are_a_table_and_a_picture_on_the_run_and_in_mlflow(
     capsys: pytest.CaptureFixture[str], tracked_home: Home, toy_folder: Path, tmp_path: Path, prefect_server: None
 ) -> None:

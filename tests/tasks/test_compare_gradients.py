@@ -11,6 +11,7 @@ from tasks.compare_gradients import compare_gradients
 from tests.tasks.comparisons import GRADIENTS, PNG
 
 
+@pytest.mark.slow
 def test_gradients_are_compared_once_and_kept_beside_their_picture(home: Home, toy_dataset: DatasetRecord) -> None:
     found = compare_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
     assert not found.skipped

@@ -26,9 +26,10 @@ from typing import Any
 from rnnlm import errors
 from rnnlm.errors import RnnlmError, TrainingError
 from rnnlm.subprocess_environment import python_path
-from rnnlm.training.distributed.process_group import STORE
 
 logger = logging.getLogger(__name__)
+# This module does without torch, whose import takes seconds in every process that a restart begins.
+STORE = "RNNLM_PROCESS_STORE"  # environment variable: the file through which processes on one machine find each other
 WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment variable: exit when standard input ends, because the launcher is gone
 LOG_MARK = "@rnnlm "  # precedes a worker's log record in JSON
 ERROR_FILES = "error-of-*.json"

@@ -12,10 +12,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from rnnlm.training.distributed.launcher import STORE
+
 # Longer than rank 0 may need on its own for validation and samples. A dead process is noticed at once: its connections
 # close, and torchrun stops the others.
 TIMEOUT = timedelta(hours=6)
-STORE = "RNNLM_PROCESS_STORE"  # environment variable: the file through which processes on one machine find each other
 
 
 @dataclass(frozen=True)

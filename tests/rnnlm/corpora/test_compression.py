@@ -118,7 +118,7 @@ def test_too_many_members_are_refused(home: Home, tmp_path: Path) -> None:
     obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a.tar"), maximum_archive_members=6))
 
 
-@pytest.mark.parametrize("suffix", PACKED)
+@pytest.mark.parametrize("suffix", [".gz", *(pytest.param(suffix, marks=pytest.mark.slow) for suffix in PACKED[1:])])
 def test_a_bomb_is_refused_while_it_unpacks(home: Home, tmp_path: Path, suffix: str) -> None:
     zeros = (b"a" * 99 + b"\n") * (18 * MEBIBYTE // 100)
     pack = COMPRESSIONS[suffix]
@@ -133,7 +133,9 @@ def test_a_bomb_is_refused_while_it_unpacks(home: Home, tmp_path: Path, suffix: 
         (tmp_path / name).unlink()
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize(
+    "method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, pytest.param(zipfile.ZIP_LZMA, marks=pytest.mark.slow)]
+)
 def test_a_zip_bomb_is_refused_by_ratio_and_by_size(home: Home, tmp_path: Path, method: int) -> None:
     data = zip_of({"a.txt": (b"a" * 99 + b"\n") * (18 * MEBIBYTE // 100)}, method)
     message = refused(home, tmp_path / "a.zip", data, "a.txt: unpacks to more than 200 times")

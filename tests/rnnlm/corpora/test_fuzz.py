@@ -118,8 +118,8 @@ def check(name: str, other: str, called: str | None, mutations: list, splice: fl
     obtain_or_refuse(called or name, mutated(SEEDS[name], mutations, SEEDS[other], splice), drawn)
 
 
-@fuzzed(200)
-def test_200_damaged_files_give_a_corpus_or_a_corpus_error(**example) -> None:  # type: ignore[no-untyped-def]
+@fuzzed(60)
+def test_60_damaged_files_give_a_corpus_or_a_corpus_error(**example) -> None:  # type: ignore[no-untyped-def]
     check(**example)
 
 

@@ -71,6 +71,7 @@ def test_tests_are_left_out(tmp_path: Path) -> None:
     assert found == ["e.py", "sub/c.py"]
 
 
+@pytest.mark.slow
 def test_the_same_sources_give_the_same_bytes_and_no_sentence_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

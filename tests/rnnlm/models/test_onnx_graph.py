@@ -58,7 +58,7 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
         pytest.param(
             {"nonlinearity": "tanh", "tie_embeddings": True, "layers": 2, "embedding_size": 8}, id="tanh-tied-2"
         ),
-        pytest.param({"nonlinearity": "relu", "layers": 2, "embedding_size": 8}, id="relu-2"),
+        pytest.param({"nonlinearity": "relu", "layers": 2, "embedding_size": 8}, id="relu-2", marks=pytest.mark.slow),
         pytest.param(
             {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 3, "residual": True},
             id="diagonal-residual-3",
@@ -114,6 +114,7 @@ def test_one_step_is_a_step_of_the_model(toy_run: RunRecord) -> None:
     assert model.stack.backend == "fused"  # the copy alone was changed
 
 
+@pytest.mark.slow
 def test_what_lies_beside_the_file_says_how_to_use_it(toy_run: RunRecord, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="extra onnx")
     pytest.importorskip("onnxscript", reason="extra onnx")

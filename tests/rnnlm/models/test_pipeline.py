@@ -62,6 +62,7 @@ def test_tokens_of_a_reloaded_tokenizer_begin_with_bos_once(storyteller: Storyte
     assert 2 not in plain
 
 
+@pytest.mark.slow
 def test_importing_rnnlm_models_is_all_that_auto_classes_need(storyteller: Storyteller) -> None:
     """In a fresh process: without the import the type is unknown, with it the folder loads."""
     script = (

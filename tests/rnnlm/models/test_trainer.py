@@ -83,6 +83,7 @@ def test_it_measures_what_we_measure(storyteller: Storyteller, tmp_path: Path) -
     assert predictions.shape[-1] == storyteller.tokenizer.vocabulary_size
 
 
+@pytest.mark.slow
 def test_a_resumed_training_ends_as_an_unbroken_one(storyteller: Storyteller, tmp_path: Path) -> None:
     rows = stored_rows(storyteller, "train", 64)
     settings = {"max_steps": 6, "save_steps": 3}
@@ -99,6 +100,7 @@ def test_a_resumed_training_ends_as_an_unbroken_one(storyteller: Storyteller, tm
     assert not torch.equal(read.language_model.head.weight, whole.model.language_model.head.weight)
 
 
+@pytest.mark.slow
 def test_accumulated_gradients_train_like_one_batch(storyteller: Storyteller, tmp_path: Path) -> None:
     """With labels, which Trainer counts: 4 batches of 4 rows are one of 16, whatever their lengths."""
 

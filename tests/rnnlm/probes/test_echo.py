@@ -34,6 +34,7 @@ def test_a_symbol_a_few_steps_back_is_learnt() -> None:
     assert echo_score(config, "tanh", "orthogonal", distance=3).accuracy == 1.0
 
 
+@pytest.mark.slow
 def test_the_identity_with_relu_remembers_longer_than_xavier() -> None:
     config = EchoConfig(symbols=4, hidden_size=32, training_steps=200)
     far = {start: echo_score(config, "relu", start, distance=20) for start in ("identity", "xavier")}

@@ -1,23 +1,23 @@
 """Fresh networks beside each other on the windows of a corpus."""
 
-from pathlib import Path
-
 import pytest
 
-from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.probes.gradients import measure_gradients
 from rnnlm.probes.probe_config import GradientProbeConfig
 from rnnlm.probes.probe_records import GradientCurve
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from tests.conftest import home_in, write_toy_corpus
 
 STARTS = ("xavier", "orthogonal", "identity", "identity × 1.5")
 
 
-@pytest.fixture
-def curves(home: Home, toy_folder: Path) -> list[GradientCurve]:
-    pipeline = build_config(overrides=["sequences.mode=stream"], corpus=str(toy_folder))
-    dataset = prepare_dataset(home, pipeline)
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory: pytest.TempPathFactory) -> list[GradientCurve]:
+    folder = tmp_path_factory.mktemp("gradients")
+    pipeline = build_config(overrides=["sequences.mode=stream"], corpus=str(write_toy_corpus(folder / "toy")))
+    with home_in(folder) as home:
+        dataset = prepare_dataset(home, pipeline)
     config = GradientProbeConfig(hidden_size=16, steps=20, rows=8, factor=1.5, trained_steps=3)
     found = measure_gradients(dataset, config, window_length=35)
     assert found == measure_gradients(dataset, config, window_length=35)

@@ -59,6 +59,7 @@ def test_positions_are_those_of_the_test_split(home: Home, toy_dataset: DatasetR
     assert measure_positions(home, toy_dataset, toy_run, ProbesConfig(given_tokens=3)).skipped
 
 
+@pytest.mark.slow
 def test_the_longest_row_is_counted_without_the_end_it_may_have(home: Home, toy_folder: Path) -> None:
     config = build_config(corpus=str(toy_folder))  # lines of nine words and <eos>
     for context_length, longest in ((10, 9), (9, 9), (5, 5), (64, 9)):

@@ -82,6 +82,7 @@ def test_an_equal_one_challenges(contest: Contest) -> None:
     assert again.reason.startswith("not shown to be better: ")
 
 
+@pytest.mark.slow
 def test_too_few_documents_are_no_evidence_unless_one_says_so(contest: Contest) -> None:
     contest.register("poor")
     few = contest.register("good", minimum_units=5_000)
@@ -92,6 +93,7 @@ def test_too_few_documents_are_no_evidence_unless_one_says_so(contest: Contest) 
     assert contest.register("good", force=True).alias == "champion"
 
 
+@pytest.mark.slow
 def test_the_evidence_is_the_same_each_time_and_the_seed_is_a_setting(contest: Contest) -> None:
     contest.register("good")
     found = []
@@ -124,6 +126,7 @@ def untrained(contest: Contest, quality: str) -> None:
     write_model(build_model(contest.config.model, len(counts), seed=0), run.model_folder, contest.dataset)
 
 
+@pytest.mark.slow
 def test_a_grown_corpus_is_compared_without_what_either_was_trained_on(contest: Contest, tmp_path: Path) -> None:
     old, new = (write_contest_corpus(tmp_path / str(seed), seed) for seed in (0, 1))
     contest.register("good")
@@ -141,6 +144,7 @@ def test_a_grown_corpus_is_compared_without_what_either_was_trained_on(contest: 
     assert scored < {hashlib.sha256(text.encode()).hexdigest() for text in unseen}
 
 
+@pytest.mark.slow
 def test_cleaning_does_not_hide_what_the_champion_was_trained_on(contest: Contest, tmp_path: Path) -> None:
     """The candidate's text is the champion's in capitals: its validation split holds the champion's training text."""
     contest.register("good")
@@ -158,6 +162,7 @@ def test_cleaning_does_not_hide_what_the_champion_was_trained_on(contest: Contes
 @pytest.mark.parametrize(
     ("digits", "digests", "refused"), [("N", "letters", True), ("###", "letters", False), ("###", "bytes", True)]
 )
+@pytest.mark.slow
 def test_cleaning_that_hides_text_is_no_comparison(contest: Contest, digits: str, digests: str, refused: bool) -> None:
     contest.register("poor")
     with reaching_mlflow(contest.home) as client:
@@ -169,6 +174,7 @@ def test_cleaning_that_hides_text_is_no_comparison(contest: Contest, digits: str
     assert (candidate.evidence is None) == refused
 
 
+@pytest.mark.slow
 def test_each_comparison_with_a_champion_has_a_smaller_chance_of_error(contest: Contest) -> None:
     contest.register("good")
     found = [contest.register("fair", force=True).evidence for _ in range(3)]
@@ -176,6 +182,7 @@ def test_each_comparison_with_a_champion_has_a_smaller_chance_of_error(contest: 
     assert [one.confidence for one in found if one] == pytest.approx([1 - 0.05 / 2, 1 - 0.05 / 6, 1 - 0.05 / 12])
 
 
+@pytest.mark.slow
 def test_a_champion_registered_before_its_documents_were_kept_is_compared_and_told(
     contest: Contest, tmp_path: Path
 ) -> None:
@@ -192,6 +199,7 @@ def test_a_champion_registered_before_its_documents_were_kept_is_compared_and_to
     assert "champion version 2's training text is unknown" in better.reason
 
 
+@pytest.mark.slow
 def test_a_champion_that_cannot_be_loaded_stays_until_somebody_says_otherwise(contest: Contest) -> None:
     contest.register("poor")
     shutil.rmtree(model_folder(contest.home, f"models:/{NAME}/1"))
@@ -201,6 +209,7 @@ def test_a_champion_that_cannot_be_loaded_stays_until_somebody_says_otherwise(co
     assert len(candidate.reason.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_corpus_without_a_document_that_neither_knows_is_told(contest: Contest, tmp_path: Path) -> None:
     contest.register("poor")
     texts = write_contest_corpus(tmp_path / "texts")

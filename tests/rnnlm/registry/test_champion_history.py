@@ -117,6 +117,7 @@ def test_what_cannot_be_promoted_or_taken_back_is_told(contest: Contest) -> None
         promote_by_hand(contest.home, NAME, "1", "x" * 1001)
 
 
+@pytest.mark.slow
 def test_a_champion_by_hand_is_what_the_next_candidate_must_beat(contest: Contest) -> None:
     contest.register("good")
     contest.register("poor")

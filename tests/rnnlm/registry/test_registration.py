@@ -102,7 +102,15 @@ def test_registering_again_makes_no_second_version(register: Registrar) -> None:
     assert register(force=True).version == 2
 
 
-@pytest.mark.parametrize("harm", ["deleted", "truncated", "a flipped bit", "the code deleted"])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "deleted",
+        pytest.param("truncated", marks=pytest.mark.slow),
+        "a flipped bit",
+        pytest.param("the code deleted", marks=pytest.mark.slow),
+    ],
+)
 def test_damaged_files_of_a_version_are_written_again(register: Registrar, harm: str) -> None:
     registered = register()
     folder = model_folder(register.home, registered.uri)
@@ -193,6 +201,7 @@ def test_one_document_is_too_little_to_take_over(register: Registrar) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_model_answers_where_rnnlm_is_not_installed(register: Registrar, tmp_path: Path) -> None:
     uri = register().uri
     shutil.rmtree(register.run.folder)  # nothing of ours is needed any more

@@ -85,6 +85,7 @@ def test_who_holds_it_longer_than_the_lease_but_beats_is_left_alone(
     assert got.is_set()
 
 
+@pytest.mark.slow
 def test_who_was_killed_loses_it_after_the_lease(tracked_home: Home) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tracked_home.root)],

@@ -60,6 +60,7 @@ def run_script(folder: Path, corpus: CorpusRecord, tokenizer: TokenizerRecord) -
     return process
 
 
+@pytest.mark.slow
 def test_any_script_may_tokenize_in_processes(
     corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_processes_change_no_row(
     assert rows(alone) == rows(beside)
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_no_process_and_its_shards_are_not_made_again(
     corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

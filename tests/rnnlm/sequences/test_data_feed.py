@@ -19,7 +19,7 @@ def order(batches: list[Batch]) -> list[list[list[int]]]:
     return [batch.target_ids.tolist() for batch in batches]
 
 
-@pytest.mark.parametrize(("workers", "first_batch"), [(1, 0), (2, 50)])
+@pytest.mark.parametrize(("workers", "first_batch"), [(1, 0), pytest.param(2, 50, marks=pytest.mark.slow)])
 def test_workers_change_no_batch(toy_dataset: DatasetRecord, workers: int, first_batch: int) -> None:
     batches = TrainingBatches(StoredSplit(toy_dataset, "train"), "sentence", 7, 35, seed=5, epochs=range(2))
     alone = order(list(training_loader(batches, 0)))
@@ -51,6 +51,7 @@ print(len(alone), forked == alone)
 """
 
 
+@pytest.mark.slow
 def test_a_loader_of_the_user_s_own_forks_its_workers(toy_dataset: DatasetRecord) -> None:
     # In a process of its own: this one holds the threads of every library that the suite uses.
     command = [sys.executable, "-c", FORKING_SCRIPT]

@@ -1,6 +1,7 @@
 """A description's figures, counted by hand."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -17,6 +18,7 @@ from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_report import Description, check_leakage, describe_dataset, measure_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from tests.conftest import home_in
 from tests.rnnlm.corpora.packing import zip_of
 
 TRAIN = "a b a b a b\n\na c\na c\nd\n"
@@ -24,9 +26,16 @@ VALID = "a c\nzz a zz\n"
 TEST = "b b\n"
 
 
-@pytest.fixture
-def described(home: Home, tmp_path: Path) -> DatasetRecord:
-    return store(home, tmp_path, mode="sentence", context_length=4)
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """One for all tests of this file: what is stored there is named by its content."""
+    with home_in(tmp_path_factory.mktemp("described")) as home:
+        yield home
+
+
+@pytest.fixture(scope="module")
+def described(home: Home, tmp_path_factory: pytest.TempPathFactory) -> DatasetRecord:
+    return store(home, tmp_path_factory.mktemp("texts"), mode="sentence", context_length=4)
 
 
 def store(home: Home, tmp_path: Path, **settings: object) -> DatasetRecord:
@@ -137,6 +146,7 @@ def test_no_held_out_document_of_many_sources_has_its_source_in_training(home: H
     assert "0 (0.0%)" in description_text(description, [])
 
 
+@pytest.mark.slow
 def test_a_book_s_held_out_documents_all_have_their_source_in_training(home: Home, tmp_path: Path) -> None:
     (tmp_path / "book.txt").write_text("".join(f"paragraph {number}\n\n" for number in range(300)))
     description, dataset = describe_texts(home, tmp_path / "book.txt")

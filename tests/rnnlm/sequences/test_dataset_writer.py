@@ -159,6 +159,7 @@ def test_many_documents_in_small_batches_give_the_same_rows(
     assert rows(again, "token_ids") == before
 
 
+@pytest.mark.slow
 def test_a_vocabulary_of_more_than_two_bytes_is_stored_in_four(home: Home, tmp_path: Path) -> None:
     narrow = store(home, tmp_path / "c")
     with connect(narrow) as connection:

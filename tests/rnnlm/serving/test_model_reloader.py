@@ -151,7 +151,14 @@ def test_with_several_names_one_has_to_be_given(crown: Crown, tracked_home: Home
         resolve_reference(tracked_home, None)
 
 
-@pytest.mark.parametrize("damage", ["tokenizer.json", "model.safetensors", "config.json"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "model.safetensors",
+        pytest.param("tokenizer.json", marks=pytest.mark.slow),
+        pytest.param("config.json", marks=pytest.mark.slow),
+    ],
+)
 def test_a_damaged_version_ends_no_following(crown: Crown, tracked_home: Home, damage: str) -> None:
     crown()
     with LiveServer(resolve_reference(tracked_home, NAME), ServingConfig(poll_seconds=0.2)) as live:

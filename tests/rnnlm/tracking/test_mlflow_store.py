@@ -20,6 +20,7 @@ def test_explicit_uri_wins_over_the_home(home: Home, monkeypatch: pytest.MonkeyP
     assert tracking_uri(home) == "http://127.0.0.1:5999"
 
 
+@pytest.mark.slow
 def test_two_processes_make_one_store_on_a_fresh_home(home: Home) -> None:
     script = (
         "from rnnlm.home import find_home\n"

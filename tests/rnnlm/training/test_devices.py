@@ -33,6 +33,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
+@pytest.mark.slow
 def test_freed_memory_stays_for_the_next_step() -> None:
     faults = {
         setting: int(

@@ -136,6 +136,7 @@ def test_dividing_the_logits_leaves_the_states(kind: str) -> None:
     assert not model.embedding.weight[model.pad_id].any()
 
 
+@pytest.mark.slow
 def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
     """Of a short training that went too far; its steps are those without scaling."""
     settings = {

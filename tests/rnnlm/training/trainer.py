@@ -1,7 +1,8 @@
 """Real processes that train, to be killed. Started as a script it forks one a request: importing takes seconds.
 
-A request is a line of JSON on standard input: {"home", "config", "dataset", "log", "limit_bytes"}. The answers are
-two lines on standard output, the child's process id and, when it has ended, its status as waitpid gives it.
+A request is a line of JSON on standard input: {"home", "config", "dataset", "log", "limit_bytes"}, or {"tests", "log"}
+for a file of tests to run. The answers are two lines on standard output, the child's process id and, when it has ended,
+its status as waitpid gives it.
 """
 
 import json
@@ -41,12 +42,22 @@ class Trainer:
             "log": str(self.log),
             "limit_bytes": limit_bytes,
         }
+        return self.send(request)
+
+    def send(self, request: dict[str, Any]) -> int:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.log.write_text("")
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
+
+    def run_tests(self, path: Path) -> str:
+        """Run a file of tests in a process that has no thread but its own; what pytest said."""
+        self.send({"tests": str(path), "log": str(self.log)})
+        code, said = self.wait(), self.log.read_text()
+        assert code == 0, said
+        return said
 
     def wait(self) -> int:
         """Until it ends: its exit code, negative for the signal that killed it."""
@@ -66,23 +77,39 @@ class Trainer:
         self.process.wait(timeout=60)
 
 
-def serve(train: Callable[[dict[str, Any]], None]) -> None:
+def serve(answer: Callable[[dict[str, Any]], None]) -> None:
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
             code = 1
             try:
-                train(json.loads(line))
+                answer(json.loads(line))
                 code = 0
             except KeyboardInterrupt:
                 code = 130
             except BaseException:
-                logging.exception("training failed")
+                logging.exception("the request failed")
             finally:
                 logging.shutdown()
                 os._exit(code)
         print(child, flush=True)
         print(os.waitpid(child, 0)[1], flush=True)
+
+
+def answer(request: dict[str, Any]) -> None:
+    run_tests(request) if "tests" in request else train(request)
+
+
+def run_tests(request: dict[str, Any]) -> None:
+    import pytest
+
+    log = os.open(request["log"], os.O_WRONLY | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # they take seconds; conftest.py has a hook of xdist's
+    code = pytest.main(["-p", "xdist.plugin", "-p", "no:cacheprovider", request["tests"]])
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def train(request: dict[str, Any]) -> None:
@@ -103,4 +130,4 @@ if __name__ == "__main__":
     import rnnlm.training.training_run  # noqa: F401  once, for all children
     import tests.conftest  # noqa: F401
 
-    serve(train)
+    serve(answer)

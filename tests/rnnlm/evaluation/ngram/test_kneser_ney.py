@@ -115,7 +115,7 @@ def test_every_probability_is_the_one_of_the_formulas(
     assert score.perplexity == pytest.approx(math.exp(-sum(got) / len(got)))
 
 
-@pytest.mark.parametrize("order", [1, 3, 5])
+@pytest.mark.parametrize("order", [1, 3, pytest.param(5, marks=pytest.mark.slow)])
 def test_probabilities_sum_to_one_after_seen_half_seen_and_unseen_contexts(
     home: Home, write_dataset: WriteDataset, order: int
 ) -> None:
@@ -222,6 +222,7 @@ def test_a_killed_run_leaves_nothing_that_a_later_one_does_not_clear(home: Home,
     assert [path.name for path in home.ngrams.iterdir()] == [model.folder.name]
 
 
+@pytest.mark.slow
 def test_memory_that_does_not_suffice_is_a_matter_of_configuration(home: Home, write_dataset: WriteDataset) -> None:
     dataset = write_dataset(20, train=random_rows(random.Random(1), 2000))
     with pytest.raises(ConfigError, match=r"ngram.memory_limit: 1MB"):

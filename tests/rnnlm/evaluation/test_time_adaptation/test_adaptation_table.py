@@ -135,6 +135,7 @@ def test_the_decay_is_chosen_on_more_text_than_the_rate(
     assert grid_search.tuned_dynamic(trained, valid, "sentence", start).decay == 0.0
 
 
+@pytest.mark.slow
 def test_each_row_is_walked_with_what_was_chosen_on_validation_and_measured_on_training(
     home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

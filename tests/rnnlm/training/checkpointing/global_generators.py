@@ -1,4 +1,4 @@
-"""What a state holds comes back, and nobody else draws: run by test_state.py in a process of its own."""
+"""What a state holds comes back, and nobody else draws: run by test_training_state.py in a process of its own."""
 
 import random
 from collections.abc import Callable

@@ -174,6 +174,7 @@ def test_a_disk_without_room_costs_the_new_checkpoint_only(
     assert checkpoints.write(31, state(31))  # there is room again
 
 
+@pytest.mark.slow
 def test_training_on_a_full_disk_ends_as_ever(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:

@@ -110,6 +110,7 @@ def check_bit_identity(
     assert history_again == history  # no step lost, none doubled
 
 
+@pytest.mark.slow
 def test_three_kills_change_no_bit_of_sentences(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:

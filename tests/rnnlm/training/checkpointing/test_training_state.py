@@ -1,13 +1,12 @@
 """Training's state comes back whole, the global random generators too."""
 
-import subprocess
-import sys
+import re
 from pathlib import Path
 
+from tests.rnnlm.training.trainer import Trainer
 
-def test_what_concerns_the_global_generators_in_a_process_without_other_threads() -> None:
+
+def test_what_concerns_the_global_generators_in_a_process_without_other_threads(trainer: Trainer) -> None:
     """In this one, threads of Prefect draw from Python's generator whenever they like."""
-    tests = Path(__file__).with_name("global_generators.py")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tests)]
-    done = subprocess.run(command, cwd=tests.parents[4], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+    said = trainer.run_tests(Path(__file__).with_name("global_generators.py"))
+    assert re.search(r"^7 passed", said, re.MULTILINE), said

@@ -1,4 +1,4 @@
-"""What test_launching.py runs in each of two processes: python ranks.py WHAT FOLDER."""
+"""What test_launcher.py runs in each of two processes: python ranks.py WHAT FOLDER."""
 
 import json
 import os

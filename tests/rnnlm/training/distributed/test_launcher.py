@@ -1,4 +1,7 @@
-"""Two real processes on the loopback: they train as one does, are restarted, tell their errors, and end."""
+"""Two real processes on the loopback: they train as one does, are restarted, tell their errors, and end.
+
+A launch costs seconds, as three processes import torch: rare ends are left to `make test-slow`.
+"""
 
 import json
 import math
@@ -58,6 +61,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exact", "sampled", "one row", "accumulated", "masked", "by rows"])
 def test_two_processes_step_as_one(ranks: list[dict[str, list[float]]], name: str) -> None:
     """Loss, norm, weights and carried state after two windows; float64, so rounding is all that may differ."""
@@ -66,12 +70,14 @@ def test_two_processes_step_as_one(ranks: list[dict[str, list[float]]], name: st
         assert (loss, norm, weights, carried) == pytest.approx((0, 0, 0, 0), abs=1e-11)
 
 
+@pytest.mark.slow
 def test_processes_talk(ranks: list[dict[str, object]]) -> None:
     assert [found["largest"] for found in ranks] == [7, 7]
     assert [found["rows"] for found in ranks] == [[0, 1, 2, 3, 4]] * 2
     assert [found["is_main"] for found in ranks] == [True, False]
 
 
+@pytest.mark.slow
 def test_processes_of_one_machine_listen_on_loopback_alone(ranks: list[dict[str, object]]) -> None:
     """Whoever connects could send a pickle."""
     addresses = [address for found in ranks for address in found["listening"]]  # type: ignore[attr-defined]
@@ -126,21 +132,21 @@ def workers_of(pid: int) -> list[int]:
     return found
 
 
-def test_a_killed_worker_is_restarted_and_two_processes_reach_the_perplexity_of_one(
-    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+SETTINGS = {
+    "training.epochs": 4,
+    "training.batch_size": 8,
+    "training.validation.evaluations": 4,
+    "training.checkpoints.every_seconds": 0.2,
+}
+
+
+def check_that_two_processes_train_as_one(
+    home: Home, config: PipelineConfig, dataset: DatasetRecord, listening: Listening
 ) -> None:
-    """At the same global batch: the same to rounding, though one of the two was killed on the way."""
-    settings = {
-        "training.epochs": 4,
-        "training.batch_size": 8,
-        "training.validation.evaluations": 4,
-        "training.checkpoints.every_seconds": 0.2,
-    }
-    config = changed(toy_config, settings)
-    one = run_training(home, config, toy_dataset, Listening(home).open)
-    striking = Striking(home)
-    two = run_training(home, changed(config, {"training.distributed.processes": 2}), toy_dataset, striking.open)
-    assert striking.struck
+    """At the same global batch: the same to rounding."""
+    config = changed(config, SETTINGS)
+    one = run_training(home, config, dataset, Listening(home).open)
+    two = run_training(home, changed(config, {"training.distributed.processes": 2}), dataset, listening.open)
     assert is_complete(two.folder)
     assert not (two.folder / "checkpoints").exists()
     assert two.run_id != one.run_id
@@ -158,8 +164,24 @@ def test_a_killed_worker_is_restarted_and_two_processes_reach_the_perplexity_of_
         for name in ("train_loss_nats", "validation_perplexity"):
             if name in metrics:
                 assert math.isclose(metrics[name], histories[1][key][name], rel_tol=0.01)
-    assert max(striking.lines) > 0
+    assert max(listening.lines) > 0
     assert not workers_of(os.getpid())
+
+
+def test_two_processes_reach_the_perplexity_of_one(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    check_that_two_processes_train_as_one(home, toy_config, toy_dataset, Listening(home))
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_restarted_and_two_processes_reach_the_perplexity_of_one(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    """Though one of the two was killed on the way."""
+    striking = Striking(home)
+    check_that_two_processes_train_as_one(home, toy_config, toy_dataset, striking)
+    assert striking.struck
 
 
 def test_an_error_of_ours_comes_back_as_it_was_and_is_not_tried_again(tmp_path: Path) -> None:
@@ -169,6 +191,7 @@ def test_an_error_of_ours_comes_back_as_it_was_and_is_not_tried_again(tmp_path: 
     assert len((tmp_path / "starts-0").read_text()) == 1
 
 
+@pytest.mark.slow
 def test_another_error_is_told_in_three_lines_after_the_restarts(tmp_path: Path) -> None:
     with pytest.raises(TrainingError) as caught:
         run_processes(launched(tmp_path, "stumble", restarts=1), lambda: None)
@@ -180,6 +203,7 @@ def test_another_error_is_told_in_three_lines_after_the_restarts(tmp_path: Path)
     assert all_end(pids(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_too_often_is_told_in_two_lines(tmp_path: Path) -> None:
     with pytest.raises(TrainingError) as caught:
         run_processes(launched(tmp_path, "die"), lambda: None)
@@ -218,6 +242,7 @@ run_processes(Launch((sys.argv[2], "sleep", sys.argv[3]), Path(sys.argv[3]), pro
 """
 
 
+@pytest.mark.slow
 def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
     root = str(Path(__file__).parents[4])
     launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, root, str(RANKS), str(tmp_path)])

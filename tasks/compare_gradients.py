@@ -5,7 +5,7 @@ from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import TrainingConfig
 from rnnlm.home import find_home
-from rnnlm.probes.comparison_store import stored_gradients
+from rnnlm.probes import run_probes
 from rnnlm.probes.probe_config import GradientProbeConfig
 from rnnlm.probes.probe_records import GradientComparison
 from rnnlm.records import DatasetRecord
@@ -15,4 +15,4 @@ from rnnlm.records import DatasetRecord
 def compare_gradients(
     dataset: DatasetRecord, training: TrainingConfig, config: GradientProbeConfig, force: bool = False
 ) -> GradientComparison:
-    return stored_gradients(find_home(), dataset, training, config, force=force)
+    return run_probes.compare_gradients(find_home(), dataset, training, config, force=force)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, RED, new_figure, set_titles
-from rnnlm.probes.probe_records import EchoScore, GradientCurve
+from rnnlm.probes.probe_records import EchoComparison, GradientComparison
 from rnnlm.records import GradientFlowRecord, PositionsRecord
 
 START_COLOURS = {"xavier": GREY, "orthogonal": BLUE, "identity": ORANGE}
@@ -30,11 +30,12 @@ def draw_gradient_flow(record: GradientFlowRecord, picture: Path) -> None:
     figure.savefig(picture, format="png")
 
 
-def draw_gradient_comparison(curves: Sequence[GradientCurve], picture: Path) -> None:
+def draw_gradient_comparison(found: GradientComparison, picture: Path) -> None:
     """Write a PNG: a row of panels per moment, a column per nonlinearity, a colour per initialization.
 
     Norms are those of the top layer, relative to distance 0.
     """
+    curves = found.curves
     moments = sorted({curve.trained_steps for curve in curves})
     kinds = list(dict.fromkeys(curve.nonlinearity for curve in curves))
     figure, panels = new_figure((10, 3.6 * len(moments)), len(moments), len(kinds), sharey="row")
@@ -54,20 +55,24 @@ def draw_gradient_comparison(curves: Sequence[GradientCurve], picture: Path) -> 
     figure.savefig(picture, format="png")
 
 
-def draw_echo(scores: Sequence[EchoScore], symbols: int, picture: Path) -> None:
+def draw_echo(found: EchoComparison, picture: Path) -> None:
     """Write a PNG: a panel per nonlinearity, accuracy at the cue against distance; chance is dotted."""
+    scores, chance = found.scores, 100 / found.settings["symbols"]
     kinds = list(dict.fromkeys(score.nonlinearity for score in scores))
     figure, panels = new_figure((5 * len(kinds), 3.8), columns=len(kinds), sharey="row")
     distances = sorted({score.distance for score in scores})
     for axes, kind in zip(panels, kinds, strict=True):
         for (start, colour), width in zip(START_COLOURS.items(), OVERLAID_WIDTHS, strict=True):
-            found = [score for score in scores if (score.nonlinearity, score.initialization) == (kind, start)]
-            found.sort(key=lambda score: score.distance)
-            if found:
-                xs, ys = [score.distance for score in found], [100 * score.accuracy for score in found]
+            line = sorted(
+                (score.distance, 100 * score.accuracy)
+                for score in scores
+                if (score.nonlinearity, score.initialization) == (kind, start)
+            )
+            if line:
+                xs, ys = zip(*line, strict=True)
                 axes.plot(xs, ys, color=colour, marker="o", markersize=2 + 2 * width, linewidth=width, label=start)
-        axes.axhline(100 / symbols, color=INK, linewidth=0.8, linestyle=":")
-        axes.annotate("guessing", (distances[0], 100 / symbols), xytext=(0, 4), textcoords="offset points", color=INK)
+        axes.axhline(chance, color=INK, linewidth=0.8, linestyle=":")
+        axes.annotate("guessing", (distances[0], chance), xytext=(0, 4), textcoords="offset points", color=INK)
         axes.set_xscale("log")
         axes.set_xticks(distances, [str(distance) for distance in distances])
         axes.set_xticks([], minor=True)

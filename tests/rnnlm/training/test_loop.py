@@ -46,7 +46,7 @@ def run(
     config = plain_training({"optimizer.learning_rate": 0.01, "schedule.kind": "constant", "device": "cpu"} | settings)
     optimizer = make_optimizer(model, config.optimizer)
     script = iter(perplexities or [])
-    plan = TrainingPlan(len(batches), config.optimizer.clip_norm, frozenset({len(batches) // 2}) - {0}, 10.0)
+    plan = TrainingPlan(config, len(batches), frozenset({len(batches) // 2}) - {0}, 10.0)
     events: list[Event] = [] if report is None else report
     state = TrainingState(model, optimizer, Schedule(optimizer, config.schedule, len(batches)))
     return Training(
@@ -161,10 +161,9 @@ def test_clipping_bounds_the_step() -> None:
     model = network()
     before = torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()])
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    plan = TrainingPlan(1, 0.01, frozenset(), 10.0)
-    schedule = Schedule(
-        optimizer, plain_training({"schedule.kind": "constant", "schedule.warmup_share": 0.0}).schedule, 1
-    )
+    config = plain_training({"schedule.kind": "constant", "schedule.warmup_share": 0.0, "optimizer.clip_norm": 0.01})
+    plan = TrainingPlan(config, 1, frozenset(), 10.0)
+    schedule = Schedule(optimizer, config.schedule, 1)
     one = [batch([[2, 4, 5, 3]])]
     state = TrainingState(model, optimizer, schedule)
     Training(state, lambda first: one, exact_cross_entropy, plan, lambda step: 5.0, lambda event: None).run()

@@ -35,11 +35,11 @@ class Distributions(Record):
 
 
 class Drift(Record):
-    drifted: bool
+    drifted: bool = False
     threshold: float
-    distributions: Distributions | None  # None: not compared
-    reason: str  # why not compared
-    picture: Path | None
+    distributions: Distributions | None = None  # None: not compared
+    reason: str = ""  # why not compared
+    picture: Path | None = None
 
 
 class ScoredRecord(Record):
@@ -55,11 +55,11 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
     A missing reference is a reason, not an error: the scores are valid without it.
     """
     if scoring.output is None or not scoring.totals.tokens:
-        return not_compared(config, "nothing was scored")
+        return Drift(threshold=config.drift_threshold, reason="nothing was scored")
     try:
         reference = find_reference(home, str(scoring.model_folder), config.document)
     except DatasetError as error:
-        return not_compared(config, " ".join(str(error).split()))
+        return Drift(threshold=config.drift_threshold, reason=" ".join(str(error).split()))
     found = distributions(scoring.output, reference)
     folder = work_folder(home, scoring.key)
     home.make(folder)
@@ -70,13 +70,8 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
         drifted=found.distance > max(config.drift_threshold, found.noise),
         threshold=config.drift_threshold,
         distributions=found,
-        reason="",
         picture=picture,
     )
-
-
-def not_compared(config: ScoringConfig, reason: str) -> Drift:
-    return Drift(drifted=False, threshold=config.drift_threshold, distributions=None, reason=reason, picture=None)
 
 
 def distributions(output: Path, reference: Path) -> Distributions:
@@ -90,16 +85,8 @@ def distributions(output: Path, reference: Path) -> Distributions:
         first, last = min(low["scored"], low["reference"]), max(high["scored"], high["reference"])
         width = (last - first) / BINS or 1 / BINS
         bins = table(connection, "scoring/count_bins", {"low": first, "width": width, "bins": BINS})
-    counts = distance["documents"], distance["reference_documents"]
-    return Distributions(
-        documents=counts[0],
-        reference_documents=counts[1],
-        distance=distance["distance"],
-        noise=chance_distance(*counts),
-        quantiles=quantiles,
-        bins=bins,
-        bin_width=width,
-    )
+    noise = chance_distance(distance["documents"], distance["reference_documents"])
+    return Distributions(**distance, noise=noise, quantiles=quantiles, bins=bins, bin_width=width)
 
 
 def chance_distance(first: int, second: int) -> float:

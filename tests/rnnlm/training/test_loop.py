@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rnnlm.config import OptimizerConfig
 from rnnlm.errors import TrainingError
-from rnnlm.losses.loss import Loss, exact_cross_entropy, summed_nll
+from rnnlm.losses.loss import Loss, exact_cross_entropy, token_nll
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch, shuffled_batches
@@ -60,8 +60,8 @@ def test_one_batch_is_overfitted() -> None:
     run(model, [one] * 300)
     hidden, _ = model.hidden(one.input_ids)
     # The first word of each row is a draw among three: its loss cannot fall below log 3.
-    first = summed_nll(model, hidden[:, :1], one.target_ids[:, :1])
-    rest = summed_nll(model, hidden[:, 1:], one.target_ids[:, 1:])
+    first = float(token_nll(model, hidden[:, :1], one.target_ids[:, :1]).double().sum())
+    rest = float(token_nll(model, hidden[:, 1:], one.target_ids[:, 1:]).double().sum())
     assert first == pytest.approx(3 * math.log(3), rel=0.01)
     assert rest / (one.predicted_tokens - 3) < 0.01
 

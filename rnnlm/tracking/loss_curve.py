@@ -30,12 +30,10 @@ def read_series(history: Path, name: str) -> MetricSeries:
 
 def smoothed(values: list[float]) -> list[float]:
     """Exponential moving average with bias correction: the first value is unchanged."""
-    weight, average, total, result = 0.9, 0.0, 0.0, []
-    for value in values:
-        average = weight * average + (1 - weight) * value
-        total = weight * total + (1 - weight)
-        result.append(average / total)
-    return result
+    import pandas
+
+    average: list[float] = pandas.Series(values, dtype=float).ewm(alpha=0.1).mean().tolist()
+    return average
 
 
 def spans_decades(values: list[float]) -> bool:

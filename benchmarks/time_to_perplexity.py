@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not b
 from textbook import TextbookLanguageModel, TextbookTrainer
 from train import SAMPLED_CLASSES
 
-from rnnlm.losses.loss import summed_nll
+from rnnlm.losses.loss import token_nll
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.metrics import perplexity
 from rnnlm.models.elman import ElmanLanguageModel
@@ -113,7 +113,8 @@ def score(model: ElmanLanguageModel, valid: TokenRows) -> float:
     """Perplexity by the full softmax."""
     model.eval()
     batches = ordered_batches(valid, 128)
-    total = sum(summed_nll(model, model.hidden(batch.input_ids)[0], batch.target_ids) for batch in batches)
+    losses = (token_nll(model, model.hidden(batch.input_ids)[0], batch.target_ids) for batch in batches)
+    total = sum(float(nll.double().sum()) for nll in losses)
     return perplexity(total / valid.predicted_count)
 
 

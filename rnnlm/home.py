@@ -50,21 +50,17 @@ class Home:
     prefect = Below("prefect")
     mlflow_database = Below("mlflow.db")
 
-    @contextmanager
-    def lock(self, name: str) -> Iterator[None]:
-        """Hold a lock across processes; the kernel frees it when its holder dies."""
+    def lock(self, name: str) -> FileLock:
+        """A lock across processes, to hold for a `with` block; the kernel frees it when its holder dies."""
         folder = self.root / "locks"
         self.make(folder)
-        with FileLock(folder / f"{name}.lock"):
-            yield
+        return FileLock(folder / f"{name}.lock")
 
     @contextmanager
     def lock_if_free(self, name: str) -> Iterator[bool]:
         """Yield True with the lock held, or False at once if another process or thread holds it."""
-        folder = self.root / "locks"
-        self.make(folder)
         try:
-            with FileLock(folder / f"{name}.lock", timeout=0):
+            with self.lock(name).acquire(timeout=0):
                 yield True
         except Timeout:
             yield False

@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from types import TracebackType
+from dataclasses import dataclass
 
 from tqdm import tqdm
 
@@ -12,39 +12,33 @@ LOG_EVERY_SECONDS = 10.0
 BYTES = "B"  # the unit that is shown in megabytes
 
 
+@dataclass
 class Progress:
-    """Context manager: call `update` as work is done, and `facts` with what to show beside it.
+    """Context manager: call `update` as work is done, and `facts` with what to show beside it."""
 
-    what: name of the work, at the beginning of each line. unit: of `total` and `done`, a word or BYTES.
-    total: None if unknown. every_seconds: between log lines; None: LOG_EVERY_SECONDS.
-    """
+    what: str  # name of the work, at the beginning of each line
+    total: int | None  # None if unknown
+    unit: str  # of `total` and `done`, a word or BYTES
+    every_seconds: float = LOG_EVERY_SECONDS  # between log lines
+    done: int = 0
 
-    def __init__(
-        self, what: str, total: int | None, unit: str, every_seconds: float | None = None, done: int = 0
-    ) -> None:
-        self.what = what
-        self.total = total
-        self.unit = unit
-        self.every_seconds = LOG_EVERY_SECONDS if every_seconds is None else every_seconds
-        self.done = done
+    def __post_init__(self) -> None:
         self.text = ""
         self.next_line = time.monotonic() + self.every_seconds
         self.bar = tqdm(
-            total=total,
-            initial=done,
-            desc=what,
-            unit=unit,
-            unit_scale=unit == BYTES,
-            leave=unit == "step",
+            total=self.total,
+            initial=self.done,
+            desc=self.what,
+            unit=self.unit,
+            unit_scale=self.unit == BYTES,
+            leave=self.unit == "step",
             disable=not sys.stderr.isatty(),
         )
 
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.bar.close()
 
     def update(self, count: int = 1) -> None:

@@ -56,6 +56,23 @@ def markdown_table(rows: TableRows) -> str:
     return markdown_lines([markdown_text(head) for head in heads], cells)
 
 
+def text_tables(tables: dict[str, TableRows]) -> list[str]:
+    """Lines for the terminal: each title and its table, indented. Empty tables are left out."""
+    return [
+        line for title, rows in tables.items() if rows for line in ("", title, *(f"  {line}" for line in columns(rows)))
+    ]
+
+
+def markdown_tables(tables: dict[str, TableRows]) -> list[str]:
+    """A section of markdown for each title and its table. Empty tables are left out."""
+    return [f"### {markdown_text(title)}\n\n{markdown_table(rows)}" for title, rows in tables.items() if rows]
+
+
+def span(first: int, last: int) -> str:
+    """`7`, or `7–12`."""
+    return f"{first:,}" if first == last else f"{first:,}–{last:,}"
+
+
 def markdown_lines(heads: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
     """A table in markdown, from cells that are markdown already."""
     table = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]

@@ -1,9 +1,8 @@
 """Perplexity and bits per byte of a model on whole splits, beside the baselines."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 import numpy as np
-from torch import Tensor
 
 from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError
@@ -11,10 +10,8 @@ from rnnlm.evaluation.baselines import baselines, split_facts
 from rnnlm.evaluation.token_losses import nll_of_split, stored_nll
 from rnnlm.home import Home
 from rnnlm.metrics import Score
-from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
-from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.stages import stage, stage_key, write_json_once
 
@@ -70,15 +67,3 @@ def split_score(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Spli
         uniform_perplexity=reference.uniform_perplexity,
         unigram_perplexity=reference.unigram_perplexity,
     )
-
-
-def read_batches(model: ElmanLanguageModel, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Tensor, Tensor]]:
-    """Each batch, what the head reads of it (b, t, H or E) and its targets (b, t), on the model's device.
-
-    A stream's state is carried from batch to batch.
-    """
-    device = model.embedding.weight.device
-    state = None
-    for batch in batches:
-        hidden, state = model.hidden(batch.input_ids.to(device), state if batch.carries_state else None)
-        yield batch, hidden, batch.target_ids.to(device)

@@ -18,7 +18,7 @@ from rnnlm.sequences.batches import (
     EVALUATION_WINDOW,
     Batch,
     RowSource,
-    chunk_rows,
+    chunks,
     cut_stream,
     stream_batches,
 )
@@ -57,16 +57,12 @@ def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[TokenLosse
 
     nll_nats: (predicted tokens,), from nll_of_split or stored_nll.
     """
-    done = 0
-    for first in range(0, len(source), size := chunk_rows(source)):
-        rows = source.read(first, min(first + size, len(source)))
-        count = int(rows.predicted.sum())
-        yield losses_of_rows(rows, np.arange(first, first + len(rows)), np.asarray(nll_nats[done : done + count]))
-        done += count
-
-
-def losses_of_rows(rows: TokenRows, sequence_ids: np.ndarray, nll_nats: np.ndarray) -> TokenLosses:
-    return TokenLosses(np.repeat(sequence_ids, rows.predicted), *shifted_rows(rows), nll_nats)
+    first, done = 0, 0
+    for rows in chunks(source):
+        sequence_ids = np.repeat(np.arange(first, first + len(rows)), rows.predicted)
+        nll = np.asarray(nll_nats[done : done + len(sequence_ids)])
+        yield TokenLosses(sequence_ids, *shifted_rows(rows), nll)
+        first, done = first + len(rows), done + len(sequence_ids)
 
 
 def stored_nll(
@@ -107,9 +103,7 @@ def nll_of_split(
         cut = cut_stream(source.predicted_count, 1, EVALUATION_WINDOW)
         parts = nll_of_each_batch(model, stream_batches(source, EVALUATION_WINDOW, cut))
     else:
-        size = chunk_rows(source)
-        chunks = (source.read(first, min(first + size, len(source))) for first in range(0, len(source), size))
-        parts = (nll_of_rows(model, rows, batch_size) for rows in chunks)
+        parts = (nll_of_rows(model, rows, batch_size) for rows in chunks(source))
     with Progress(what, source.predicted_count, "token") as progress:
         for nll in parts:
             yield nll

@@ -6,14 +6,12 @@
 Importing this module registers the class with the harness.
 """
 
-import json
-from collections import defaultdict
 from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
-from lm_eval.models.utils import normalize_gen_kwargs
+from lm_eval.models.utils import Collator, normalize_gen_kwargs
 
 from rnnlm.generation.sampling import Sampling
 from rnnlm.harness.generate_until import write_answers
@@ -59,20 +57,18 @@ class RecurrentLM(LM):
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """The model's answer to each context; contexts with the same settings are continued in one batch."""
-        by_settings: dict[str, list[int]] = defaultdict(list)
-        for index, request in enumerate(requests):
-            by_settings[json.dumps(request.args[1], sort_keys=True)].append(index)
-        answers = [""] * len(requests)
-        for settings, indices in by_settings.items():
-            stops, sampling = stops_and_sampling(json.loads(settings))
-            indices.sort(key=lambda index: len(requests[index].args[0]))  # less padding
-            for first in range(0, len(indices), self.batch_size):
-                batch = indices[first : first + self.batch_size]
-                contexts = [requests[index].args[0] for index in batch]
-                texts = write_answers(self.model, self.text_tokenizer, self.cut.mode, contexts, stops, sampling)
-                for index, text in zip(batch, texts, strict=True):
-                    answers[index] = text
-        return answers
+        in_batches = Collator(
+            [request.args for request in requests],
+            sort_fn=lambda arguments: len(arguments[0]),  # less padding
+            group_fn=lambda arguments: arguments[1],
+            group_by="gen_kwargs",
+        )
+        answers: list[str] = []
+        for batch in in_batches.get_batched(self.batch_size):
+            contexts = [context for context, _ in batch]
+            stops, sampling = stops_and_sampling(batch[0][1])
+            answers += write_answers(self.model, self.text_tokenizer, self.cut.mode, contexts, stops, sampling)
+        return list(in_batches.get_original(answers))
 
 
 def stops_and_sampling(settings: dict[str, Any]) -> tuple[list[str], Sampling]:

@@ -30,11 +30,6 @@ def exact_cross_entropy(
     return functional.cross_entropy(logits, target_ids.flatten(), ignore_index=model.pad_id)
 
 
-def summed_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> float:
-    """Sum in nats, added up in float64. Not a mean: batches differ in their number of tokens."""
-    return float(token_nll(model, hidden, target_ids).cpu().double().sum())
-
-
 def token_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
     """hidden: (b, t, H), target_ids: (b, t) → (b, t) float32: negative log-likelihood of each token in nats.
 

@@ -24,39 +24,23 @@ class ElmanConfig(PretrainedConfig):
     model_type = "rnnlm-elman"
     keys_to_ignore_at_inference = ["state"]  # so that Trainer does not gather it with the logits
 
-    def __init__(
-        self,
-        vocab_size: int = 16,
-        hidden_size: int = 16,
-        embedding_size: int | None = None,
-        num_hidden_layers: int = 1,
-        nonlinearity: Nonlinearity = "tanh",
-        backend: Backend = "fused",
-        diagonal: bool = False,  # the recurrent matrix U is diagonal, stored as a vector
-        residual: bool = False,  # pre-norm residual connections between layers
-        tie_word_embeddings: bool = False,
-        one_hot: bool = False,  # the embedding is the identity and is not trained
-        pad_token_id: int = 0,
-        bos_token_id: int = 2,
-        eos_token_id: int = 3,
-        **kwargs: Any,
-    ) -> None:
-        self.vocab_size = vocab_size
-        self.hidden_size = hidden_size
-        self.embedding_size = embedding_size or hidden_size
-        self.num_hidden_layers = num_hidden_layers
-        self.nonlinearity = nonlinearity
-        self.backend = backend
-        self.diagonal = diagonal
-        self.residual = residual
-        self.one_hot = one_hot
-        super().__init__(  # type: ignore[call-arg]
-            tie_word_embeddings=tie_word_embeddings,
-            pad_token_id=pad_token_id,
-            bos_token_id=bos_token_id,
-            eos_token_id=eos_token_id,
-            **kwargs,
-        )
+    vocab_size: int = 16
+    hidden_size: int = 16
+    embedding_size: int | None = None  # None: hidden_size
+    num_hidden_layers: int = 1
+    nonlinearity: Nonlinearity = "tanh"
+    backend: Backend = "fused"
+    diagonal: bool = False  # the recurrent matrix U is diagonal, stored as a vector
+    residual: bool = False  # pre-norm residual connections between layers
+    tie_word_embeddings: bool = False
+    one_hot: bool = False  # the embedding is the identity and is not trained
+    pad_token_id: int = 0
+    bos_token_id: int = 2
+    eos_token_id: int = 3
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        self.embedding_size = self.embedding_size or self.hidden_size
+        super().__post_init__(**kwargs)
 
 
 @dataclass

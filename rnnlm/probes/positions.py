@@ -6,25 +6,11 @@ import torch
 from torch import Tensor
 
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.records import Record
+from rnnlm.records import RightByPosition
 from rnnlm.sequences.batches import Batch
 from rnnlm.tokenizers.text_tokenizer import EOS
 
 LOGIT_ROWS = 1_024  # computed together
-
-
-class RightByPosition(Record):
-    """By position p = 0, 1, … of the predicted token, over rows of at least that length.
-
-    right: share of rows whose most likely token at p is correct, given all tokens before it.
-    exact: share of rows that are correct at every position from given_tokens to p; None before given_tokens. Greedy
-    continuations from given_tokens are exact in the same rows: while they are correct, the model reads the same tokens.
-    """
-
-    rows: tuple[int, ...]
-    right: tuple[float, ...]
-    exact: tuple[float | None, ...]
-    given_tokens: int
 
 
 @torch.inference_mode()

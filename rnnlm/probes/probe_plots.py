@@ -1,47 +1,44 @@
-"""Plots of probes. They use matplotlib's object-oriented interface: no global figure, no window."""
+"""Plots of probes."""
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rnnlm.probes.probe_records import EchoScore, GradientCurve
+from rnnlm.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, RED, new_figure, set_titles
+from rnnlm.probes.probe_records import EchoComparison, GradientComparison
 from rnnlm.records import GradientFlowRecord, PositionsRecord
 
-INK, BLUE, PALE, RED = "#333333", "#2c5f8a", "#9db7d5", "#c0392b"
-START_COLOURS = {"xavier": "#8a8a8a", "orthogonal": BLUE, "identity": "#d98c21"}
+START_COLOURS = {"xavier": GREY, "orthogonal": BLUE, "identity": ORANGE}
 OVERLAID_WIDTHS = (4.5, 3.0, 1.5)  # so that coinciding lines are all visible
 SCALED = RED
-LAYER_COLOURS = (BLUE, "#d98c21", "#4b8b57", RED, "#7a5195", "#8a8a8a")
+LAYER_COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
 FLOOR = 1e-12  # smaller norms are cut off
 
 
 def draw_gradient_flow(record: GradientFlowRecord, picture: Path) -> None:
     """Write a PNG: a line per layer, norm (logarithmic) against distance back."""
-    figure, (axes,) = new_figure(1, (8, 4.2))
+    figure, (axes,) = new_figure((8, 4.2))
     for layer, norms in enumerate(record.norms):
         label = "the layer" if len(record.norms) == 1 else f"layer {layer + 1}"
         axes.plot(*nonzero(norms), color=LAYER_COLOURS[layer % len(LAYER_COLOURS)], linewidth=1.8, label=label)
     set_decades(axes, [norm for norms in record.norms for norm in norms])
     if len(record.norms) > 1:
         axes.legend(frameon=False)
-    set_titles(
-        axes,
-        "How far back the gradient reaches",
-        "steps back from the loss",
-        f"‖∂ loss / ∂ h‖, mean of {record.rows} rows",
-    )
-    figure.savefig(picture, format="png", dpi=130)
+    y = f"‖∂ loss / ∂ h‖, mean of {record.rows} rows"
+    set_titles(axes, "How far back the gradient reaches", "steps back from the loss", y)
+    figure.savefig(picture, format="png")
 
 
-def draw_gradient_comparison(curves: Sequence[GradientCurve], picture: Path) -> None:
+def draw_gradient_comparison(found: GradientComparison, picture: Path) -> None:
     """Write a PNG: a row of panels per moment, a column per nonlinearity, a colour per initialization.
 
     Norms are those of the top layer, relative to distance 0.
     """
+    curves = found.curves
     moments = sorted({curve.trained_steps for curve in curves})
     kinds = list(dict.fromkeys(curve.nonlinearity for curve in curves))
-    figure, panels = new_figure(len(moments) * len(kinds), (10, 3.6 * len(moments)), columns=len(kinds))
+    figure, panels = new_figure((10, 3.6 * len(moments)), len(moments), len(kinds), sharey="row")
     all_norms = [norm for curve in curves for norm in curve.relative]
     for index, axes in enumerate(panels):
         moment, kind = moments[index // len(kinds)], kinds[index % len(kinds)]
@@ -55,51 +52,50 @@ def draw_gradient_comparison(curves: Sequence[GradientCurve], picture: Path) -> 
         when = f"after {moment:,} steps" if moment else "at initialization"
         set_titles(axes, f"{kind}, {when}", "steps back from the loss", "‖∂ loss / ∂ h‖ relative to 0 steps")
     panels[0].legend(frameon=False)
-    figure.savefig(picture, format="png", dpi=130)
+    figure.savefig(picture, format="png")
 
 
-def draw_echo(scores: Sequence[EchoScore], symbols: int, picture: Path) -> None:
+def draw_echo(found: EchoComparison, picture: Path) -> None:
     """Write a PNG: a panel per nonlinearity, accuracy at the cue against distance; chance is dotted."""
+    scores, chance = found.scores, 100 / found.settings["symbols"]
     kinds = list(dict.fromkeys(score.nonlinearity for score in scores))
-    figure, panels = new_figure(len(kinds), (5 * len(kinds), 3.8), columns=len(kinds))
+    figure, panels = new_figure((5 * len(kinds), 3.8), columns=len(kinds), sharey="row")
     distances = sorted({score.distance for score in scores})
     for axes, kind in zip(panels, kinds, strict=True):
         for (start, colour), width in zip(START_COLOURS.items(), OVERLAID_WIDTHS, strict=True):
-            found = [score for score in scores if (score.nonlinearity, score.initialization) == (kind, start)]
-            found.sort(key=lambda score: score.distance)
-            if found:
-                xs, ys = [score.distance for score in found], [100 * score.accuracy for score in found]
+            line = sorted(
+                (score.distance, 100 * score.accuracy)
+                for score in scores
+                if (score.nonlinearity, score.initialization) == (kind, start)
+            )
+            if line:
+                xs, ys = zip(*line, strict=True)
                 axes.plot(xs, ys, color=colour, marker="o", markersize=2 + 2 * width, linewidth=width, label=start)
-        axes.axhline(100 / symbols, color=INK, linewidth=0.8, linestyle=":")
-        axes.annotate("guessing", (distances[0], 100 / symbols), xytext=(0, 4), textcoords="offset points", color=INK)
+        axes.axhline(chance, color=INK, linewidth=0.8, linestyle=":")
+        axes.annotate("guessing", (distances[0], chance), xytext=(0, 4), textcoords="offset points", color=INK)
         axes.set_xscale("log")
         axes.set_xticks(distances, [str(distance) for distance in distances])
         axes.set_xticks([], minor=True)
         axes.set_ylim(0, 104)
         set_titles(axes, kind, "steps between the symbol and the cue", "% right at the cue")
     panels[0].legend(frameon=False, loc="center left")
-    figure.savefig(picture, format="png", dpi=130)
+    figure.savefig(picture, format="png")
 
 
 def draw_accuracy(record: PositionsRecord, picture: Path) -> None:
     """Write a PNG: accuracy and exact continuations against the position; the longest training row is marked."""
-    figure, (axes,) = new_figure(1, (8, 4.2))
+    figure, (axes,) = new_figure((8, 4.2))
     positions = range(1, len(record.right) + 1)
     exact = [float("nan") if value is None else 100 * value for value in record.exact]
     axes.plot(positions, [100 * value for value in record.right], color=PALE, linewidth=1.6, label="next token right")
     axes.plot(positions, exact, color=BLUE, linewidth=2.2, label=f"all right since token {record.given_tokens}")
     axes.axvline(record.longest_trained, color=RED, linewidth=1.2, linestyle="--")
-    axes.annotate(
-        "longest row\nin training",
-        (record.longest_trained, 4),
-        xytext=(6, 0),
-        textcoords="offset points",
-        color=RED,
-    )
+    place = (record.longest_trained, 4)
+    axes.annotate("longest row\nin training", place, xytext=(6, 0), textcoords="offset points", color=RED)
     axes.set_ylim(0, 104)
     axes.legend(frameon=False, loc="center right")
     set_titles(axes, "Right guesses by position, test split", "position in the row, tokens", "% of the rows")
-    figure.savefig(picture, format="png", dpi=130)
+    figure.savefig(picture, format="png")
 
 
 def nonzero(norms: Sequence[float]) -> tuple[list[int], list[float]]:
@@ -116,23 +112,3 @@ def set_decades(axes: Any, norms: Sequence[float]) -> None:
     axes.set_yscale("log")
     axes.set_ylim(10.0 ** math.floor(math.log10(min(held))), 10.0 ** math.ceil(math.log10(max(held)) + 0.01))
     axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def new_figure(panels: int, size: tuple[float, float], columns: int = 1) -> tuple[Any, list[Any]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey="row")
-    return figure, list(axes.flat)
-
-
-def set_titles(axes: Any, title: str, x: str, y: str) -> None:
-    axes.set_title(title, loc="left", color=INK, fontweight="bold")
-    axes.set_xlabel(x)
-    if axes.get_subplotspec().is_first_col():
-        axes.set_ylabel(y)
-    axes.grid(axis="y", color="#e6e6e6")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)

@@ -40,8 +40,11 @@ class ProbeComparison(StageRecord):
 
     key: str  # digest of everything it depends on
     settings: dict[str, Any]
-    figures: Path
     picture: Path
+
+    @property
+    def figures(self) -> Path:
+        return self.picture.with_suffix(".json")
 
 
 class GradientComparison(ProbeComparison):

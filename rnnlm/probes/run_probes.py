@@ -1,20 +1,25 @@
-"""Probe the model of a finished run: measure once, and store JSON and a plot in the run's folder."""
+"""Measure each probe once: figures as JSON and a plot, of a run in its folder, of fresh networks in home.probes."""
 
 from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rnnlm.config import ProbesConfig
+from rnnlm.config import ProbesConfig, TrainingConfig
 from rnnlm.home import Home, atomic_file
 from rnnlm.models.model_factory import load_model
-from rnnlm.probes.gradients import gradient_norms
+from rnnlm.probes.echo import measure_echo
+from rnnlm.probes.gradients import gradient_norms, measure_gradients
 from rnnlm.probes.positions import right_by_position
-from rnnlm.probes.probe_plots import draw_accuracy, draw_gradient_flow
+from rnnlm.probes.probe_config import EchoConfig, GradientProbeConfig
+from rnnlm.probes.probe_plots import draw_accuracy, draw_echo, draw_gradient_comparison, draw_gradient_flow
+from rnnlm.probes.probe_records import EchoComparison, GradientComparison
 from rnnlm.probes.windows import stored_windows
 from rnnlm.records import DatasetRecord, GradientFlowRecord, PositionsRecord, RunRecord, StageRecord
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, longest_row
-from rnnlm.stages import stage_key, write_json_once
+from rnnlm.stages import stage, stage_key, write_json_once
 
 BATCH_ROWS = 64
 R = TypeVar("R", bound=StageRecord)
@@ -24,15 +29,16 @@ def measure_gradient_flow(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
 ) -> GradientFlowRecord:
     """Gradient norms against the distance back, on validation text: gradient_flow.json and .png."""
+    steps, rows = config.gradient_steps, config.gradient_rows
 
-    def build() -> dict[str, object]:
+    def measure() -> dict[str, Any]:
         model = load_model(run.model_folder).language_model
-        token_ids, target_ids = stored_windows(dataset, "valid", config.gradient_steps + 1, config.gradient_rows)
+        token_ids, target_ids = stored_windows(dataset, "valid", steps + 1, rows)
         return {"norms": gradient_norms(model, token_ids, target_ids).tolist(), "rows": len(token_ids)}
 
-    settings = {"steps": config.gradient_steps, "rows": config.gradient_rows}
     path = run.folder / "gradient_flow.json"
-    return measure_once(home, dataset, run, path, settings, build, GradientFlowRecord, draw_gradient_flow, force)
+    key = stage_key("probes", run=run.run_id, dataset=dataset.dataset_id, steps=steps, rows=rows)
+    return measure_once(home, path, key, measure, GradientFlowRecord, draw_gradient_flow, force)
 
 
 def measure_positions(
@@ -40,47 +46,67 @@ def measure_positions(
 ) -> PositionsRecord:
     """Accuracy against the position in the row, on the test split: positions.json and .png."""
 
-    def build() -> dict[str, object]:
+    def measure() -> dict[str, Any]:
         model = load_model(run.model_folder).language_model
         batches = evaluation_batches(StoredSplit(dataset, "test"), dataset.mode, BATCH_ROWS)
         positions = right_by_position(model, batches, config.given_tokens)
         return {**positions.model_dump(), "longest_trained": longest_row(dataset, "train")}
 
-    settings = {"given_tokens": config.given_tokens}
     path = run.folder / "positions.json"
-    return measure_once(home, dataset, run, path, settings, build, PositionsRecord, draw_accuracy, force)
+    key = stage_key("probes", run=run.run_id, dataset=dataset.dataset_id, given_tokens=config.given_tokens)
+    return measure_once(home, path, key, measure, PositionsRecord, draw_accuracy, force)
+
+
+@stage("probe gradients")
+def compare_gradients(
+    home: Home, dataset: DatasetRecord, training: TrainingConfig, config: GradientProbeConfig, *, force: bool = False
+) -> GradientComparison:
+    """measure_gradients on the dataset, unless its result is stored already."""
+    text = {"corpus": dataset.corpus_name, "dataset_id": dataset.dataset_id, "mode": dataset.mode}
+    settings = {**config.model_dump(mode="json"), **text, "window_length": training.window_length}
+
+    def measure() -> dict[str, Any]:
+        curves = measure_gradients(dataset, config, training.window_length)
+        return {"settings": settings, "curves": [curve.model_dump() for curve in curves]}
+
+    path, key = comparison_place(home, "gradients", settings)
+    record_of = partial(GradientComparison, key=key)
+    return measure_once(home, path, key, measure, record_of, draw_gradient_comparison, force)
+
+
+@stage("probe echo")
+def compare_echo(home: Home, config: EchoConfig, *, force: bool = False) -> EchoComparison:
+    """measure_echo, unless its result is stored already."""
+    settings = config.model_dump(mode="json")
+
+    def measure() -> dict[str, Any]:
+        return {"settings": settings, "scores": [score.model_dump() for score in measure_echo(config)]}
+
+    path, key = comparison_place(home, "echo", settings)
+    return measure_once(home, path, key, measure, partial(EchoComparison, key=key), draw_echo, force)
+
+
+def comparison_place(home: Home, name: str, settings: dict[str, Any]) -> tuple[Path, str]:
+    """NAME-KEY.json in home.probes, and the whole key, a digest of the settings."""
+    key = stage_key("probe-comparison", probe=name, torch=version("torch"), **settings)
+    home.make(home.probes)
+    return home.probes / f"{name}-{key[:8]}.json", key
 
 
 def measure_once(
     home: Home,
-    dataset: DatasetRecord,
-    run: RunRecord,
-    path: Path,
-    settings: dict[str, int],
-    build: Callable[[], dict[str, object]],
-    kind: type[R],
-    draw: Callable[[R, Path], None],
-    force: bool,
-) -> R:
-    """The record made by `build` with these settings, with a plot beside it."""
-    key = stage_key("probes", run=run.run_id, dataset=dataset.dataset_id, **settings)
-    return measure_and_draw(home, path, key, build, kind, draw, force)
-
-
-def measure_and_draw(
-    home: Home,
     path: Path,
     key: str,
-    build: Callable[[], dict[str, Any]],
+    measure: Callable[[], dict[str, Any]],
     record_of: Callable[..., R],
     draw: Callable[[R, Path], None],
     force: bool,
 ) -> R:
-    """A record of the figures made by `build`, stored at `path` under the key, with a plot beside it."""
+    """A record of the measured figures, stored at `path` under the key, with a plot beside it."""
     picture = path.with_suffix(".png")
-    value, skipped = write_json_once(home, path, key, build, force=force)
+    value, skipped = write_json_once(home, path, key, measure, force=force)
     record = record_of(**value, picture=picture, skipped=skipped)
     if not (skipped and picture.exists()):
-        with atomic_file(picture) as partial:
-            draw(record, partial)
+        with atomic_file(picture) as partial_picture:
+            draw(record, partial_picture)
     return record

@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import shutil
-import tempfile
 import urllib.parse
 import urllib.request
 from collections.abc import Collection
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from rnnlm.disk_errors import ABSENT
 from rnnlm.home import file_digest
-from rnnlm.stages import COMPLETE, find_damage, mark_complete
+from rnnlm.stages import COMPLETE, find_damage
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
+    from mlflow.models import Model
 
 LIBRARY = Path(__file__).resolve().parent.parent
 # What served_model.py needs of the library. These modules import each other relatively, and nothing else of rnnlm.
@@ -58,46 +57,23 @@ def copy_portable_modules(folder: Path) -> None:
         shutil.copy(LIBRARY / module, folder / module)
 
 
-def log_bundle(
-    client: "MlflowClient", experiment: str, mlflow_run_id: str, name: str, folder: Path, card: str, evidence: Path
-) -> tuple[str, str]:
-    """Log the model folder as a model of the MLflow run, with the card as README.md and `evidence` beside it.
-
-    Returns the model's id and the location of its artifacts.
-    """
-    from mlflow.entities import LoggedModelOutput
-
-    logged = client.create_logged_model(experiment, name=name, source_run_id=mlflow_run_id, model_type="language model")
-    model_id, location = str(logged.model_id), str(logged.artifact_location)
-    log_artifacts(client, model_id, location, mlflow_run_id, folder, card, evidence)
-    client.finalize_logged_model(model_id, "READY")
-    client.log_outputs(mlflow_run_id, [LoggedModelOutput(model_id, step=0)])
-    return model_id, location
-
-
-def log_artifacts(
-    client: "MlflowClient", model_id: str, location: str, mlflow_run_id: str, folder: Path, card: str, evidence: Path
-) -> None:
-    """Write the files of a logged model, with a marker of their digests; damaged files are overwritten."""
+def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> Path:
+    """Save the model folder as an MLflow model with the card as README.md; returns its place in the empty `folder`."""
     import mlflow.pyfunc
-    from mlflow.models import Model
 
-    with tempfile.TemporaryDirectory(prefix="rnnlm-bundle-") as temporary:
-        code, model, saved = (Path(temporary) / name for name in ("code", "model", "saved"))
-        copy_portable_modules(code)
-        # Hidden files are partial writes of a killed process.
-        shutil.copytree(folder, model, ignore=shutil.ignore_patterns(".*"))
-        (model / "README.md").write_text(card, encoding="utf-8")
-        mlflow.pyfunc.save_model(
-            saved,
-            python_model=str(LIBRARY / "registry" / "served_model.py"),
-            artifacts={"bundle": str(model), "code": str(code)},
-            pip_requirements=requirements(),  # inferring them would run the model for 10 s
-            mlflow_model=Model(artifact_path=location, run_id=mlflow_run_id, model_id=model_id),
-        )
-        shutil.copytree(evidence, saved / EVIDENCE)
-        mark_complete(saved)
-        client.log_model_artifacts(model_id, str(saved))
+    code, bundle, saved = (folder / name for name in ("code", "model", "saved"))
+    copy_portable_modules(code)
+    # Hidden files are partial writes of a killed process.
+    shutil.copytree(model, bundle, ignore=shutil.ignore_patterns(".*"))
+    (bundle / "README.md").write_text(card, encoding="utf-8")
+    mlflow.pyfunc.save_model(
+        saved,
+        python_model=str(LIBRARY / "registry" / "served_model.py"),
+        artifacts={"bundle": str(bundle), "code": str(code)},
+        pip_requirements=requirements(),  # inferring them would run the model for 10 s
+        mlflow_model=description,
+    )
+    return saved
 
 
 def local_artifacts(version: "ModelVersion") -> Path | None:

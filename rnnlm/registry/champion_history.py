@@ -41,6 +41,15 @@ def who() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
+def all_versions(client: "MlflowClient", name: str) -> list["ModelVersion"]:
+    return list(client.search_model_versions(f"name = '{name}'"))
+
+
+def created(version: "ModelVersion") -> str:
+    """ISO 8601, UTC."""
+    return datetime.fromtimestamp(version.creation_timestamp / 1000, UTC).isoformat(timespec="seconds")
+
+
 def read_history(versions: list["ModelVersion"]) -> list[Change]:
     """All changes, oldest first, from all existing versions of one registered model.
 
@@ -56,14 +65,13 @@ def read_history(versions: list["ModelVersion"]) -> list[Change]:
 
 
 def undated(version: "ModelVersion") -> Change:
-    created = datetime.fromtimestamp(version.creation_timestamp / 1000, UTC)
     return Change(
         number=0,
         version=int(version.version),
         before=None,
         how="evidence",
         who="unknown",
-        when=created.isoformat(timespec="seconds"),
+        when=created(version),
         why=version.tags.get("reason", ""),
     )
 
@@ -93,7 +101,7 @@ def set_champion(client: "MlflowClient", version: "ModelVersion", how: How, why:
     name, number = version.name, str(version.version)
     aliases = client.get_registered_model(name).aliases
     before = aliases.get("champion")
-    past = read_history(client.search_model_versions(f"name = '{name}'"))
+    past = read_history(all_versions(client, name))
     change = Change(
         number=1 + max((old.number for old in past), default=0),
         version=int(number),

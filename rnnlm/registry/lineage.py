@@ -6,11 +6,9 @@ from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.records import Evidence, ModelVersion, Record
 from rnnlm.registry.champion_history import Change, read_history
-from rnnlm.registry.model_lookup import known_models, listed
-from rnnlm.registry.model_names import is_lock
-from rnnlm.registry.promotion_commands import all_versions
+from rnnlm.registry.model_lookup import known_models, listed, registered_versions
 from rnnlm.registry.registration import evidence_of
-from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion as MlflowVersion
@@ -46,12 +44,10 @@ class VersionDetails(Record):
 
 def show_version(home: Home, name: str, version: str) -> VersionDetails:
     """By number or alias. ModelError if it does not exist."""
-    found: dict[int, MlflowVersion] = {}
     aliases: dict[str, str] = {}
-    if not is_empty(home) and not is_lock(name):
+    if found := registered_versions(home, name):
         with reaching_mlflow(home) as client:
-            found = {int(one.version): one for one in all_versions(client, name)}
-            aliases = dict(client.get_registered_model(name).aliases) if found else {}
+            aliases = dict(client.get_registered_model(name).aliases)
     number = str(aliases.get(version.removeprefix("@"), version))
     chosen = found.get(int(number)) if number.isdecimal() else None
     if chosen is None:

@@ -5,7 +5,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,10 @@ from rnnlm.errors import ModelError
 from rnnlm.home import Home, digest_of
 from rnnlm.records import ModelVersion
 from rnnlm.registry.bundle import BUNDLE, EVIDENCE, find_bundle_damage, local_artifacts, model_digest
+from rnnlm.registry.champion_history import all_versions, created
 from rnnlm.registry.model_names import is_lock
 from rnnlm.stages import write_once
-from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import ignoring, is_empty, reaching_mlflow, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion as MlflowVersion
@@ -84,7 +84,7 @@ def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:
         validation_perplexity=figure(version, "validation_perplexity"),
         bits_per_byte=figure(version, "bits_per_byte"),
         dataset_id=version.tags.get("dataset_id", ""),
-        created=datetime.fromtimestamp(version.creation_timestamp / 1000, UTC).isoformat(timespec="seconds"),
+        created=created(version),
     )
 
 
@@ -208,24 +208,29 @@ def registered_version(home: Home, reference: str) -> "MlflowVersion":
     match = REFERENCE.fullmatch(reference)
     if match is None:
         raise ModelError(f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}")
-    version = None if is_empty(home) else find_version(home, match["name"], match["alias"], match["version"])
+    version = find_version(home, match["name"], match["alias"], match["version"])
     if version is None:
         raise ModelError(f"{reference}: no such version in the registry;\n{known_models(home)}")
     return version
 
 
 def find_version(home: Home, name: str, alias: str | None, number: str | None) -> "MlflowVersion | None":
-    from mlflow.exceptions import MlflowException
+    """By alias or number; None if there is none."""
+    if is_empty(home) or is_lock(name):
+        return None
+    with reaching_mlflow(home) as client, ignoring("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+        if alias is not None:
+            return client.get_model_version_by_alias(name, alias)
+        return client.get_model_version(name, str(number))
+    return None
 
+
+def registered_versions(home: Home, name: str) -> "dict[int, MlflowVersion]":
+    """All versions of a registered model by number; none if it does not exist."""
+    if is_empty(home) or is_lock(name):
+        return {}
     with reaching_mlflow(home) as client:
-        try:
-            if alias is not None:
-                return client.get_model_version_by_alias(name, alias)
-            return client.get_model_version(name, str(number))
-        except MlflowException as error:
-            if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-                return None
-            raise
+        return {int(version.version): version for version in all_versions(client, name)}
 
 
 def fetched(home: Home, version: "MlflowVersion") -> Path:

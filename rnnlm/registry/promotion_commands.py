@@ -1,19 +1,12 @@
 """Promote a version by hand, without evidence, or roll back; the history records who, when and why."""
 
-from typing import TYPE_CHECKING
-
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
-from rnnlm.registry.champion_history import Change, champion_before, read_history, set_champion
-from rnnlm.registry.model_lookup import find_version, known_models
-from rnnlm.registry.model_names import is_lock
+from rnnlm.registry.champion_history import Change, all_versions, champion_before, read_history, set_champion
+from rnnlm.registry.model_lookup import find_version, known_models, registered_versions
 from rnnlm.registry.registration import champion_of
 from rnnlm.registry.registry_lock import registry_lock
-from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities.model_registry import ModelVersion
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 LONGEST_REASON = 1_000  # characters
 NO_REASON = "no reason given"
@@ -23,7 +16,7 @@ def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Cha
     """Make version `wanted`, a number or an alias, champion. ModelError if it does not exist."""
     why = checked_reason(reason)
     alias, number = (None, wanted) if wanted.isdecimal() else (wanted.removeprefix("@"), None)
-    version = None if is_empty(home) or is_lock(name) else find_version(home, name, alias, number)
+    version = find_version(home, name, alias, number)
     if version is None:
         raise ModelError(f"{name} version {wanted}: no such version;\n{known_models(home)}")
     with reaching_mlflow(home) as client, registry_lock(home, client, name) as confirm_lock:
@@ -37,7 +30,7 @@ def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Cha
 def roll_back(home: Home, name: str, reason: str = "") -> Change:
     """Make the champion before the current one champion again. ModelError if there was none."""
     why = checked_reason(reason)
-    if is_empty(home) or is_lock(name) or not versions_of(home, name):
+    if not registered_versions(home, name):
         raise ModelError(f"{name}: no such model;\n{known_models(home)}")
     with reaching_mlflow(home) as client, registry_lock(home, client, name) as confirm_lock:
         champion = champion_of(client, name)
@@ -57,12 +50,3 @@ def checked_reason(reason: str) -> str:
     if len(reason) > LONGEST_REASON:
         raise ModelError(f"--reason: {len(reason):,} characters, expected at most {LONGEST_REASON:,}")
     return reason.strip() or NO_REASON
-
-
-def versions_of(home: Home, name: str) -> "list[ModelVersion]":
-    with reaching_mlflow(home) as client:
-        return all_versions(client, name)
-
-
-def all_versions(client: "MlflowClient", name: str) -> "list[ModelVersion]":
-    return list(client.search_model_versions(f"name = '{name}'"))

@@ -12,11 +12,11 @@ from rnnlm.home import Home, write_json
 from rnnlm.records import Evidence, RegisteredVersion
 from rnnlm.registry.bundle import (
     CONFIGURATION,
+    EVIDENCE,
     TRAINING_DOCUMENTS,
     find_bundle_damage,
     local_artifacts,
-    log_artifacts,
-    log_bundle,
+    save_bundle,
 )
 from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.model_card import description_of, model_card
@@ -25,9 +25,9 @@ from rnnlm.registry.promotion import Decision, compare_with_champion
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.ticket_queue import ensure_registered_model
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, identity_tags, origin_tags
-from rnnlm.stages import stage
+from rnnlm.stages import mark_complete, stage
 from rnnlm.tracking.mlflow_runs import track_later
-from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow
+from rnnlm.tracking.mlflow_store import experiment_id, ignoring, reaching_mlflow
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -84,20 +84,22 @@ def add_version(
     client: "MlflowClient", home: Home, candidate: Candidate, name: str, identity: dict[str, str]
 ) -> "ModelVersion":
     """A new version, without an alias yet."""
+    from mlflow.entities import LoggedModelOutput
+
     mlflow_run_id = mlflow_run_of(client, home, candidate)
     experiment = client.get_run(mlflow_run_id).info.experiment_id
     tags = identity | origin_tags(home, candidate.config, candidate.dataset)
     champion = champion_of(client, name)
     card = model_card(name, candidate, tags, int(champion.version) if champion else None)
-    with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
-        tags["training_documents"] = str(write_evidence(Path(temporary), candidate))
-        tags["document_digests"] = "letters"
-        model_id, source = log_bundle(
-            client, experiment, mlflow_run_id, name, candidate.run.model_folder, card, Path(temporary)
-        )
+    logged = client.create_logged_model(experiment, name=name, source_run_id=mlflow_run_id, model_type="language model")
+    model_id, location = str(logged.model_id), str(logged.artifact_location)
+    seen_documents = log_files(client, model_id, location, mlflow_run_id, candidate, card)
+    client.finalize_logged_model(model_id, "READY")
+    client.log_outputs(mlflow_run_id, [LoggedModelOutput(model_id, step=0)])
+    tags |= {"training_documents": str(seen_documents), "document_digests": "letters"}
     return client.create_model_version(
         name,
-        source,
+        location,
         run_id=mlflow_run_id,
         model_id=model_id,
         tags=tags | {"logged_model_id": model_id},  # MLflow's own database does not keep it with the version
@@ -105,11 +107,26 @@ def add_version(
     )
 
 
-def write_evidence(folder: Path, candidate: Candidate) -> int:
-    """Write the files beside the bundle. Returns the number of documents that training has seen."""
-    write_json(folder / CONFIGURATION, candidate.config.model_dump(mode="json"))
-    sample_tokens = candidate.config.training.validation.tokens
-    return write_known_digests(candidate.dataset, sample_tokens, folder / TRAINING_DOCUMENTS)
+def log_files(
+    client: "MlflowClient", model_id: str, location: str, mlflow_run_id: str, candidate: Candidate, card: str
+) -> int:
+    """Log the bundle and the evidence beside it, with a marker of their digests; damaged files are overwritten.
+
+    Returns the number of documents that training has seen.
+    """
+    from mlflow.models import Model
+
+    with tempfile.TemporaryDirectory(prefix="rnnlm-bundle-") as temporary:
+        description = Model(artifact_path=location, run_id=mlflow_run_id, model_id=model_id)
+        saved = save_bundle(Path(temporary), candidate.run.model_folder, card, description)
+        evidence = saved / EVIDENCE
+        evidence.mkdir()
+        write_json(evidence / CONFIGURATION, candidate.config.model_dump(mode="json"))
+        sample_tokens = candidate.config.training.validation.tokens
+        seen_documents = write_known_digests(candidate.dataset, sample_tokens, evidence / TRAINING_DOCUMENTS)
+        mark_complete(saved)
+        client.log_model_artifacts(model_id, str(saved))
+    return seen_documents
 
 
 def damage_of(version: "ModelVersion") -> str | None:
@@ -122,17 +139,8 @@ def repair_version(client: "MlflowClient", candidate: Candidate, version: "Model
     """Write the version's files again. Its weights are the run's: find_registered compared them."""
     parent = version.tags.get("parent_version")
     card = model_card(version.name, candidate, version.tags, int(parent) if parent else None)
-    with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
-        write_evidence(Path(temporary), candidate)
-        log_artifacts(
-            client,
-            version.tags["logged_model_id"],
-            str(version.source),
-            str(version.run_id),
-            candidate.run.model_folder,
-            card,
-            Path(temporary),
-        )
+    model_id = version.tags["logged_model_id"]
+    log_files(client, model_id, str(version.source), str(version.run_id), candidate, card)
 
 
 def mlflow_run_of(client: "MlflowClient", home: Home, candidate: Candidate) -> str:
@@ -147,14 +155,9 @@ def mlflow_run_of(client: "MlflowClient", home: Home, candidate: Candidate) -> s
 
 
 def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:
-    from mlflow.exceptions import MlflowException
-
-    try:
+    with ignoring("RESOURCE_DOES_NOT_EXIST"):
         return client.get_run(mlflow_run_id).info.lifecycle_stage == "active"
-    except MlflowException as error:
-        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-            return False
-        raise
+    return False
 
 
 def assign_alias(

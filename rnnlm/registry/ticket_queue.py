@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rnnlm.errors import TrackingError
-from rnnlm.registry.champion_history import who
+from rnnlm.registry.champion_history import all_versions, who
+from rnnlm.tracking.mlflow_store import ignoring
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -39,6 +40,7 @@ BEAT_SECONDS = 5.0
 POLL_SECONDS = 0.5
 WAIT_NOTICE_SECONDS = 3.0  # of waiting before a warning names the holder
 SOURCE = "lock:///ticket"  # a version must have a source; this one does not exist
+MISSING = "RESOURCE_DOES_NOT_EXIST"  # MLflow's error code
 DESCRIPTION = "Not a model: a lock for registering, promoting and rolling back. Its versions are tickets; do not edit."
 
 
@@ -100,18 +102,12 @@ def give_back_or_warn(ticket: QueueTicket) -> None:
 
 def draw_ticket(client: "MlflowClient", queue: str) -> QueueTicket:
     """The next ticket."""
-    from mlflow.exceptions import MlflowException
-
     source = f"{SOURCE}/{uuid.uuid4().hex}"
     tags = {"owner": f"{who()} process {os.getpid()}", "beat": "0"}
     while True:
         ensure_registered_model(client, queue, DESCRIPTION)
-        try:
+        with ignoring(MISSING):  # the last holder has just removed the queue
             version = client.create_model_version(queue, source, tags=tags, await_creation_for=0)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":  # the last holder has just removed the queue
-                raise
-        else:
             return QueueTicket(client, queue, str(version.version), source)
 
 
@@ -170,8 +166,7 @@ def wait_for_turn(ticket: QueueTicket) -> bool:
 
 def tickets(client: "MlflowClient", queue: str) -> list["ModelVersion"]:
     """All tickets, lowest first."""
-    found = client.search_model_versions(f"name = '{queue}'")
-    return sorted(found, key=lambda version: int(version.version))
+    return sorted(all_versions(client, queue), key=lambda version: int(version.version))
 
 
 def owner(version: "ModelVersion") -> str:
@@ -180,32 +175,16 @@ def owner(version: "ModelVersion") -> str:
 
 def discard(client: "MlflowClient", queue: str, number: str) -> None:
     """Delete one ticket, if it is still there."""
-    with ignore_missing():
+    with ignoring(MISSING):
         client.delete_model_version(queue, number)
 
 
 def remove_queue(client: "MlflowClient", queue: str) -> None:
     """Delete the queue with all its tickets, if it is still there."""
-    with ignore_missing():
+    with ignoring(MISSING):
         client.delete_registered_model(queue)
 
 
-@contextmanager
-def ignore_missing() -> Iterator[None]:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        yield
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-            raise
-
-
 def ensure_registered_model(client: "MlflowClient", name: str, description: str | None = None) -> None:
-    from mlflow.exceptions import MlflowException
-
-    try:
+    with ignoring("RESOURCE_ALREADY_EXISTS"):
         client.create_registered_model(name, description=description)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rnnlm.sequences.dataset_report import Description
-from rnnlm.text_layout import TableRows, columns, markdown_table, picture_report, shorten
+from rnnlm.text_layout import TableRows, markdown_tables, picture_report, shorten, span, text_tables
 from rnnlm.tokenizers.token_colors import visible
 
 BAR = 40  # characters of the longest bar on a terminal
@@ -15,7 +15,7 @@ def description_tables(description: Description) -> dict[str, TableRows]:
     leaks = {row["split"]: row for row in description.leaks}
     sources = {row["split"]: row for row in description.sources}
     unit = "rows" if description.mode == "sentence" else "documents"
-    tables = {
+    return {
         "Splits": [
             {
                 "split": row["split"],
@@ -60,7 +60,6 @@ def description_tables(description: Description) -> dict[str, TableRows]:
             for row in description.longest_lines
         ],
     }
-    return {title: rows for title, rows in tables.items() if rows}
 
 
 def share(part: int, whole: int) -> str:
@@ -77,9 +76,8 @@ def rows_from_lists(rows: TableRows) -> TableRows:
 def description_text(description: Description, pictures: list[Path]) -> str:
     """The output of `rnnlm describe`."""
     lines = [f"dataset    {description.dataset_id}, {description.mode} mode, {description.vocabulary_size:,} ids"]
-    for title, rows in description_tables(description).items():
-        lines += ["", title, *(f"  {line}" for line in columns(rows))]
-    lines += ["", "TableRows of the training split by predicted tokens", *histogram(description.lengths)]
+    lines += text_tables(description_tables(description))
+    lines += ["", "Rows of the training split by predicted tokens", *histogram(description.lengths)]
     return "\n".join([*lines, "", *(f"picture    {path}" for path in pictures)])
 
 
@@ -88,12 +86,7 @@ def histogram(lengths: TableRows) -> list[str]:
     if not lengths:
         return []
     most = max(row["sequence_count"] for row in lengths)
-    spans = [
-        f"{row['first_length']:,}"
-        if row["first_length"] == row["last_length"]
-        else f"{row['first_length']:,}–{row['last_length']:,}"
-        for row in lengths
-    ]
+    spans = [span(row["first_length"], row["last_length"]) for row in lengths]
     width = max(map(len, spans))
     return [
         f"  {span.rjust(width)}  {'█' * round(BAR * row['sequence_count'] / most):<{BAR}} {row['sequence_count']:,}"
@@ -104,6 +97,5 @@ def histogram(lengths: TableRows) -> list[str]:
 def description_report(description: Description, pictures: list[Path]) -> str:
     """The same as markdown with embedded plots, for the Prefect UI."""
     parts = [f"## Dataset {description.dataset_id}", f"*{description.mode} mode, {description.vocabulary_size:,} ids*"]
-    for title, rows in description_tables(description).items():
-        parts.append(f"### {title}\n\n{markdown_table(rows)}")
+    parts += markdown_tables(description_tables(description))
     return "\n\n".join([*parts, *(picture_report(path.stem.capitalize(), path) for path in pictures)])

@@ -3,7 +3,7 @@
 from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.scoring.drift import Distributions, Drift
 from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.text_layout import TableRows, columns, markdown_lines, markdown_table, markdown_text, picture_report
+from rnnlm.text_layout import FactRows, TableRows, columns, facts, markdown_table, markdown_text, picture_report
 
 
 def scoring_text(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> str:
@@ -62,19 +62,14 @@ def scores_report(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -
     """Markdown: the totals, the verdict, both distributions as table and plot."""
     if scoring.output is None:
         return f"## Scores\n\n{markdown_text(config.input)}: nothing to score"
-    state = "skipped: the output holds these scores" if scoring.skipped else f"done in {scoring.seconds:.1f} s"
-    rows = [
+    rows: FactRows = [
         ("output", f"`{scoring.output}`"),
         ("input", f"`{config.input}`"),
         ("model", f"`{scoring.model}`, `{scoring.model_digest[:16]}`"),
         ("together", totals_line(scoring.totals)),
         ("drift", drift_line(drift)),
     ]
-    parts = [
-        "## Scores",
-        f"*{state}*",
-        markdown_lines(("", ""), rows),
-    ]
+    parts = [facts("Scores", scoring, rows)]
     if drift.distributions and drift.picture:
         parts += [
             picture_report("Bits per byte, beside validation text", drift.picture),

@@ -5,7 +5,7 @@ from typing import Any
 from rnnlm.evaluation.surprise.surprise_measurement import Surprise
 from rnnlm.evaluation.surprise.surprise_plots import bucket_name
 from rnnlm.evaluation.surprise.surprise_tables import MINIMUM_TOKENS
-from rnnlm.text_layout import TableRows, columns, markdown_table, markdown_text, picture_report, shorten
+from rnnlm.text_layout import TableRows, markdown_tables, picture_report, shorten, span, text_tables
 
 DISTANCES = ("neither", "the token before", "the one before that")
 
@@ -13,7 +13,7 @@ DISTANCES = ("neither", "the token before", "the one before that")
 def surprise_tables(surprise: Surprise) -> dict[str, TableRows]:
     """Title → rows with formatted figures, in the order they are shown."""
     measured = surprise.tables
-    tables = {
+    return {
         f"Worst sentences (of at least {MINIMUM_TOKENS} tokens)": [
             {
                 "sentence": row["sentence_id"],
@@ -39,7 +39,6 @@ def surprise_tables(surprise: Surprise) -> dict[str, TableRows]:
             {"<unk> is": DISTANCES[row["distance"]]} | loss_columns(row) for row in measured.by_neighbours
         ],
     }
-    return {title: rows for title, rows in tables.items() if rows}
 
 
 def loss_columns(row: dict[str, Any]) -> dict[str, str]:
@@ -51,15 +50,10 @@ def loss_columns(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def span(first: int, last: int) -> str:
-    return f"{first:,}" if first == last else f"{first:,}–{last:,}"
-
-
 def surprise_text(surprise: Surprise) -> str:
     """The output of `rnnlm surprise`."""
     lines = [f"losses     {surprise.folder}", f"{surprise.split:<10} {headline(surprise)}"]
-    for title, rows in surprise_tables(surprise).items():
-        lines += ["", title, *(f"  {line}" for line in columns(rows))]
+    lines += text_tables(surprise_tables(surprise))
     return "\n".join([*lines, "", *(f"picture    {path}" for path in surprise.pictures)])
 
 
@@ -71,7 +65,6 @@ def headline(surprise: Surprise) -> str:
 def surprise_report(surprise: Surprise) -> str:
     """The same as markdown with embedded plots, for the Prefect UI."""
     parts = ["## Where the model is surprised", f"*{surprise.split} split: {headline(surprise)}*"]
-    for title, rows in surprise_tables(surprise).items():
-        parts.append(f"### {markdown_text(title)}\n\n{markdown_table(rows)}")
+    parts += markdown_tables(surprise_tables(surprise))
     titles = {path: path.stem.replace("_", " ").capitalize() for path in surprise.pictures}
     return "\n\n".join([*parts, *(picture_report(title, path) for path, title in titles.items())])

@@ -28,7 +28,7 @@ from rnnlm.scoring.score_output import (
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import FoundModel, find_model
 from rnnlm.sequences.sql_tables import table
-from rnnlm.stages import STAGE_VERSIONS
+from rnnlm.stages import STAGE_VERSIONS, stage
 from rnnlm.training.devices import choose_device
 
 logger = logging.getLogger(__name__)
@@ -41,13 +41,13 @@ CHANGES_THE_SCORES = {  # fields of ScoringConfig; the others are about input, o
 class Totals(Record):
     """Sums over all documents."""
 
-    documents: int
-    tokens: int
-    bytes: int
-    log_probability: float  # natural logarithm
-    perplexity: float | None  # None if nothing was predicted
-    bits_per_byte: float | None
-    unknown_rate: float | None
+    documents: int = 0
+    tokens: int = 0
+    bytes: int = 0
+    log_probability: float = 0.0  # natural logarithm
+    perplexity: float | None = None  # None if nothing was predicted
+    bits_per_byte: float | None = None
+    unknown_rate: float | None = None
 
 
 class ScoringRecord(StageRecord):
@@ -58,38 +58,31 @@ class ScoringRecord(StageRecord):
     model_folder: Path
     model_digest: str
     input_files: int
-    output: Path | None  # None: there was nothing to score
-    totals: Totals
+    output: Path | None = None  # None: there was nothing to score
+    totals: Totals = Totals()
 
 
-NOTHING = Totals(
-    documents=0, tokens=0, bytes=0, log_probability=0.0, perplexity=None, bits_per_byte=None, unknown_rate=None
-)
-
-
+@stage("scoring")
 def score_texts(home: Home, config: ScoringConfig) -> ScoringRecord:
     """Score config.input, unless config.output already holds these scores.
 
     A resumed scoring gives the same output as an uninterrupted one; a Parquet file is identical byte for byte.
     """
-    start = time.perf_counter()
     files = find_inputs(config)
     model = find_model(home, config.model)
     facts = score_facts(config, files, model)
     key = digest_of(facts)[:16]
-    output = Path(config.output).expanduser().resolve()
     record = ScoringRecord(
         key=key,
         model=model.reference,
         model_folder=model.folder,
         model_digest=model.digest,
         input_files=len(files),
-        output=None,
-        totals=NOTHING,
     )
     if not files:
         logger.info("scoring: %s holds nothing to score", config.input)
         return record
+    output = Path(config.output).expanduser().resolve()
     check_output(output, config, [file.path.resolve() for file in files])
     with home.lock(f"scores-{key}"):
         skipped = not config.force and (read_provenance(output) or {}).get("key") == key
@@ -97,14 +90,8 @@ def score_texts(home: Home, config: ScoringConfig) -> ScoringRecord:
             make_output(home, config, files, model, output, {"key": key, "model": model.reference, **facts})
         shutil.rmtree(shards_folder(home, key), ignore_errors=True)
     totals = measure_totals(output)
-    seconds = time.perf_counter() - start
-    logger.info(
-        "scoring: %s, %s documents (%.1f s)",
-        "skipped, the output holds these scores" if skipped else "done",
-        f"{totals.documents:,}",
-        seconds,
-    )
-    return record.model_copy(update={"output": output, "totals": totals, "skipped": skipped, "seconds": seconds})
+    logger.info("scoring: %s documents", f"{totals.documents:,}")
+    return record.model_copy(update={"output": output, "totals": totals, "skipped": skipped})
 
 
 def score_facts(config: ScoringConfig, files: list[InputFile], model: FoundModel) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Drift: how far the bits per byte of scored texts are from those of the model's own validation text."""
 
 import math
+from itertools import accumulate
 from pathlib import Path
 
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home, atomic_file
+from rnnlm.plots import PALE, RED, new_figure, set_titles
 from rnnlm.records import Record
 from rnnlm.scoring.bulk_scoring import ScoringRecord, work_folder
 from rnnlm.scoring.reference_scores import find_reference
@@ -17,7 +19,6 @@ from rnnlm.text_layout import TableRows
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 PLOTTED_LEVELS = [0.005, 0.995]  # quantiles at the ends of the plot's bins
 BINS = 40
-INK, REFERENCE_COLOR, SCORED_COLOR = "#333333", "#9db7d5", "#c0392b"
 CHANCE = 0.001  # probability that two samples of one distribution are farther apart than `noise`
 
 
@@ -34,11 +35,11 @@ class Distributions(Record):
 
 
 class Drift(Record):
-    drifted: bool
+    drifted: bool = False
     threshold: float
-    distributions: Distributions | None  # None: not compared
-    reason: str  # why not compared
-    picture: Path | None
+    distributions: Distributions | None = None  # None: not compared
+    reason: str = ""  # why not compared
+    picture: Path | None = None
 
 
 class ScoredRecord(Record):
@@ -54,11 +55,11 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
     A missing reference is a reason, not an error: the scores are valid without it.
     """
     if scoring.output is None or not scoring.totals.tokens:
-        return not_compared(config, "nothing was scored")
+        return Drift(threshold=config.drift_threshold, reason="nothing was scored")
     try:
         reference = find_reference(home, str(scoring.model_folder), config.document)
     except DatasetError as error:
-        return not_compared(config, " ".join(str(error).split()))
+        return Drift(threshold=config.drift_threshold, reason=" ".join(str(error).split()))
     found = distributions(scoring.output, reference)
     folder = work_folder(home, scoring.key)
     home.make(folder)
@@ -69,13 +70,8 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
         drifted=found.distance > max(config.drift_threshold, found.noise),
         threshold=config.drift_threshold,
         distributions=found,
-        reason="",
         picture=picture,
     )
-
-
-def not_compared(config: ScoringConfig, reason: str) -> Drift:
-    return Drift(drifted=False, threshold=config.drift_threshold, distributions=None, reason=reason, picture=None)
 
 
 def distributions(output: Path, reference: Path) -> Distributions:
@@ -89,16 +85,8 @@ def distributions(output: Path, reference: Path) -> Distributions:
         first, last = min(low["scored"], low["reference"]), max(high["scored"], high["reference"])
         width = (last - first) / BINS or 1 / BINS
         bins = table(connection, "scoring/count_bins", {"low": first, "width": width, "bins": BINS})
-    counts = distance["documents"], distance["reference_documents"]
-    return Distributions(
-        documents=counts[0],
-        reference_documents=counts[1],
-        distance=distance["distance"],
-        noise=chance_distance(*counts),
-        quantiles=quantiles,
-        bins=bins,
-        bin_width=width,
-    )
+    noise = chance_distance(distance["documents"], distance["reference_documents"])
+    return Distributions(**distance, noise=noise, quantiles=quantiles, bins=bins, bin_width=width)
 
 
 def chance_distance(first: int, second: int) -> float:
@@ -112,35 +100,19 @@ def chance_distance(first: int, second: int) -> float:
 def draw_distributions(found: Distributions, unit: str, picture: Path) -> None:
     """Above, the share of documents in each bin; below, the cumulative share, on which the distance is read.
 
-    The first and the last bin include everything beyond them. Drawn without pyplot: safe in threads.
+    The first and the last bin include everything beyond them.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 5.2), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    figure, (above, below) = new_figure((8, 5.2), rows=2, sharex=True, height_ratios=(3, 2))
     edges = [row["low"] for row in found.bins] + [found.bins[-1]["low"] + found.bin_width]
+    validation = f"validation text, {found.reference_documents:,} {unit}s"
     for column, count, colour, label in (
-        (
-            "reference",
-            found.reference_documents,
-            REFERENCE_COLOR,
-            f"validation text, {found.reference_documents:,} {unit}s",
-        ),
-        ("scored", found.documents, SCORED_COLOR, f"scored, {found.documents:,} documents"),
+        ("reference", found.reference_documents, PALE, validation),
+        ("scored", found.documents, RED, f"scored, {found.documents:,} documents"),
     ):
         shares = [100 * row[column] / count for row in found.bins]
         above.stairs(shares, edges, fill=column == "reference", color=colour, linewidth=1.6, label=label)
-        summed = [sum(shares[: index + 1]) for index in range(len(shares))]
-        below.plot(edges, [0.0, *summed], color=colour, linewidth=1.6)
-    above.set_title("Bits per byte of the documents", loc="left", color=INK, fontweight="bold")
-    above.set_ylabel("share of documents, %")
+        below.plot(edges, [0.0, *accumulate(shares)], color=colour, linewidth=1.6)
+    set_titles(above, "Bits per byte of the documents", y="share of documents, %")
     above.legend(frameon=False)
-    below.set_ylabel("at or below, %")
-    below.set_xlabel("bits per byte")
-    for axes in (above, below):
-        axes.grid(axis="y", color="#e6e6e6")
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
+    below.set(xlabel="bits per byte", ylabel="at or below, %")
     figure.savefig(picture, format="png")

@@ -148,8 +148,7 @@ def draw_windows(row_count: int, size: int, batch_size: int, generator: np.rando
 
 def ordered_batches(source: RowSource, batch_size: int) -> Iterator[Batch]:
     """Every row once, for evaluation: in stored order, sorted by length within a chunk."""
-    for first in range(0, len(source), size := chunk_rows(source)):
-        chunk = source.read(first, min(first + size, len(source)))
+    for chunk in chunks(source):
         yield from padded(chunk.take(by_length(np.arange(len(chunk)), chunk.lengths)), batch_size)
 
 
@@ -171,6 +170,12 @@ def chunk_rows(source: RowSource) -> int:
     """Rows in a chunk: CHUNK_ROWS, or fewer if rows are long."""
     mean_length = 1 + source.predicted_count // max(1, len(source))
     return max(1, min(CHUNK_ROWS, CHUNK_TOKENS // mean_length))
+
+
+def chunks(source: RowSource) -> Iterator[TokenRows]:
+    """All rows in stored order, a chunk at a time."""
+    for first in range(0, len(source), size := chunk_rows(source)):
+        yield source.read(first, min(first + size, len(source)))
 
 
 def padded(rows: TokenRows, batch_size: int) -> list[Batch]:

@@ -16,7 +16,7 @@ from rnnlm.sequences.batches import (
     StreamCut,
     TokenStream,
     by_length,
-    chunk_rows,
+    chunks,
     windows_of_epoch,
 )
 from rnnlm.sequences.segmentation import Mode, ends
@@ -54,8 +54,7 @@ def stored_sentences(source: RowSource, device: torch.device) -> ResidentText:
     token_ids = torch.empty(source.predicted_count + len(source), dtype=torch.int32, device=device)
     lengths: list[np.ndarray] = []
     filled = 0
-    for first in range(0, len(source), size := chunk_rows(source)):
-        rows = source.read(first, min(first + size, len(source)))
+    for rows in chunks(source):
         token_ids[filled : filled + len(rows.token_ids)] = torch.from_numpy(rows.token_ids)
         filled += len(rows.token_ids)
         lengths.append(rows.predicted)

@@ -4,11 +4,10 @@ import math
 from pathlib import Path
 
 from rnnlm.metrics import perplexity
+from rnnlm.plots import BLUE, INK, PALE, RED, new_figure, set_titles
 from rnnlm.training.history import read_measurements
 
 MetricSeries = tuple[list[float], list[float]]  # trained tokens, values
-
-INK, TRAIN, VALID = "#333333", "#9db7d5", "#c0392b"
 
 
 def read_series(history: Path, name: str) -> MetricSeries:
@@ -31,12 +30,10 @@ def read_series(history: Path, name: str) -> MetricSeries:
 
 def smoothed(values: list[float]) -> list[float]:
     """Exponential moving average with bias correction: the first value is unchanged."""
-    weight, average, total, result = 0.9, 0.0, 0.0, []
-    for value in values:
-        average = weight * average + (1 - weight) * value
-        total = weight * total + (1 - weight)
-        result.append(average / total)
-    return result
+    import pandas
+
+    average: list[float] = pandas.Series(values, dtype=float).ewm(alpha=0.1).mean().tolist()
+    return average
 
 
 def spans_decades(values: list[float]) -> bool:
@@ -46,20 +43,15 @@ def spans_decades(values: list[float]) -> bool:
 
 def plot_loss_curve(history: Path, picture: Path) -> None:
     """Write a PNG: training and validation loss (nats per token) above, the learning rate below."""
-    # Without pyplot: no global figure, no window, safe in threads.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
 
-    figure = Figure(figsize=(8, 5), dpi=130, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
-    loss, rate = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+    figure, (loss, rate) = new_figure((8, 5), rows=2, sharex=True, height_ratios=(4, 1))
 
     xs, ys = read_series(history, "train_loss_nats")
-    loss.plot(xs, ys, color=TRAIN, linewidth=0.8, alpha=0.7)
-    loss.plot(xs, smoothed(ys), color="#2c5f8a", linewidth=1.8, label="training, smoothed")
+    loss.plot(xs, ys, color=PALE, linewidth=0.8, alpha=0.7)
+    loss.plot(xs, smoothed(ys), color=BLUE, linewidth=1.8, label="training, smoothed")
     xs, ys = read_series(history, "validation_nll_nats_per_token")
-    loss.plot(xs, ys, color=VALID, marker="o", markersize=4, linewidth=1.6, label="validation")
+    loss.plot(xs, ys, color=RED, marker="o", markersize=4, linewidth=1.6, label="validation")
     if ys:
         best = min(range(len(ys)), key=ys.__getitem__)
         loss.annotate(
@@ -68,20 +60,15 @@ def plot_loss_curve(history: Path, picture: Path) -> None:
             xytext=(-6, 10),
             textcoords="offset points",
             ha="right",
-            color=VALID,
+            color=RED,
         )
     if spans_decades(read_series(history, "train_loss_nats")[1] + ys):
         loss.set_yscale("log")
-    loss.set_ylabel("loss, nats per token")
-    loss.set_title("Loss", loc="left", color=INK, fontweight="bold")
+    set_titles(loss, "Loss", y="loss, nats per token")
     loss.legend(frameon=False)
 
     rate.plot(*read_series(history, "learning_rate"), color=INK, linewidth=1.2)
-    rate.set_ylabel("learning rate")
+    rate.set(xlabel="trained tokens", ylabel="learning rate")
     rate.set_ylim(bottom=0)
-    rate.set_xlabel("trained tokens")
     rate.xaxis.set_major_formatter(EngFormatter(sep=""))
-    for axes in (loss, rate):
-        axes.grid(axis="y", color="#e6e6e6")
-        axes.spines[["top", "right"]].set_visible(False)
-    canvas.print_png(str(picture))
+    figure.savefig(picture, format="png")

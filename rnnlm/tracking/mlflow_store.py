@@ -116,6 +116,18 @@ def reaching_mlflow(home: Home) -> Iterator["MlflowClient"]:
         ) from error
 
 
+@contextmanager
+def ignoring(*error_codes: str) -> Iterator[None]:
+    """Ignore MLflow's errors with one of these codes."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        if error.error_code not in error_codes:
+            raise
+
+
 def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
     """The experiment's id; if missing it is created, with an artifact root that any client can read."""
     from mlflow.exceptions import MlflowException

@@ -9,6 +9,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +29,17 @@ RETRY_INTERVALS = 10  # intervals until the next try after a failure: each try m
 FindRun = Callable[["MlflowClient", str], str]  # (client, key) → id of the RUNNING MLflow run with that key
 
 
+@dataclass
 class RunTracker:
     """Call it to send what is new in `folder`, at most every `every_seconds`. Failures of MLflow never raise."""
 
-    def __init__(self, home: Home, folder: Path, every_seconds: float, find_run: FindRun) -> None:
-        self.home = home
-        self.folder = folder
-        self.every_seconds = every_seconds
-        self.find_run = find_run
-        spool = read_json(folder / TRACKING) or {}
+    home: Home
+    folder: Path
+    every_seconds: float
+    find_run: FindRun
+
+    def __post_init__(self) -> None:
+        spool = read_json(self.folder / TRACKING) or {}
         # Written before the MLflow run is made: if this process is killed in between, the next one finds the run by it.
         self.key: str = spool.get("key") or uuid.uuid4().hex
         self.mlflow_run_id: str | None = spool.get("mlflow_run_id")

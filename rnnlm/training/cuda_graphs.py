@@ -7,30 +7,24 @@ the second is recorded; later ones are replayed.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
 from rnnlm.training.tree_map import list_tensors, map_tensors
 
 MAXIMUM_RECORDINGS = 128  # steps of further shapes run normally
 
 
+@dataclass
 class Recorder(Updater):
     """An Updater on a GPU, for a single process, that records its steps and replays them."""
 
-    def __init__(
-        self,
-        batch_loss: nn.Module,
-        optimizer: Optimizer,
-        clip_norm: float,
-        process_group: ProcessGroup = SINGLE_PROCESS,
-    ) -> None:
-        super().__init__(batch_loss, optimizer, clip_norm, process_group)
+    def __post_init__(self) -> None:
         self.recordings: dict[Any, Recording | None] = {}  # by shape; None: seen once
         self.addresses: list[int] = []
         self.pool: Any = None

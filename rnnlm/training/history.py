@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rnnlm.generation.sample_page import samples_page
@@ -36,9 +35,7 @@ class History:
     def __enter__(self) -> "History":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stream.close()
 
     def write(self, measurement: Measurement) -> None:

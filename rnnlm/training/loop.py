@@ -5,10 +5,11 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from rnnlm.config import TrainingConfig
 from rnnlm.losses.loss import Loss
 from rnnlm.progress import Progress
 from rnnlm.sequences.batches import Batch
@@ -30,14 +31,11 @@ MEASUREMENTS = 200  # per run at most: each waits for the device
 class TrainingPlan:
     """Length of the loop, and what it does on the way."""
 
+    config: TrainingConfig
     total_steps: int
-    clip_norm: float
     validation_steps: frozenset[int]  # validate after these steps, and always at the end
     log_every_seconds: float
-    seed: int = 0
     loss_limit: float = math.inf  # nats per token; training has diverged above it
-    divergence_retries: int = 0
-    accumulation: int = 1  # micro-batches per step and rank
 
     @property
     def measure_every(self) -> int:
@@ -51,6 +49,7 @@ class Outcome:
     best_weights: dict[str, Tensor]
 
 
+@dataclass
 class Training:
     """Teacher forcing over the feed, from the step of `state` to the end.
 
@@ -59,40 +58,34 @@ class Training:
     share of the feed, and all ranks take every step, checkpoint and validation together.
     """
 
-    def __init__(
-        self,
-        state: TrainingState,
-        feed: Callable[[int], Iterable[Batch]],
-        loss: Loss,
-        plan: TrainingPlan,
-        validate: Callable[[int], float],
-        on_event: Callable[[Event], None],
-        checkpoints: Checkpoints | None = None,
-        interruption: Interruption | None = None,
-        updater_type: type[Updater] = Updater,
-    ) -> None:
-        self.state = state
-        self.feed = feed
-        batch_loss = state.process_group.data_parallel(BatchLoss(state.model, loss, state.regularizers.dropout))
-        self.updater = updater_type(batch_loss, state.optimizer, plan.clip_norm, state.process_group)
-        self.plan = plan
-        self.validate = validate
-        self.on_event = on_event
-        self.checkpoints = checkpoints
-        self.interruption = interruption or Interruption()
-        self.monitor = DivergenceMonitor(plan.loss_limit)
+    state: TrainingState
+    feed: Callable[[int], Iterable[Batch]]
+    loss: Loss
+    plan: TrainingPlan
+    validate: Callable[[int], float]
+    on_event: Callable[[Event], None]
+    checkpoints: Checkpoints | None = None
+    interruption: Interruption = field(default_factory=Interruption)
+    updater_type: type[Updater] = Updater
+
+    def __post_init__(self) -> None:
+        state, clip_norm = self.state, self.plan.config.optimizer.clip_norm
+        batch_loss = state.process_group.data_parallel(BatchLoss(state.model, self.loss, state.regularizers.dropout))
+        self.updater = self.updater_type(batch_loss, state.optimizer, clip_norm, state.process_group)
+        self.monitor = DivergenceMonitor(self.plan.loss_limit)
         self.interval_start, self.interval_tokens = time.perf_counter(), 0
 
     def run(self) -> Outcome:
         """The weights with the best validation perplexity. DivergedError if no retry is left."""
-        if self.plan.divergence_retries and self.state.step == 0:
+        retries = self.plan.config.divergence.retries
+        if retries and self.state.step == 0:
             self.save_checkpoint()  # so that a rollback is possible from the start
         while True:
             try:
                 return self.run_to_end()
             except DivergedError as error:
                 self.monitor = DivergenceMonitor(self.plan.loss_limit)
-                if not roll_back_training(self.state, self.checkpoints, self.plan.divergence_retries, error):
+                if not roll_back_training(self.state, self.checkpoints, retries, error):
                     raise
 
     def run_to_end(self) -> Outcome:
@@ -126,8 +119,8 @@ class Training:
         state, plan = self.state, self.plan
         measured = state.step % plan.measure_every == 0
         rate = state.optimizer.param_groups[0]["lr"]
-        generator = step_generator(plan.seed, state.step)
-        step = take_step(self.updater, batch, state.carried, generator, plan.accumulation)
+        generator = step_generator(plan.config.seed, state.step)
+        step = take_step(self.updater, batch, state.carried, generator, plan.config.accumulation)
         self.monitor.note(state.step, step.loss, step.norm)
         if measured:
             self.monitor.check()
@@ -145,7 +138,8 @@ class Training:
     def measure(self, step: Step, rate: float, progress: Progress) -> None:
         now = time.perf_counter()
         speed = self.interval_tokens / (now - self.interval_start)
-        clipping = max(1.0, float(step.norm) / self.plan.clip_norm)  # norms are reported as before clipping
+        clip_norm = self.plan.config.optimizer.clip_norm
+        clipping = max(1.0, float(step.norm) / clip_norm)  # norms are reported as before clipping
         metrics = {
             "train_loss_nats": float(step.loss),
             "gradient_norm": float(step.norm),

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.polynomial import Polynomial
 
-from rnnlm.evaluation.perplexity import read_batches
 from rnnlm.losses.loss import in_rows
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import Batch
@@ -66,9 +65,10 @@ def summed_nll_by_sharpness(model: ElmanLanguageModel, batches: Iterable[Batch],
     The logits, which cost most, are computed once for all values. Each row's maximum is subtracted once, so that no
     power overflows.
     """
-    total = np.zeros(len(sharpness))
-    for _, hidden, all_targets in read_batches(model, batches):
-        for rows, target_ids in in_rows(hidden, all_targets):
+    total, state, device = np.zeros(len(sharpness)), None, model.embedding.weight.device
+    for batch in batches:
+        hidden, state = model.hidden(batch.input_ids.to(device), state if batch.carries_state else None)
+        for rows, target_ids in in_rows(hidden, batch.target_ids.to(device)):
             predicted = padding_mask(target_ids)
             logits, target_ids = model.logits(rows[predicted]).float(), target_ids[predicted]
             logits -= logits.amax(dim=1, keepdim=True)

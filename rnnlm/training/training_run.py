@@ -18,9 +18,9 @@ from pathlib import Path
 import torch
 
 from rnnlm.config import PipelineConfig, result_settings
-from rnnlm.home import Home, digest_of, read_json, remove_partials, write_json
+from rnnlm.home import Home, read_json, remove_partials, write_json
 from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.stages import COMPLETE, STAGE_VERSIONS, find_damage, mark_complete, move_aside, stage
+from rnnlm.stages import COMPLETE, find_damage, mark_complete, move_aside, stage, stage_key
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.devices import choose_device
@@ -63,7 +63,7 @@ def run_training(
         write_json(folder / "config.json", config.model_dump(mode="json"))
         write_json(folder / STARTED, {"run_id": run_id, "dataset_id": dataset.dataset_id})
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
-            return write_run(folder, run_id, config, dataset, device, tracker, interruption)
+            return write_run(Job(folder=folder, config=config, dataset=dataset), device, tracker, interruption)
 
 
 def find_run_damage(folder: Path) -> str | None:
@@ -84,35 +84,26 @@ def clear_folder(folder: Path, damage: str | None, force: bool) -> None:
 
 def name_run(config: PipelineConfig, dataset: DatasetRecord) -> str:
     """The run id: a digest of everything that its result depends on."""
-    return digest_of(
-        {
-            "stage": STAGE_VERSIONS["training"],
-            "dataset": dataset.dataset_id,
-            "model": result_settings(config.model),
-            "training": result_settings(config.training),
-            "versions": {name: version(name) for name in ("torch", "transformers", "numpy")},
-        }
+    return stage_key(
+        "training",
+        dataset=dataset.dataset_id,
+        model=result_settings(config.model),
+        training=result_settings(config.training),
+        versions={name: version(name) for name in ("torch", "transformers", "numpy")},
     )[:16]
 
 
-def write_run(
-    folder: Path,
-    run_id: str,
-    config: PipelineConfig,
-    dataset: DatasetRecord,
-    device: torch.device,
-    tracker: Tracker,
-    interruption: Interruption,
-) -> RunRecord:
+def write_run(job: Job, device: torch.device, tracker: Tracker, interruption: Interruption) -> RunRecord:
     """Train, from the start or from a checkpoint, and write the result up to its COMPLETE marker."""
-    if config.training.distributed.processes > 1:
-        result = train_in_processes(Job(folder=folder, config=config, dataset=dataset), tracker, interruption)
+    folder = job.folder
+    if job.config.training.distributed.processes > 1:
+        result = train_in_processes(job, tracker, interruption)
     else:
-        result = train_in_this_process(folder, config, dataset, device, tracker, interruption)
+        result = train_in_this_process(job, device, tracker, interruption)
     tracker.flush()  # if MLflow was unavailable until now, its run gets an id here
     facts = {
-        "run_id": run_id,
-        "dataset_id": dataset.dataset_id,
+        "run_id": folder.name,
+        "dataset_id": job.dataset.dataset_id,
         "mlflow_run_id": tracker.mlflow_run_id,
         **result.model_dump(),
     }

@@ -4,7 +4,6 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from pathlib import Path
 
 import torch
 
@@ -26,7 +25,7 @@ from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.cuda_graphs import Recorder
 from rnnlm.training.devices import float32_products, keep_freed_memory
-from rnnlm.training.distributed.job import TrainingResult
+from rnnlm.training.distributed.job import Job, TrainingResult
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.export import sample_sentences, write_model
@@ -43,29 +42,29 @@ logger = logging.getLogger(__name__)
 
 
 def train_in_this_process(
-    folder: Path,
-    config: PipelineConfig,
-    dataset: DatasetRecord,
+    job: Job,
     device: torch.device,
     on_event: Callable[[], None],
     interruption: Interruption,
     process_group: ProcessGroup = SINGLE_PROCESS,
 ) -> TrainingResult:
-    """Train, and write the best weights to folder/model. on_event: called after each line of history and each sample.
+    """Train, and write the best weights to the run's folder. on_event: called after each measurement and each sample.
 
     A collective: call it on every rank.
     """
+    training, dataset = job.config.training, job.dataset
     keep_freed_memory()
-    seed_everything(config.training.seed, config.training.deterministic)
-    model = build_model(config.model, dataset.vocabulary_size, config.training.seed, unigram_log_probabilities(dataset))
-    with float32_products(config.training.precision):
-        outcome = run_loop(model, folder, config, dataset, device, on_event, interruption, process_group)
+    seed_everything(training.seed, training.deterministic)
+    unigram = unigram_log_probabilities(dataset)
+    model = build_model(job.config.model, dataset.vocabulary_size, training.seed, unigram)
+    with float32_products(training.precision):
+        outcome = run_loop(model, job, device, on_event, interruption, process_group)
     result = TrainingResult(trained_tokens=outcome.trained_tokens, best_validation_perplexity=outcome.best_perplexity)
     if process_group.is_main:
         model.language_model.load_state_dict(outcome.best_weights)
-        if config.training.temperature_scaling:
-            result = scale_temperature(result, model.language_model, config, dataset)
-        write_model(model, folder / "model", dataset)
+        if training.temperature_scaling:
+            result = scale_temperature(result, model.language_model, job.config, dataset)
+        write_model(model, job.folder / "model", dataset)
     return result
 
 
@@ -87,15 +86,14 @@ def scale_temperature(
 
 def run_loop(
     model: ElmanForCausalLM,
-    folder: Path,
-    config: PipelineConfig,
-    dataset: DatasetRecord,
+    job: Job,
     device: torch.device,
     on_event: Callable[[], None],
     interruption: Interruption,
     process_group: ProcessGroup,
 ) -> Outcome:
     """The loop over the training split, with history, samples and checkpoints in the run's folder."""
+    folder, config, dataset = job.folder, job.config, job.dataset
     training = config.training
     network = model.language_model.to(device)
     by_rows = training.loss.kind == "sampled" and device.type == "cpu"  # a GPU updates all rows at once
@@ -186,17 +184,13 @@ def count_steps(config: PipelineConfig, dataset: DatasetRecord, process_group: P
 
 
 def make_plan(config: PipelineConfig, total_steps: int, network: ElmanLanguageModel) -> TrainingPlan:
-    training = config.training
     uniform_loss = math.log(max(2, int((~network.never_predicted).sum())))  # nats per token
     return TrainingPlan(
+        config=config.training,
         total_steps=total_steps,
-        clip_norm=training.optimizer.clip_norm,
-        validation_steps=validation_steps(total_steps, training.validation.evaluations),
+        validation_steps=validation_steps(total_steps, config.training.validation.evaluations),
         log_every_seconds=config.tracking.log_every_seconds,
-        seed=training.seed,
-        loss_limit=training.divergence.explosion_factor * uniform_loss,
-        divergence_retries=training.divergence.retries,
-        accumulation=training.accumulation,
+        loss_limit=config.training.divergence.explosion_factor * uniform_loss,
     )
 
 

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.scoring.bulk_scoring import NOTHING, ScoringRecord
+from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.scoring.drift import Distributions, Drift
 from rnnlm.scoring.scoring_config import ScoringConfig
-from tasks.raise_drift_event import raise_drift_event
+from tasks.score import raise_drift_event
 from tests.tasks.drift_events import awaited_drift_events
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -33,7 +33,7 @@ def test_the_event_is_there_with_its_figures_and_there_is_none_without_drift(tmp
         model_digest="d" * 64,
         input_files=1,
         output=tmp_path / "out.parquet",
-        totals=NOTHING,
+        totals=Totals(),
     )
     assert not raise_drift_event.fn(config, scoring, drift(0.05, False))
     assert raise_drift_event.fn(config, scoring, drift(0.5, True))

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.evaluation.surprise.surprise_tables import SurpriseTables
+from rnnlm.plots import BLUE, INK, PALE, RED, new_figure, set_titles
 from rnnlm.text_layout import TableRows
 
-INK, SPREAD, LINE, SHARE = "#333333", "#9db7d5", "#2c5f8a", "#c0392b"
 MINIMUM_BUCKET_TOKENS = 30
 BY_POSITION, BY_FREQUENCY = "loss_by_position.png", "loss_by_frequency.png"
 
@@ -24,40 +24,31 @@ def draw_loss_by_position(rows: TableRows, mean: float, picture: Path) -> None:
     Buckets of few tokens, at the end of very long sentences, are left out: they are mostly noise.
     """
     rows = [row for row in rows if row["tokens"] >= MINIMUM_BUCKET_TOKENS] or rows
-    figure, axes = surprise_figure("Loss by position in the sentence")
+    figure, (axes,) = new_figure((8, 3.7))
+    set_titles(
+        axes, "Loss by position in the sentence", "position of the token in its sentence", "loss, nats per token"
+    )
     edges = [1 + row["first_position"] for row in rows] + [2 + rows[-1]["last_position"]]
     losses = [row["nll_nats_per_token"] for row in rows]
-    axes.fill_between(
-        edges,
-        *(
-            repeat_last([loss + sign * 2 * row["standard_error"] for loss, row in zip(losses, rows, strict=True)])
-            for sign in (-1, 1)
-        ),
-        step="post",
-        color=SPREAD,
-        alpha=0.5,
-        linewidth=0,
-        label="± 2 standard errors",
-    )
-    axes.step(edges, repeat_last(losses), where="post", color=LINE, linewidth=1.8, label="mean of the bucket")
+    low, high = ([row["nll_nats_per_token"] + sign * 2 * row["standard_error"] for row in rows] for sign in (-1, 1))
+    axes.stairs(high, edges, baseline=low, fill=True, color=PALE, alpha=0.5, label="± 2 standard errors")
+    axes.stairs(losses, edges, baseline=None, color=BLUE, linewidth=1.8, label="mean of the bucket")
     draw_mean(axes, mean)
     axes.set_xscale("log")
     plain_ticks(axes.xaxis)
     axes.set_xlim(1, edges[-1])
-    axes.set_xlabel("position of the token in its sentence")
-    axes.set_ylabel("loss, nats per token")
     axes.legend(frameon=False)
     figure.savefig(picture)
 
 
 def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
     """Above, the loss of each bucket; below, its shares of the tokens and of the summed loss."""
-    figure, axes = surprise_figure("Loss by how often training predicts the token", heights=(2, 1))
-    loss, shares = axes
+    figure, (loss, shares) = new_figure((8, 4.4), rows=2, sharex=True, height_ratios=(2, 1))
+    set_titles(loss, "Loss by how often training predicts the token", y="loss, nats per token")
     places = range(len(rows))
     losses = [row["nll_nats_per_token"] for row in rows]
     errors = [2 * row["standard_error"] for row in rows]
-    loss.errorbar(places, losses, yerr=errors, color=LINE, marker="o", markersize=4, linewidth=1.6, capsize=2)
+    loss.errorbar(places, losses, yerr=errors, color=BLUE, marker="o", markersize=4, linewidth=1.6, capsize=2)
     for place, row in zip(places, rows, strict=True):
         loss.annotate(
             f"{row['nll_nats_per_token']:.1f}",
@@ -70,13 +61,12 @@ def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
         )
     draw_mean(loss, mean)
     loss.set_ylim(bottom=0, top=1.12 * max(high + error for high, error in zip(losses, errors, strict=True)))
-    loss.set_ylabel("loss, nats per token")
     loss.legend(frameon=False)
 
     width = 0.38
     for shift, column, colour, label in (
-        (-width / 2, "share_of_tokens", SPREAD, "of the tokens"),
-        (width / 2, "share_of_loss", LINE, "of the summed loss"),
+        (-width / 2, "share_of_tokens", PALE, "of the tokens"),
+        (width / 2, "share_of_loss", BLUE, "of the summed loss"),
     ):
         heights = [100 * row[column] for row in rows]
         shares.bar([place + shift for place in places], heights, width, color=colour, label=label)
@@ -88,7 +78,7 @@ def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
 
 
 def draw_mean(axes: Any, mean: float) -> None:
-    axes.axhline(mean, color=SHARE, linewidth=1.0, linestyle="--", label=f"all tokens: {mean:.2f}")
+    axes.axhline(mean, color=RED, linewidth=1.0, linestyle="--", label=f"all tokens: {mean:.2f}")
 
 
 def bucket_name(first: int, last: int) -> str:
@@ -105,10 +95,6 @@ def short(count: int) -> str:
     return str(count)
 
 
-def repeat_last(values: list[float]) -> list[float]:
-    return [*values, values[-1]]
-
-
 def plain_ticks(axis: Any) -> None:
     """1, 2, 5, 10, 20, … instead of powers of ten."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
@@ -116,20 +102,3 @@ def plain_ticks(axis: Any) -> None:
     axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axis.set_minor_formatter(NullFormatter())
-
-
-def surprise_figure(title: str, heights: tuple[int, ...] = (1,)) -> tuple[Any, Any]:
-    """Figure and axes without pyplot: no global figure, no window, safe in threads."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 3 + 0.7 * len(heights)), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-    panels = [axes] if len(heights) == 1 else list(axes)
-    panels[0].set_title(title, loc="left", color=INK, fontweight="bold")
-    for panel in panels:
-        panel.grid(axis="y", color="#e6e6e6")
-        panel.set_axisbelow(True)
-        panel.spines[["top", "right"]].set_visible(False)
-    return figure, axes

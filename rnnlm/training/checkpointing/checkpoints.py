@@ -13,6 +13,7 @@ import logging
 import re
 import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +34,17 @@ CHECKPOINTS = "checkpoints"  # in a run's folder
 TENSORS, STATE = "tensors.safetensors", "state.json"
 
 
+@dataclass
 class Checkpoints:
     """The newest `kept` checkpoints of a run. Only rank 0 writes; `write` and `load_newest` are collectives."""
 
-    def __init__(
-        self, folder: Path, kept: int, every_seconds: float, process_group: ProcessGroup = SINGLE_PROCESS
-    ) -> None:
-        self.folder = folder
-        self.kept = kept
-        self.every_seconds = every_seconds
-        self.process_group = process_group
-        self.next = time.monotonic() + every_seconds
+    folder: Path
+    kept: int
+    every_seconds: float
+    process_group: ProcessGroup = SINGLE_PROCESS
+
+    def __post_init__(self) -> None:
+        self.next = time.monotonic() + self.every_seconds
         self.last_step: int | None = None  # of the checkpoint last written or read
 
     @property

@@ -32,9 +32,7 @@ def main(path: Path) -> None:
                 )
             # Processes whose launcher was killed may still be writing a checkpoint when new ones start.
             with FileLock(path.parent / "lock") if process_group.is_main else nullcontext():
-                result = train_in_this_process(
-                    job.folder, job.config, job.dataset, device, lambda: None, interruption, process_group
-                )
+                result = train_in_this_process(job, device, lambda: None, interruption, process_group)
                 if process_group.is_main:
                     write_json(path.parent / RESULT_FILE, result.model_dump())
 

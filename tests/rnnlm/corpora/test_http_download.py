@@ -5,6 +5,7 @@ import email.utils
 import hashlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from rnnlm.corpora.http_download import fetch
 from rnnlm.corpora.http_request import FetchPolicy, refuse_redirect, retry_after_seconds
 from rnnlm.errors import CorpusError, FetchError, HomeError
 from rnnlm.home import Home
+from rnnlm.progress import Progress
 from tests.rnnlm.corpora.loopback import HALF, QUICK, TEXT, Server
 
 SHA256 = hashlib.sha256(TEXT).hexdigest()
@@ -233,7 +235,7 @@ def test_two_that_want_the_same_url_fetch_it_once(server: Server, home: Home) ->
 def test_without_a_terminal_progress_is_logged(
     server: Server, target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("rnnlm.progress.LOG_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("rnnlm.corpora.http_download.Progress", partial(Progress, every_seconds=0.0))
     with caplog.at_level("INFO"):
         get(server, target)
     assert f"{server.url}: 0.0 of 0.0 MB" in caplog.text

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rnnlm.probes.probe_plots import draw_accuracy, draw_echo, draw_gradient_comparison, draw_gradient_flow, nonzero
-from rnnlm.probes.probe_records import EchoScore, GradientCurve
+from rnnlm.probes.probe_records import EchoComparison, EchoScore, GradientComparison, GradientCurve
 from rnnlm.records import GradientFlowRecord, PositionsRecord
 
 
@@ -31,14 +31,17 @@ def test_a_comparison_is_drawn_even_where_a_network_is_dead(tmp_path: Path) -> N
         for steps in (0, 5)
         for norm in ((0.0,) if steps and kind == "relu" else (1.0,))
     ]
-    draw_gradient_comparison(curves, tmp_path / "comparison.png")
-    assert is_png(tmp_path / "comparison.png")
+    found = GradientComparison(key="k", settings={}, picture=tmp_path / "comparison.png", curves=curves)
+    draw_gradient_comparison(found, found.picture)
+    assert is_png(found.picture)
 
 
 def test_echo_and_positions_are_drawn(tmp_path: Path) -> None:
     score = EchoScore(nonlinearity="tanh", initialization="xavier", distance=3, accuracy=0.5, final_loss=1.0)
-    draw_echo([score, score.model_copy(update={"distance": 1})], 8, tmp_path / "echo.png")
-    assert is_png(tmp_path / "echo.png")
+    scores = (score, score.model_copy(update={"distance": 1}))
+    echo = EchoComparison(key="k", settings={"symbols": 8}, picture=tmp_path / "echo.png", scores=scores)
+    draw_echo(echo, echo.picture)
+    assert is_png(echo.picture)
     record = PositionsRecord(
         rows=(2, 1), right=(0.5, 1.0), exact=(None, 1.0), given_tokens=1, longest_trained=1, picture=tmp_path / "p.png"
     )

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rnnlm.errors import ModelError
-from rnnlm.registry.champion_history import Change, champion_before, read_history
+from rnnlm.registry.champion_history import Change, all_versions, champion_before, read_history
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import list_models, model_folder
-from rnnlm.registry.promotion_commands import all_versions, promote_by_hand, roll_back
+from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rnnlm.config import OptimizerConfig
 from rnnlm.errors import TrainingError
-from rnnlm.losses.loss import Loss, exact_cross_entropy, summed_nll
+from rnnlm.losses.loss import Loss, exact_cross_entropy, token_nll
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch, shuffled_batches
@@ -46,7 +46,7 @@ def run(
     config = plain_training({"optimizer.learning_rate": 0.01, "schedule.kind": "constant", "device": "cpu"} | settings)
     optimizer = make_optimizer(model, config.optimizer)
     script = iter(perplexities or [])
-    plan = TrainingPlan(len(batches), config.optimizer.clip_norm, frozenset({len(batches) // 2}) - {0}, 10.0)
+    plan = TrainingPlan(config, len(batches), frozenset({len(batches) // 2}) - {0}, 10.0)
     events: list[Event] = [] if report is None else report
     state = TrainingState(model, optimizer, Schedule(optimizer, config.schedule, len(batches)))
     return Training(
@@ -60,8 +60,8 @@ def test_one_batch_is_overfitted() -> None:
     run(model, [one] * 300)
     hidden, _ = model.hidden(one.input_ids)
     # The first word of each row is a draw among three: its loss cannot fall below log 3.
-    first = summed_nll(model, hidden[:, :1], one.target_ids[:, :1])
-    rest = summed_nll(model, hidden[:, 1:], one.target_ids[:, 1:])
+    first = float(token_nll(model, hidden[:, :1], one.target_ids[:, :1]).double().sum())
+    rest = float(token_nll(model, hidden[:, 1:], one.target_ids[:, 1:]).double().sum())
     assert first == pytest.approx(3 * math.log(3), rel=0.01)
     assert rest / (one.predicted_tokens - 3) < 0.01
 
@@ -161,10 +161,9 @@ def test_clipping_bounds_the_step() -> None:
     model = network()
     before = torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()])
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    plan = TrainingPlan(1, 0.01, frozenset(), 10.0)
-    schedule = Schedule(
-        optimizer, plain_training({"schedule.kind": "constant", "schedule.warmup_share": 0.0}).schedule, 1
-    )
+    config = plain_training({"schedule.kind": "constant", "schedule.warmup_share": 0.0, "optimizer.clip_norm": 0.01})
+    plan = TrainingPlan(config, 1, frozenset(), 10.0)
+    schedule = Schedule(optimizer, config.schedule, 1)
     one = [batch([[2, 4, 5, 3]])]
     state = TrainingState(model, optimizer, schedule)
     Training(state, lambda first: one, exact_cross_entropy, plan, lambda step: 5.0, lambda event: None).run()

@@ -61,7 +61,7 @@ def training(
     optimizer = make_optimizer(model, config.optimizer)
     regularizers = make_regularizers(model, config, len(batches))
     state = TrainingState(model, optimizer, Schedule(optimizer, config.schedule, len(batches)), regularizers)
-    plan = TrainingPlan(len(batches), config.optimizer.clip_norm, frozenset(perplexities), 10.0)
+    plan = TrainingPlan(config, len(batches), frozenset(perplexities), 10.0)
     heard: list[Event] = [] if events is None else events
     return Training(
         state,

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.evaluation.test_time_adaptation import segments as segments_module
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import DynamicModel, measure_gradient_rms
 from rnnlm.evaluation.test_time_adaptation.interpolation import mean_nll, mixed
@@ -14,6 +13,7 @@ from rnnlm.evaluation.test_time_adaptation.segments import segments
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
 from rnnlm.evaluation.token_losses import nll_of_split
 from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.sequences import batches
 from rnnlm.sequences.segmentation import Mode
 from tests.rnnlm.evaluation.test_time_adaptation.texts import VOCABULARY, random_lines, text_of
 
@@ -35,7 +35,7 @@ def test_a_stream_is_one_text_whatever_the_blocks_it_is_stored_in(
     lines = random_lines(0)
     tokens = sum(len(line) + 1 for line in lines)
     one_block = score_in_order(model, text_of(lines, "stream", block_length=1_000), "stream", DYNAMIC, CACHE)
-    monkeypatch.setattr(segments_module, "CHUNK_TOKENS", 9)  # read in stretches of two segments
+    monkeypatch.setattr(batches, "LANE_TOKENS", 9)  # read in stretches of two segments
     lengths = [segment.target_ids.shape[1] for segment in segments(text_of(lines, "stream"), "stream", 4)]
     assert lengths == [4] * (tokens // 4) + [tokens % 4] * (tokens % 4 > 0)
     blocks = score_in_order(model, text_of(lines, "stream"), "stream", DYNAMIC, CACHE)

@@ -64,7 +64,7 @@ def run(
 ) -> list[Tensor]:
     """The final weights."""
     steps = frozenset(STEPS * index // evaluations for index in range(1, evaluations))
-    plan = TrainingPlan(STEPS, 1.0, steps, 10.0)
+    plan = TrainingPlan(plain_training({"optimizer.clip_norm": 1.0}), STEPS, steps, 10.0)
     feed = batches()
     Training(state, lambda first: feed[first:], noisy_loss, plan, evaluate, report, checkpoints).run()
     return [value.clone() for value in state.model.state_dict().values()]

@@ -58,7 +58,8 @@ def run(
 ) -> Outcome:
     ids = torch.tensor([[2, 4, 5, 6]])
     batches = [Batch(ids[:, :-1], ids[:, 1:], False, 3)] * STEPS
-    plan = TrainingPlan(STEPS, 1.0, frozenset(), 10.0, loss_limit=10 * math.log(10), divergence_retries=retries)
+    config = plain_training({"optimizer.clip_norm": 1.0, "divergence.retries": retries})
+    plan = TrainingPlan(config, STEPS, frozenset(), 10.0, loss_limit=10 * math.log(10))
     checkpoints = Checkpoints(folder, 2, every_seconds)
     return Training(
         state, lambda first: batches[first:], loss, plan, lambda step: perplexity, events.append, checkpoints

@@ -1,0 +1,27 @@
+"""Figures in one style, without pyplot: no global figure, no window, safe in threads."""
+
+from typing import Any
+
+INK, GREY, PALE, BLUE, RED = "#333333", "#8a8a8a", "#9db7d5", "#2c5f8a", "#c0392b"
+ORANGE, GREEN, PURPLE = "#d98c21", "#4b8b57", "#7a5195"
+
+
+def new_figure(size: tuple[float, float], rows: int = 1, columns: int = 1, **arrangement: Any) -> tuple[Any, list[Any]]:
+    """A figure of `size` inches and its panels, row by row. arrangement: see matplotlib's Figure.subplots."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=130, layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False, **arrangement).flat)
+    for axes in panels:
+        axes.grid(axis="y", color="#e6e6e6")
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, panels
+
+
+def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
+    """Title and labels; of panels in a row, only the first one shows y."""
+    axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    axes.set_xlabel(x)
+    if axes.get_subplotspec().is_first_col():
+        axes.set_ylabel(y)

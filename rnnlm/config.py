@@ -432,7 +432,8 @@ class GenerationConfig(Section):
     temperature: Temperature = setting(0.8, "Sampling temperature. 0: greedy.")
     top_k: TopK = setting(0, "Sample from this many most likely tokens. 0: off.")
     top_p: TopP = setting(0.95, "Sample from the fewest tokens with this total probability. 1: off.")
-    seed: Seed = setting(0, "Seed of the samples.")
+    seed: Seed = setting(0, "Seed of the first sample; each further one has the next seed.")
+    unknown: bool = setting(False, "Whether samples may contain <unk>.")
 
 
 class ProbesConfig(Section):

@@ -135,6 +135,8 @@ class Sample(Record):
     prompt: str
     text: str  # the continuation, without the prompt
     tokens: int  # generated tokens, <eos> included
+    whole: str = ""  # prompt and continuation as one text; "" in records of older versions
+    seed: int = 0
 
 
 class SamplesRecord(StageRecord):

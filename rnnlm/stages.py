@@ -21,14 +21,14 @@ STAGE_VERSIONS = {
     "sequences": 3,
     "training": 4,
     "evaluation": 2,
-    "samples": 1,
+    "samples": 2,
     "surprise": 1,
     "probes": 2,
     "probe-comparison": 1,
     "ngram": 1,
     "scoring": 2,
     "reference-scores": 1,
-    "bundle": 4,  # of a registered model
+    "bundle": 5,  # of a registered model
 }
 COMPLETE = "COMPLETE"  # marker of a finished folder: JSON, file name → sha256
 P = ParamSpec("P")

@@ -1,6 +1,9 @@
 """models, promote, rollback: manage registered models; generate, serve, export: use one."""
 
+import contextlib
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +15,7 @@ from rnnlm.config import GenerationConfig
 from rnnlm.serving.serving_config import ServingConfig
 
 if TYPE_CHECKING:
+    from rnnlm.records import Sample
     from rnnlm.registry.champion_history import Change
 
 APP = typer.Typer()
@@ -99,28 +103,64 @@ def print_change(session: Session, change: "Change", name: str) -> None:
 
 def generate_command(
     session: Session,
-    generation: Annotated[Given, fields(GenerationConfig, "maximum_tokens", "temperature", "top_k", "top_p", "seed")],
+    generation: Annotated[
+        Given, fields(GenerationConfig, "maximum_tokens", "temperature", "top_k", "top_p", "seed", "unknown")
+    ],
     model: Model = None,
     prompt: Annotated[str, typer.Option(metavar="TEXT", help="The text to continue.", show_default=False)] = "",
+    number: Annotated[
+        int, typer.Option("-n", "--number", metavar="N", help="Number of samples, each with the next seed.", min=1)
+    ] = 1,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", help="Read one prompt after the other from standard input.")
+    ] = False,
 ) -> None:
     """Generate text with a model.
 
-    rnnlm generate --prompt 'The following'
-    rnnlm generate rnnlm-python-docs@challenger --prompt 'The following' --temperature 0.7
+    rnnlm generate --prompt 'The following' -n 5
+    rnnlm generate rnnlm-python-docs@challenger --temperature 0.7
+    rnnlm generate --interactive
     """
     show_warnings()
     config = generation.section(GenerationConfig)
     from rnnlm.registry.model_lookup import model_folder
 
     folder = model_folder(session.home, model)
-    from rnnlm.generation.generate import continue_prompt
+    from rnnlm.generation.generate import continue_prompts
     from rnnlm.models.model_factory import load_model
     from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+
+    loaded, tokenizer = load_model(folder), load_tokenizer(folder)
+    if not interactive:
+        print_samples(session, continue_prompts(loaded, tokenizer, [prompt] * number, config))
+        return
+    for line in prompts_from_input():
+        print_samples(session, continue_prompts(loaded, tokenizer, [line] * number, config))
+        config = config.model_copy(update={"seed": config.seed + number})
+
+
+def print_samples(session: Session, samples: "tuple[Sample, ...]") -> None:
+    """Prompt and continuation as one text; --json gives the exact characters."""
     from rnnlm.tokenizers.token_colors import visible
 
-    sample = continue_prompt(load_model(folder), load_tokenizer(folder), prompt, config)
-    text = "\n".join(map(visible, sample.text.split("\n")))  # --json gives the exact characters
-    session.print_result(text, {"prompt": sample.prompt, "text": sample.text, "tokens": sample.tokens})
+    texts = ["\n".join(map(visible, sample.whole.strip().split("\n"))) for sample in samples]
+    values = [sample.model_dump(mode="json") for sample in samples]
+    separator = "\n\n" if any("\n" in text for text in texts) else "\n"
+    session.print_result(separator.join(texts), values[0] if len(values) == 1 else values)
+
+
+def prompts_from_input() -> Iterator[str]:
+    """Lines of standard input, until it ends. On a terminal, with a sign and with editing of the line."""
+    if not sys.stdin.isatty():
+        yield from (line.rstrip("\n") for line in sys.stdin)
+        return
+    import readline  # noqa: F401  input() edits lines and remembers them
+
+    print("Type the beginning of a text and press Enter; Ctrl-D ends.", file=sys.stderr)
+    with contextlib.suppress(EOFError):
+        while True:
+            print("> ", end="", file=sys.stderr, flush=True)
+            yield input()
 
 
 def serve_command(

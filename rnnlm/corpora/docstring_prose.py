@@ -17,7 +17,7 @@ LETTER_SHARE = 0.7  # of a sentence's words must consist of letters
 
 
 def prose_sentences(docstring: str) -> Iterator[str]:
-    """The sentences of a docstring, with single spaces between words and punctuation."""
+    """The sentences of a docstring as they are written, with single spaces between words."""
     for paragraph in docstring_paragraphs(docstring):
         for sentence in SENTENCE_END.split(plain(paragraph)):
             words = PROSE_WORD.findall(sentence)
@@ -30,7 +30,7 @@ def prose_sentences(docstring: str) -> Iterator[str]:
                 and spelled >= LETTER_SHARE * (len(words) - signs)
                 and signs * 3 <= len(words)
             ):
-                yield " ".join(words)
+                yield " ".join(sentence.split())
 
 
 def docstring_paragraphs(docstring: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The built-in corpus python-docs: English documentation from the installation itself.
 
 `pydoc_data.topics` and the docstrings of the standard library and of some libraries, read with `ast`, not imported. One
-sentence per line with spaces around punctuation; a blank line after each docstring.
+sentence per line as it is written; a blank line after each docstring.
 """
 
 import ast
@@ -23,12 +23,15 @@ LIBRARIES = {  # import name → distribution, all pinned in constraints.txt
     "pandas": "pandas",
     "sklearn": "scikit-learn",
 }
+EXTRACTION_VERSION = "2"  # raise it when the same sources give another text
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "lib2to3", "site-packages", "dist-packages", "_vendor"}
 
 
 def python_docs_versions() -> dict[str, str]:
     """Everything the text depends on."""
-    return {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES.values()}
+    return {"extraction": EXTRACTION_VERSION, "python": platform.python_version()} | {
+        name: version(name) for name in LIBRARIES.values()
+    }
 
 
 def write_python_docs(target: Path) -> dict[str, Any]:

@@ -51,22 +51,39 @@ def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:
 
 
 def continue_prompt(model: ElmanForCausalLM, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig) -> Sample:
-    """The model's continuation of `prompt`. Unknown words are read as `<unk>`, with a warning."""
+    """The model's continuation of `prompt`, never empty. Unknown words are read as `<unk>`, with a warning."""
     return continue_prompts(model, tokenizer, (prompt,), config)[0]
 
 
 def continue_prompts(
     model: ElmanForCausalLM, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
 ) -> tuple[Sample, ...]:
-    """continue_prompt() for each prompt, in one batch."""
-    for prompt in prompts:
+    """continue_prompt() for each prompt, in one batch, each with the seed after the one before."""
+    for prompt in dict.fromkeys(prompts):
         if unknown := tokenizer.unknown_words(prompt):
             logger.warning("prompt %r: unknown to the model and read as <unk>: %s", prompt, ", ".join(unknown))
-    sampling = Sampling(config.maximum_tokens, config.temperature, config.top_k, config.top_p, config.seed)
-    prompt_ids = [[tokenizer.bos_id, *tokenizer.encode(prompt)] for prompt in prompts]
-    weights = InferenceWeights(model.language_model)
-    written = continue_batch(weights, prompt_ids, [sampling] * len(prompts), tokenizer.eos_id)
+    samplings = [
+        Sampling(
+            config.maximum_tokens,
+            config.temperature,
+            config.top_k,
+            config.top_p,
+            seed=(config.seed + index) % 2**63,
+            minimum_tokens=1,
+            excluded_id=None if config.unknown else tokenizer.unk_id,
+        )
+        for index in range(len(prompts))
+    ]
+    prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]
+    rows = [[tokenizer.bos_id, *ids] for ids in prompt_ids]
+    written = continue_batch(InferenceWeights(model.language_model), rows, samplings, tokenizer.eos_id)
     return tuple(
-        Sample(prompt=prompt, text=tokenizer.decode(ids).strip(), tokens=len(ids))
-        for prompt, ids in zip(prompts, written, strict=True)
+        Sample(
+            prompt=prompt,
+            text=tokenizer.decode(ids).strip(),
+            whole=prompt + tokenizer.decode_after(before, ids).rstrip(),
+            tokens=len(ids),
+            seed=sampling.seed,
+        )
+        for prompt, before, ids, sampling in zip(prompts, prompt_ids, written, samplings, strict=True)
     )

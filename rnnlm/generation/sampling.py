@@ -5,7 +5,7 @@ rounding in matrix products; see Continuations). Imports only torch and NumPy: t
 registered model.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -23,6 +23,8 @@ class Sampling:
     top_k: int = 0  # 0: off
     top_p: float = 1.0  # 1: off
     seed: int = 0
+    minimum_tokens: int = 0  # `<eos>` is not chosen before
+    excluded_id: int | None = None  # this token is never chosen
 
 
 class Stepper(Protocol):
@@ -66,11 +68,12 @@ class Continuation:
 OnToken = Callable[[Continuation, Tensor], None]
 
 
-def choose(logits: Tensor, continuations: Sequence[Continuation]) -> list[int]:
+def choose(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -> list[int]:
     """logits: (rows, V) → each row's next token id, distributed as torch.multinomial's for that row.
 
     Sampled on the CPU: apart from rounding, a seed gives the same text on a GPU.
     """
+    logits = without_excluded(logits, continuations, eos_id)
     sampled = [row for row, continuation in enumerate(continuations) if continuation.sampling.temperature > 0]
     if not sampled:
         return argmax_ids(logits)
@@ -85,6 +88,22 @@ def choose(logits: Tensor, continuations: Sequence[Continuation]) -> list[int]:
     for index, token_id in zip(sampled, argmax_ids(rows.softmax(dim=-1).div_(noise)), strict=True):
         ids[index] = token_id
     return ids
+
+
+def without_excluded(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -> Tensor:
+    """logits: (rows, V) with -inf for the tokens that a row may not choose; a copy if there are any."""
+    excluded: list[tuple[int, int]] = []
+    for row, continuation in enumerate(continuations):
+        sampling = continuation.sampling
+        if sampling.excluded_id is not None:
+            excluded.append((row, sampling.excluded_id))
+        if len(continuation.ids) < sampling.minimum_tokens:
+            excluded.append((row, eos_id))
+    if excluded:
+        logits = logits.clone()
+        rows, ids = zip(*excluded, strict=True)
+        logits[list(rows), list(ids)] = float("-inf")
+    return logits
 
 
 def argmax_ids(logits: Tensor) -> list[int]:
@@ -153,7 +172,9 @@ class Continuations:
     def append_tokens(self, continuations: list[Continuation], logits: Tensor) -> None:
         """Sample a token for each of these, and remove those that it ends."""
         ended = False
-        for row, (continuation, token_id) in enumerate(zip(continuations, choose(logits, continuations), strict=True)):
+        for row, (continuation, token_id) in enumerate(
+            zip(continuations, choose(logits, continuations, self.eos_id), strict=True)
+        ):
             continuation.ids.append(token_id)
             if token_id == self.eos_id or len(continuation.ids) >= continuation.sampling.maximum_tokens:
                 continuation.done = True
@@ -176,18 +197,6 @@ def new_continuation(prompt_ids: list[int], sampling: Sampling, on_token: OnToke
     nothing = sampling.maximum_tokens < 1
     generator = torch.Generator().manual_seed(sampling.seed)
     return Continuation(sampling, generator, [] if nothing else prompt_ids, on_token, done=nothing)
-
-
-def stream_ids(model: SteppableModel, prompt_ids: list[int], sampling: Sampling, eos_id: int) -> Iterator[int]:
-    """Yield new token ids one by one, up to and including `<eos>`. Reads the prompt once, then one token per step."""
-    continuations = Continuations(model, eos_id)
-    with torch.inference_mode():
-        continuation = continuations.add(prompt_ids, sampling)
-    yield from continuation.ids
-    while not continuation.done:
-        with torch.inference_mode():  # not around the yield: the caller's code must not run inside it
-            continuations.step()
-        yield continuation.ids[-1]
 
 
 def continue_ids(model: SteppableModel, prompt_ids: list[int], sampling: Sampling, eos_id: int) -> list[int]:

@@ -1,5 +1,6 @@
 """Reports on a pipeline run: one page per stage for the Prefect UI, and the summary for the terminal."""
 
+import textwrap
 from typing import Any
 
 from rnnlm.config import ModelConfig, TrainingConfig
@@ -16,7 +17,7 @@ from rnnlm.records import (
     TrainedRecord,
 )
 from rnnlm.reports.registry_page import registered_lines
-from rnnlm.text_layout import FactRows, columns, facts, labelled, markdown_text
+from rnnlm.text_layout import LINE_WIDTH, FactRows, columns, facts, labelled, markdown_text
 from rnnlm.tokenizers.token_colors import visible
 
 
@@ -97,10 +98,10 @@ def pipeline_summary(record: PipelineRecord) -> str:
 
 
 def sample_lines(sample: Sample) -> list[str]:
-    """Indented lines, the prompt in brackets."""
-    prompt = f"[{sample.prompt}] " if sample.prompt else ""
-    text = sample.text if sample.text.strip() else "(empty)"
-    return [f"  {visible(line)}" for line in f"{prompt}{text}".split("\n")]
+    """Indented lines: prompt and continuation with a bar between them."""
+    text = f"{sample.prompt} |{sample.whole[len(sample.prompt) :]}" if sample.prompt else sample.text
+    lines = (textwrap.wrap(visible(line), LINE_WIDTH - 2, subsequent_indent="  ") for line in text.split("\n"))
+    return [f"  {line}" for wrapped in lines for line in wrapped or [""]]
 
 
 def prepared_summary(record: PreparedRecord) -> str:

@@ -30,6 +30,7 @@ class GenerateRequest(Message):
     top_k: TopK = Field(SAMPLING_DEFAULTS.top_k, description="0: off")
     top_p: TopP = Field(SAMPLING_DEFAULTS.top_p, description="1: off")
     seed: Seed = SAMPLING_DEFAULTS.seed
+    unknown: bool = Field(SAMPLING_DEFAULTS.unknown, description="whether the text may contain <unk>")
     alternatives: Alternatives = 0
     stream: bool = Field(False, description="send server-sent events: a Token each, then a Generated without tokens")
 

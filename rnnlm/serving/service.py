@@ -99,7 +99,15 @@ class GenerationStream:
         self._job = GenerationJob(
             loaded,
             [loaded.tokenizer.bos_id, *self._prompt_ids],
-            Sampling(request.maximum_tokens, request.temperature, request.top_k, request.top_p, request.seed),
+            Sampling(
+                request.maximum_tokens,
+                request.temperature,
+                request.top_k,
+                request.top_p,
+                request.seed,
+                minimum_tokens=1,
+                excluded_id=None if request.unknown else loaded.tokenizer.unk_id,
+            ),
             request.alternatives,
             time.monotonic() + self.maximum_seconds,
             on_event,

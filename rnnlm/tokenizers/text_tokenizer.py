@@ -74,6 +74,10 @@ class TextTokenizer:
         text: str = self._tokenizer.decode(kept, skip_special_tokens=False)
         return text
 
+    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> str:
+        """What `ids` add to the text of `before`, with the white space between."""
+        return self.decode([*before, *ids])[len(self.decode(before)) :]
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The vocabulary's spelling of each id; byte-level pieces show each byte as one visible character."""
         return [str(self._tokenizer.id_to_token(int(token_id))) for token_id in ids]

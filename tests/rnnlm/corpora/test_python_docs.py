@@ -40,13 +40,13 @@ x = 3 + 4 * (5 - 6) / [7, 8].
 
 def test_prose_stays_and_the_rest_falls_away() -> None:
     assert list(prose_sentences(DOCSTRING)) == [
-        "Return the os.walk of a tree .",
-        "It is lazy , and yields three values each time .",
-        "The folder to begin with .",
-        "Whether a folder comes before its children .",
-        "Afterwards the generator is empty .",
-        "The first bullet is one sentence .",
-        "The second bullet is another .",
+        "Return the os.walk of a tree.",
+        "It is lazy, and yields three values each time.",
+        "The folder to begin with.",
+        "Whether a folder comes before its children.",
+        "Afterwards the generator is empty.",
+        "The first bullet is one sentence.",
+        "The second bullet is another.",
     ]
 
 

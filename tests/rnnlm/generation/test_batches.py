@@ -15,7 +15,6 @@ from rnnlm.generation.sampling import (
     continue_batch,
     continue_ids,
     new_continuation,
-    stream_ids,
 )
 from rnnlm.models.elman import ElmanLanguageModel
 from tests.rnnlm.conftest import Storyteller
@@ -88,7 +87,7 @@ def test_draws_are_those_of_multinomial() -> None:
             int(torch.multinomial((row / 0.7).softmax(dim=-1), 1, generator=state))
             for row, state in zip(logits, states, strict=True)
         ]
-        assert choose(logits, texts) == expected
+        assert choose(logits, texts, EOS) == expected
 
 
 def test_greedy_is_greedy_from_scratch(storyteller: Storyteller) -> None:
@@ -229,17 +228,22 @@ def test_a_stream_gives_each_token_as_soon_as_it_is_chosen(
         return step(self, token_ids)
 
     monkeypatch.setattr(ElmanStepper, "step", counted)
-    stream = stream_ids(model, prompt, sampling, EOS)
-    for count, token_id in enumerate(stream):
-        assert token_id == expected[count]
-        assert steps == expected[:count]
-    assert count == 3
+    with torch.inference_mode():
+        continuations = Continuations(model, EOS)
+        continuation = continuations.add(prompt, sampling)
+        for count in range(4):
+            assert continuation.ids == expected[: count + 1]
+            assert steps == expected[:count]
+            if count < 3:
+                continuations.step()
+    assert continuation.done
 
 
 def test_weights_laid_out_once_serve_many_texts(storyteller: Storyteller) -> None:
     model, prompts = storyteller.model().language_model, storyteller.prompts()
     weights, sampling = InferenceWeights(model), Sampling(maximum_tokens=12, temperature=0)
-    next(stream_ids(weights, prompts[0], sampling, EOS))  # given up in the middle
+    with torch.inference_mode():
+        Continuations(weights, EOS).add(prompts[0], sampling)  # given up in the middle
     found = [continue_ids(weights, prompt, sampling, EOS) for prompt in prompts]
     assert found == [continue_ids(InferenceWeights(model), prompt, sampling, EOS) for prompt in prompts]
 
@@ -250,4 +254,3 @@ def test_nothing_is_written_where_nothing_may_be(storyteller: Storyteller) -> No
     first = greedy(storyteller.model(), prompts[1], 1, EOS)
     assert continue_batch(model, prompts[:2], samplings, EOS) == [[], first]
     assert continue_batch(model, [], [], EOS) == []
-    assert list(stream_ids(model, prompts[0], Sampling(maximum_tokens=0), EOS)) == []

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rnnlm.config import GenerationConfig
-from rnnlm.generation.generate import choose_prompts, continue_prompt, generate_samples
+from rnnlm.generation.generate import choose_prompts, continue_prompt, continue_prompts, generate_samples
 from rnnlm.generation.sampling import Continuation, Sampling, choose, continue_ids, truncated
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
@@ -15,10 +15,11 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 LOGITS = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
 CUT = float("-inf")
+EOS = 3
 
 
 def sample_next(logits: torch.Tensor, sampling: Sampling, generator: torch.Generator) -> int:
-    return choose(logits[None], [Continuation(sampling, generator)])[0]
+    return choose(logits[None], [Continuation(sampling, generator)], EOS)[0]
 
 
 def survivors(**settings: float) -> list[int]:
@@ -79,6 +80,49 @@ def test_draws_follow_the_softmax_at_their_temperature() -> None:
     assert draws.count(0) / 2000 == pytest.approx(share, abs=0.05)
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_an_excluded_token_is_never_chosen_and_the_others_keep_their_odds(temperature: float) -> None:
+    sampling = Sampling(temperature=temperature, excluded_id=0)
+    generator = torch.Generator().manual_seed(0)
+    before = LOGITS.clone()
+    found = torch.tensor([sample_next(LOGITS, sampling, generator) for _ in range(4_000)])
+    assert torch.equal(LOGITS, before)
+    if temperature == 0.0:
+        assert set(found.tolist()) == {1}
+    else:
+        shares = found.bincount(minlength=4) / len(found)
+        assert shares.tolist() == pytest.approx([0.0, 0.5, 0.3, 0.2], abs=0.03)
+
+
+def test_a_text_does_not_end_before_its_minimum() -> None:
+    sampling = Sampling(maximum_tokens=9, temperature=1.0, minimum_tokens=3)
+    texts = [continue_ids(Certain(EOS), [2], Sampling(**{**vars(sampling), "seed": seed}), EOS) for seed in range(3)]
+    assert all(len(text) == 4 and text[-1] == EOS and EOS not in text[:3] for text in texts)
+
+
+class Certain:
+    """A Stepper of one row that nearly always predicts the same id."""
+
+    def __init__(self, token_id: int) -> None:
+        self.logits = torch.zeros(1, 8)
+        self.logits[0, token_id] = 30.0
+
+    def stepper(self, rows_in_products: int) -> "Certain":
+        return self
+
+    def read(self, token_ids: list[int], state: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.logits, torch.zeros(1)
+
+    def join(self, state: torch.Tensor) -> None:
+        pass
+
+    def step(self, token_ids: list[int]) -> torch.Tensor:
+        return self.logits
+
+    def keep(self, rows: list[int]) -> None:
+        assert rows == []
+
+
 class Counter:
     """A Stepper of one row that predicts the id after the last one it read, counts in its state, and notes its food."""
 
@@ -124,6 +168,19 @@ def test_a_seed_reproduces_and_another_does_not(toy_run: RunRecord) -> None:
 
     assert text(1) == text(1)
     assert len({text(seed) for seed in range(5)}) > 1
+
+
+def test_samples_of_one_prompt_have_seeds_of_their_own_and_no_unknown_word(toy_run: RunRecord) -> None:
+    model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
+    config = GenerationConfig(seed=5, temperature=3.0, top_p=1.0, maximum_tokens=8)
+    samples = continue_prompts(model, tokenizer, ["the"] * 12, config)
+    assert [sample.seed for sample in samples] == list(range(5, 17))
+    assert len({sample.text for sample in samples}) > 6
+    assert samples[3].text == continue_prompt(model, tokenizer, "the", config.model_copy(update={"seed": 8})).text
+    assert all(sample.text and "<unk>" not in sample.text for sample in samples)
+    assert all(sample.whole == f"the {sample.text}" for sample in samples)
+    wanted = continue_prompts(model, tokenizer, ["the"] * 12, config.model_copy(update={"unknown": True}))
+    assert any("<unk>" in sample.text for sample in wanted)
 
 
 def test_words_it_does_not_know_warn_and_generate(toy_run: RunRecord, caplog: pytest.LogCaptureFixture) -> None:

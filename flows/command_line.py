@@ -35,6 +35,8 @@ COMMANDS = {  # heading → command → (module of flows/commands, first sentenc
         "export": ("models", "Export a model to a file for another runtime (extra: onnx)."),
     },
     "Measure": {
+        "runs": ("runs", "List the training runs, the last one first."),
+        "compare": ("runs", "Compare runs: the settings that differ, their scores, their loss curves in one picture."),
         "evaluate": ("evaluation", "Measure a model's perplexity on a corpus."),
         "surprise": ("evaluation", "Show where a model's loss is high: sentence, position, frequency."),
         "score": ("evaluation", "Score many texts, to filter or rank them or detect drift."),

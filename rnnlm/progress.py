@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 logger = logging.getLogger(__name__)
 LOG_EVERY_SECONDS = 10.0
+BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}, {remaining} left"  # fits 80 columns
 BYTES = "B"  # the unit that is shown in megabytes
 
 
@@ -32,6 +33,8 @@ class Progress:
             unit=self.unit,
             unit_scale=self.unit == BYTES,
             leave=self.unit == "step",
+            dynamic_ncols=True,
+            bar_format=None if self.total is None else BAR,
             disable=not sys.stderr.isatty(),
         )
 

@@ -49,6 +49,8 @@ class FlowSession(Session):
 
     def run_flow(self, flow: Callable[..., FlowResult], *arguments: Any) -> FlowResult:
         """Run a flow on the configured Prefect server, or on a temporary one."""
+        if not self.quiet:  # imports and a temporary Prefect server take seconds
+            print(f"starting {flow.__name__.removesuffix('_flow')} …", file=sys.stderr, flush=True)
         from flows.operations.console import Detail
         from flows.operations.flow_runner import run_flow
 

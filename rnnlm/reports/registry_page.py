@@ -53,10 +53,10 @@ def model_row(version: ModelVersion) -> dict[str, Any]:
         "name": version.name,
         "version": version.version,
         "aliases": ", ".join(version.aliases),
-        "validation perplexity": "" if perplexity is None else f"{perplexity:.2f}",
-        "test bits/byte": "" if bits is None else f"{bits:.3f}",
-        "dataset": version.dataset_id,
-        "created": version.created,
+        "bits/byte": "" if bits is None else f"{bits:.3f}",  # comparable between tokenizers, unlike perplexity
+        "perplexity": "" if perplexity is None else f"{perplexity:.2f}",
+        "dataset": version.dataset_id[:8],
+        "created": version.created[:16].replace("T", " "),
     }
 
 

@@ -1,0 +1,89 @@
+"""runs, compare: list training runs, and set some side by side."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.commands.command import Session, add_command
+from flows.commands.options import complete_runs
+
+if TYPE_CHECKING:
+    from rnnlm.tracking.run_comparison import RunComparison, RunOverview
+
+APP = typer.Typer()
+
+
+def runs_command(session: Session) -> None:
+    """List the training runs, the last one first.
+
+    rnnlm runs
+    """
+    from rnnlm.text_layout import columns
+    from rnnlm.tracking.run_comparison import list_runs
+
+    runs = list_runs(session.home)
+    text = "\n".join(columns([run_row(run) for run in runs])) if runs else "no runs yet: rnnlm run"
+    session.print_result(text, [run.model_dump(mode="json") for run in runs])
+
+
+def compare_command(
+    session: Session,
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN RUN...", help="Ids, beginnings of ids, or folders.", autocompletion=complete_runs),
+    ],
+    picture: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the loss curves.")] = Path(
+        "comparison.png"
+    ),
+) -> None:
+    """Compare runs: the settings that differ, their scores, their loss curves in one picture.
+
+    rnnlm compare 9f46 03ab
+    """
+    from rnnlm.tracking.run_comparison import compare_runs
+
+    comparison = compare_runs(session.home, runs, picture)
+    session.print_result(comparison_text(comparison), comparison.model_dump(mode="json"))
+
+
+def run_row(run: "RunOverview") -> dict[str, Any]:
+    settings = run.settings
+    return {
+        "run": run.run_id,
+        "corpus": Path(run.corpus).name[:16],
+        "model": f"{settings.get('model.layers', '?')}x{settings.get('model.hidden_size', '?')}",
+        "state": "finished" if run.finished else f"step {run.steps:,}",
+        "bits/byte": figure(run.bits_per_byte, 3),
+        "perplexity": figure(run.test_perplexity, 2),
+        "started": run.started[:16].replace("T", " "),
+    }
+
+
+def comparison_text(comparison: "RunComparison") -> str:
+    """A table with a column per run: scores first, then the settings that differ."""
+    from rnnlm.text_layout import columns
+
+    names = [run.run_id[:8] for run in comparison.runs]
+    scores = {
+        "bits/byte, test": [figure(run.bits_per_byte, 3) for run in comparison.runs],
+        "perplexity, test": [figure(run.test_perplexity, 2) for run in comparison.runs],
+        "perplexity, validation": [figure(run.validation_perplexity, 2) for run in comparison.runs],
+        "trained tokens": [f"{run.trained_tokens:,}" for run in comparison.runs],
+    }
+    rows = scores | {path: [shown(value) for value in values] for path, values in comparison.differences.items()}
+    table = [{"": label} | dict(zip(names, cells, strict=True)) for label, cells in rows.items()]
+    return "\n".join([*columns(table), f"curves     {comparison.picture}"])
+
+
+def shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 20 else f"…{text[-19:]}"
+
+
+def figure(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+add_command(APP, "runs", runs_command)
+add_command(APP, "compare", compare_command)

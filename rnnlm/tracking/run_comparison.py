@@ -1,0 +1,105 @@
+"""The runs of a home: list them, and compare some of them by settings, scores and loss curves."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rnnlm.errors import ModelError
+from rnnlm.home import Home, read_json
+from rnnlm.moved_settings import flatten
+from rnnlm.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, new_figure, set_titles
+from rnnlm.records import Record
+from rnnlm.redaction import redacted
+from rnnlm.stages import COMPLETE
+from rnnlm.tracking.loss_curve import read_series, smoothed
+from rnnlm.training.checkpointing.run_lookup import find_run
+from rnnlm.training.history import HISTORY, read_measurements
+from rnnlm.training.training_run import STARTED
+
+CURVE_COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE, GREY)
+
+
+class RunOverview(Record):
+    """One run. Scores are of the test split; None until they are measured."""
+
+    run_id: str
+    started: str  # UTC
+    corpus: str
+    settings: dict[str, Any]  # dotted path → value
+    finished: bool
+    steps: int
+    trained_tokens: int
+    validation_perplexity: float | None  # the best so far
+    test_perplexity: float | None
+    bits_per_byte: float | None
+
+
+class RunComparison(Record):
+    """runs: in the order given. differences: setting → its value in each run."""
+
+    runs: tuple[RunOverview, ...]
+    differences: dict[str, tuple[Any, ...]]
+    picture: Path
+
+
+def list_runs(home: Home) -> list[RunOverview]:
+    """Every run of the home, the last started first."""
+    folders = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
+    return sorted(map(overview, folders), key=lambda run: run.started, reverse=True)
+
+
+def overview(folder: Path) -> RunOverview:
+    """What a run's folder says of it."""
+    measurements = [measured for measured, _ in read_measurements(folder / HISTORY)]
+    metrics = [measured["metrics"] for measured in measurements]
+    validated = [one["validation_perplexity"] for one in metrics if one.get("validation_perplexity")]
+    test = ((read_json(folder / "evaluation.json") or {}).get("value") or {}).get("test") or {}
+    config = read_json(folder / "config.json") or {}
+    started = datetime.fromtimestamp((folder / STARTED).stat().st_mtime, UTC)
+    return RunOverview(
+        run_id=folder.name,
+        started=started.isoformat(timespec="seconds"),
+        corpus=redacted(str(config.get("corpus", {}).get("source", ""))),
+        settings={path: value for path, value in flatten(config).items() if path != "force"},
+        finished=(folder / COMPLETE).exists(),
+        steps=max((measured["step"] for measured in measurements), default=0),
+        trained_tokens=int(max((one.get("trained_tokens", 0) for one in metrics), default=0)),
+        validation_perplexity=min(validated, default=None),
+        test_perplexity=test.get("perplexity"),
+        bits_per_byte=test.get("bits_per_byte"),
+    )
+
+
+def compare_runs(home: Home, names: Sequence[str], picture: Path) -> RunComparison:
+    """Compare runs by id, the beginning of an id, or folder, and write their loss curves as a PNG.
+
+    ModelError if a name is not one run, or if there are fewer than two.
+    """
+    folders = list(dict.fromkeys(find_run(home, name) for name in names))
+    if len(folders) < 2:
+        raise ModelError("compare needs two different runs; rnnlm runs lists them")
+    runs = tuple(map(overview, folders))
+    paths = sorted({path for run in runs for path in run.settings})
+    values = {path: tuple(run.settings.get(path) for run in runs) for path in paths}
+    differences = {path: row for path, row in values.items() if any(value != row[0] for value in row)}
+    plot_loss_curves(folders, picture)
+    return RunComparison(runs=runs, differences=differences, picture=picture)
+
+
+def plot_loss_curves(folders: Sequence[Path], picture: Path) -> None:
+    """Write a PNG: validation loss of each run against its trained tokens, with its training loss in pale."""
+    from matplotlib.ticker import EngFormatter
+
+    figure, (axes,) = new_figure((8, 4.5))
+    for index, folder in enumerate(folders):
+        colour = CURVE_COLOURS[index % len(CURVE_COLOURS)]
+        xs, ys = read_series(folder / HISTORY, "train_loss_nats")
+        axes.plot(xs, smoothed(ys), color=colour, linewidth=1, alpha=0.35)
+        xs, ys = read_series(folder / HISTORY, "validation_nll_nats_per_token")
+        axes.plot(xs, ys, color=colour, marker="o", markersize=4, linewidth=1.8, label=folder.name)
+    set_titles(axes, "Validation loss (pale: training)", x="trained tokens", y="loss, nats per token")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.legend(frameon=False)
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(picture, format="png")

@@ -36,18 +36,20 @@ from rnnlm.reports.pipeline_page import (
 from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.registry_page import registration_report
 from rnnlm.text_layout import picture_report
-from tasks.prepare import check_leakage, describe_sequences, download_corpus, store_sequences, train_tokenizer
-from tasks.train import (
-    evaluate_perplexity,
-    generate_samples,
-    keep_references,
-    log_results,
-    measure_surprise,
-    probe_gradients,
-    probe_positions,
-    register_model,
-    train_model,
-)
+from tasks.check_leakage import check_leakage
+from tasks.describe_sequences import describe_sequences
+from tasks.download_corpus import download_corpus
+from tasks.evaluate_perplexity import evaluate_perplexity
+from tasks.generate_samples import generate_samples
+from tasks.keep_references import keep_references
+from tasks.log_results import log_results
+from tasks.measure_surprise import measure_surprise
+from tasks.probe_gradients import probe_gradients
+from tasks.probe_positions import probe_positions
+from tasks.register_model import register_model
+from tasks.store_sequences import store_sequences
+from tasks.train_model import train_model
+from tasks.train_tokenizer import train_tokenizer
 
 
 @flow(name="pipeline", flow_run_name="pipeline of {config.corpus.public_source}")

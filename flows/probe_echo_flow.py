@@ -8,7 +8,8 @@ from rnnlm.config import TrackingConfig
 from rnnlm.probes.probe_config import EchoConfig
 from rnnlm.probes.probe_records import EchoComparison
 from rnnlm.reports.probe_page import echo_report
-from tasks.probe import compare_echo, log_comparison
+from tasks.compare_echo import compare_echo
+from tasks.log_comparison import log_comparison
 
 
 @flow(name="probe-echo", flow_run_name="probe echo")

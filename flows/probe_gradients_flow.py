@@ -9,7 +9,8 @@ from rnnlm.config import PipelineConfig
 from rnnlm.probes.probe_config import GradientProbeConfig
 from rnnlm.probes.probe_records import GradientComparison
 from rnnlm.reports.probe_page import gradient_comparison_report
-from tasks.probe import compare_gradients, log_comparison
+from tasks.compare_gradients import compare_gradients
+from tasks.log_comparison import log_comparison
 
 
 @flow(name="probe-gradients", flow_run_name="probe gradients on {pipeline.corpus.public_source}")

@@ -7,7 +7,7 @@ from flows.operations.flow_start import start_flow_run
 from rnnlm.config import PipelineConfig
 from rnnlm.records import SamplesRecord
 from rnnlm.reports.pipeline_page import samples_report
-from tasks.sample import sample_champion
+from tasks.sample_champion import sample_champion
 
 
 @flow(name="sample", flow_run_name="sample from {config.corpus.public_source}")

@@ -7,7 +7,9 @@ from flows.operations.flow_start import start_flow_run
 from rnnlm.reports.scoring_page import scores_report
 from rnnlm.scoring.drift import ScoredRecord
 from rnnlm.scoring.scoring_config import ScoringConfig
-from tasks.score import compare_scores, raise_drift_event, score_texts
+from tasks.compare_scores import compare_scores
+from tasks.raise_drift_event import raise_drift_event
+from tasks.score_texts import score_texts
 
 
 @flow(name="score", flow_run_name="score {config.input}")

@@ -29,7 +29,7 @@ migrate_database(find_home())
 from prefect import flow
 from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord
-from tasks.train import train_model
+from tasks.train_model import train_model
 
 @flow
 def training(config: PipelineConfig, dataset: DatasetRecord) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 from prefect.settings import get_current_settings
 
-from tasks.score import DRIFT_EVENT
+from tasks.raise_drift_event import DRIFT_EVENT
 
 PERSISTED_WITHIN_SECONDS = 60  # the server stores events a few seconds after they came
 

@@ -8,7 +8,7 @@ from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-from tasks.prepare import check_leakage
+from tasks.check_leakage import check_leakage
 
 
 def test_a_dataset_whose_held_out_text_is_training_text_is_refused(home: Home, tmp_path: Path) -> None:

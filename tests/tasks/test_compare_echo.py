@@ -3,7 +3,7 @@ import json
 from rnnlm.home import Home
 from rnnlm.probes.echo import measure_echo
 from rnnlm.reports.probe_page import echo_report
-from tasks.probe import compare_echo
+from tasks.compare_echo import compare_echo
 from tests.tasks.comparisons import ECHO, PNG
 
 

@@ -7,7 +7,7 @@ from rnnlm.home import Home
 from rnnlm.probes.gradients import measure_gradients as measured
 from rnnlm.records import DatasetRecord
 from rnnlm.reports.probe_page import gradient_comparison_report
-from tasks.probe import compare_gradients
+from tasks.compare_gradients import compare_gradients
 from tests.tasks.comparisons import GRADIENTS, PNG
 
 

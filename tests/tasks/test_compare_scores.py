@@ -4,7 +4,7 @@ from rnnlm.home import Home
 from rnnlm.records import RunRecord
 from rnnlm.scoring.bulk_scoring import score_texts
 from rnnlm.scoring.scoring_config import ScoringConfig
-from tasks.score import compare_scores
+from tasks.compare_scores import compare_scores
 
 
 def test_validation_text_does_not_drift_from_itself(home: Home, toy_run: RunRecord, tmp_path: Path) -> None:

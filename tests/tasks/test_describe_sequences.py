@@ -1,5 +1,5 @@
 from rnnlm.records import DatasetRecord
-from tasks.prepare import describe_sequences
+from tasks.describe_sequences import describe_sequences
 
 
 def test_the_report_names_the_dataset_and_holds_its_pictures(toy_dataset: DatasetRecord) -> None:

@@ -5,7 +5,7 @@ from rnnlm.corpora import http_download
 from rnnlm.corpora.http_request import FetchPolicy
 from rnnlm.errors import FetchError
 from rnnlm.home import Home
-from tasks.prepare import download_corpus
+from tasks.download_corpus import download_corpus
 
 
 def test_the_corpus_lies_in_the_home(home: Home, toy_config: PipelineConfig) -> None:

@@ -1,6 +1,6 @@
 from rnnlm.config import EvaluationConfig
 from rnnlm.records import DatasetRecord, RunRecord
-from tasks.train import evaluate_perplexity
+from tasks.evaluate_perplexity import evaluate_perplexity
 
 
 def test_a_learnt_grammar_is_better_than_the_baselines(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:

@@ -1,6 +1,6 @@
 from rnnlm.config import GenerationConfig
 from rnnlm.records import DatasetRecord, RunRecord
-from tasks.train import generate_samples
+from tasks.generate_samples import generate_samples
 
 
 def test_a_prompt_a_sample(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:

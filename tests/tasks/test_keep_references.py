@@ -1,5 +1,5 @@
 from rnnlm.records import DatasetRecord, RunRecord
-from tasks.train import keep_references
+from tasks.keep_references import keep_references
 
 
 def test_both_lie_beside_the_model(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:

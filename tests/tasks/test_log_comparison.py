@@ -9,7 +9,9 @@ from rnnlm.config import TrackingConfig, TrainingConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from tasks.probe import compare_echo, compare_gradients, log_comparison
+from tasks.compare_echo import compare_echo
+from tasks.compare_gradients import compare_gradients
+from tasks.log_comparison import log_comparison
 from tests.tasks.comparisons import ECHO, GRADIENTS, PNG, artifacts, tracked
 
 

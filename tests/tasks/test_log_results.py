@@ -8,7 +8,7 @@ from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from tasks.train import log_results
+from tasks.log_results import log_results
 
 
 def test_results_are_in_the_run_and_its_address_is_returned(

@@ -1,6 +1,6 @@
 from rnnlm.config import EvaluationConfig
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
-from tasks.train import measure_surprise
+from tasks.measure_surprise import measure_surprise
 
 
 def test_the_losses_lie_with_the_run_and_the_report_has_their_perplexity(

@@ -1,7 +1,7 @@
 from rnnlm.config import ProbesConfig
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.reports.probe_page import gradient_report
-from tasks.train import probe_gradients
+from tasks.probe_gradients import probe_gradients
 
 
 def test_a_runs_gradients_are_measured_once_and_reported(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:

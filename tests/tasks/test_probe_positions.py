@@ -1,7 +1,7 @@
 from rnnlm.config import ProbesConfig
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.reports.probe_page import positions_report
-from tasks.train import probe_positions
+from tasks.probe_positions import probe_positions
 
 
 def test_a_runs_right_guesses_are_measured_once_and_reported(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:

@@ -5,7 +5,7 @@ import pytest
 from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.scoring.drift import Distributions, Drift
 from rnnlm.scoring.scoring_config import ScoringConfig
-from tasks.score import raise_drift_event
+from tasks.raise_drift_event import raise_drift_event
 from tests.tasks.drift_events import awaited_drift_events
 
 pytestmark = pytest.mark.usefixtures("prefect_server")

@@ -7,7 +7,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from tasks.train import is_tracking_failure, register_model
+from tasks.register_model import is_tracking_failure, register_model
 
 
 def test_registers_the_run_and_skips_the_second_time(

@@ -3,7 +3,7 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
 from rnnlm.records import SamplesRecord
-from tasks.sample import sample_champion
+from tasks.sample_champion import sample_champion
 from tests.registrar import Registrar
 
 

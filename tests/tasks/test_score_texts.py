@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 
 from rnnlm.records import RunRecord
 from rnnlm.scoring.scoring_config import ScoringConfig
-from tasks.score import score_texts
+from tasks.score_texts import score_texts
 
 
 def test_every_line_has_a_row_in_the_output(toy_run: RunRecord, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, TokenizerRecord
-from tasks.prepare import store_sequences
+from tasks.store_sequences import store_sequences
 
 
 def test_the_dataset_lies_in_the_home(

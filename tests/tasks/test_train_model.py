@@ -3,7 +3,7 @@ from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.stages import is_complete
-from tasks.train import train_model
+from tasks.train_model import train_model
 from tests.configs import changed
 
 

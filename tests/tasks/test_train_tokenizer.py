@@ -1,7 +1,7 @@
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord
-from tasks.prepare import train_tokenizer
+from tasks.train_tokenizer import train_tokenizer
 
 
 def test_the_tokenizer_lies_in_the_home(home: Home, toy_config: PipelineConfig, toy_corpus: CorpusRecord) -> None:

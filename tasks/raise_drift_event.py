@@ -1,4 +1,4 @@
-"""Tasks of score_flow: texts are scored in bulk and compared with the model's validation text."""
+"""Emit a Prefect event if scored texts have drifted, for automations to act on."""
 
 import logging
 
@@ -7,24 +7,9 @@ from prefect.cache_policies import NO_CACHE
 from prefect.events import emit_event
 from prefect.events.worker import EventsWorker
 
-from rnnlm.home import find_home
-from rnnlm.scoring import bulk_scoring
 from rnnlm.scoring.bulk_scoring import ScoringRecord
-from rnnlm.scoring.drift import Drift, measure_drift
+from rnnlm.scoring.drift import Drift
 from rnnlm.scoring.scoring_config import ScoringConfig
-
-
-@task(task_run_name="score-{config.input}", cache_policy=NO_CACHE)
-def score_texts(config: ScoringConfig) -> ScoringRecord:
-    """Score texts with a model, into a Parquet file or a DuckDB table."""
-    return bulk_scoring.score_texts(find_home(), config)
-
-
-@task(task_run_name="compare-scores-{scoring.key}", cache_policy=NO_CACHE)
-def compare_scores(config: ScoringConfig, scoring: ScoringRecord) -> Drift:
-    """Compare scores with those of the model's validation text."""
-    return measure_drift(find_home(), config, scoring)
-
 
 DRIFT_EVENT = "rnnlm.scores.drifted"
 

@@ -7,6 +7,7 @@ import re
 from httpx import TransportError
 
 from rnnlm.errors import RnnlmError
+from rnnlm.progress import clear_bars
 
 USER_ERRORS = (*(kind.__name__ for kind in RnnlmError.__subclasses__()), "ConnectError", "ReadError", "ReadTimeout")
 FAILED_STATE = re.compile(r"Failed\(.*\b(" + "|".join(USER_ERRORS) + r")\b", re.S)
@@ -31,6 +32,13 @@ class Detail(enum.Enum):
     WARNINGS = "warnings"
 
     def shows(self, record: logging.LogRecord) -> bool:
+        """Logging filter; it also makes room for the lines that it lets through."""
+        shown = self.includes(record)
+        if shown:
+            clear_bars()
+        return shown
+
+    def includes(self, record: logging.LogRecord) -> bool:
         if self is Detail.ALL or record.levelno >= logging.WARNING:
             return True
         return self is Detail.STAGES and record.name.startswith("rnnlm")

@@ -41,9 +41,14 @@ def evidence_table(evidence: Evidence) -> str:
 
 
 def registered_lines(registered: RegisteredVersion) -> list[str]:
-    """Terminal: the version, its alias and how to load it."""
+    """Terminal: the version, its alias, and the commands to use it."""
     result = f"{registered.name} version {registered.version} as {registered.alias}: {registered.reason}"
-    return [labelled("registered", result), labelled("load it", f"mlflow.pyfunc.load_model({registered.uri!r})")]
+    model = registered.name if registered.alias == "champion" else f"{registered.name}/{registered.version}"
+    return [
+        labelled("registered", result),
+        f"next       rnnlm generate {model} -n 5",
+        f"           rnnlm serve {model}",
+    ]
 
 
 def model_row(version: ModelVersion) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def test_the_harness_finds_it_by_name(home: Home, stream_folder: Path) -> None:
     assert isinstance(made, RecurrentLM)
     assert (made.batch_size, made.cut.mode) == (3, "stream")
     assert get_model("rnnlm").create_from_arg_obj({"model": str(stream_folder)}, {"device": None}).batch_size == 64
-    with pytest.raises(ModelError, match="no such run"):
+    with pytest.raises(ModelError, match="no model, run or folder"):
         RecurrentLM("/no/such/run")
 
 

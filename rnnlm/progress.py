@@ -13,13 +13,13 @@ BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}, {remaining
 BYTES = "B"  # the unit that is shown in megabytes
 
 
-@dataclass
 def clear_bars() -> None:
     """Erase the bars on the terminal, so that a line can be printed there; their next update draws them again."""
     for bar in list(getattr(tqdm, "_instances", ())):
         bar.clear()
 
 
+@dataclass
 class Progress:
     """Context manager: call `update` as work is done, and `facts` with what to show beside it."""
 

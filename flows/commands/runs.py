@@ -50,13 +50,13 @@ def compare_command(
 def run_row(run: "RunOverview") -> dict[str, Any]:
     settings = run.settings
     return {
-        "run": run.run_id,
-        "corpus": Path(run.corpus).name[:16],
+        "run": run.run_id[:10],
+        "corpus": Path(run.corpus).stem[:12],
         "model": f"{settings.get('model.layers', '?')}x{settings.get('model.hidden_size', '?')}",
         "state": "finished" if run.finished else f"step {run.steps:,}",
         "bits/byte": figure(run.bits_per_byte, 3),
         "perplexity": figure(run.test_perplexity, 2),
-        "started": run.started[:16].replace("T", " "),
+        "started": run.started[5:16].replace("T", " "),
     }
 
 

@@ -1,0 +1,72 @@
+"""`rnnlm runs` and `rnnlm compare`."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flows.command_line import main
+from rnnlm.home import Home, read_json, write_json
+from rnnlm.records import RunRecord
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert main(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def other_run(home: Home, toy_run: RunRecord) -> Path:
+    """A copy of the toy run that was started with another setting and has not finished."""
+    folder = home.runs / "0123456789abcdef"
+    shutil.copytree(toy_run.folder, folder)
+    config = read_json(folder / "config.json")
+    config["training"]["batch_size"] = 5
+    write_json(folder / "config.json", config)
+    (folder / "COMPLETE").unlink()
+    return folder
+
+
+def test_runs_are_listed_with_state_and_scores(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path
+) -> None:
+    lines = said(capsys, "runs").splitlines()
+    assert lines[0].split() == ["run", "corpus", "model", "state", "bits/byte", "perplexity", "started"]
+    by_run = {line.split()[0]: line for line in lines[1:]}
+    assert "finished" in by_run[toy_run.run_id[:10]]
+    assert "step " in by_run[other_run.name[:10]]
+    assert max(map(len, lines)) <= 80
+    (value,) = (run for run in json.loads(said(capsys, "runs", "--json")) if run["run_id"] == toy_run.run_id)
+    assert value["validation_perplexity"] == pytest.approx(toy_run.best_validation_perplexity, rel=0.2)
+
+
+def test_runs_are_compared_by_the_settings_that_differ(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path, tmp_path: Path
+) -> None:
+    picture = tmp_path / "plots" / "curves.png"
+    arguments = ["compare", toy_run.run_id, other_run.name[:6], "--picture", str(picture)]
+    text = said(capsys, *arguments)
+    settings = [line.split() for line in text.splitlines() if line.startswith(("training.", "model.", "corpus."))]
+    (setting,) = settings
+    assert setting[0] == "training.batch_size"
+    assert setting[2] == "5"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    value = json.loads(said(capsys, *arguments, "--json"))
+    assert set(value["differences"]) == {"training.batch_size"}
+
+
+@pytest.mark.parametrize(
+    ("names", "told"), [(["RUN", "nothing"], "nothing: no such run"), (["RUN", "RUN"], "two different runs")]
+)
+def test_what_cannot_be_compared_is_told(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, names: list[str], told: str
+) -> None:
+    assert main(["compare", *(toy_run.run_id if name == "RUN" else name for name in names)]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("home")
+def test_without_a_run_the_list_says_how_to_make_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "runs") == "no runs yet: rnnlm run\n"

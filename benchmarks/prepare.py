@@ -259,7 +259,7 @@ def memory(options: argparse.Namespace, scratch: Path) -> None:
 def worker(home: Home, action: str, text: Path) -> None:
     """One action in this process; prints the number of tokens."""
     corpus, config = corpus_of(home, text)
-    tokenizer = train_tokenizer(home, corpus, TokenizerConfig())
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
     if action == "tokenizer":
         print(load_tokenizer(tokenizer.folder).vocabulary_size)
         return

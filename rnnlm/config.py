@@ -145,13 +145,12 @@ class CorpusConfig(Section):
 
 class TokenizerConfig(Section):
     kind: str = setting(
-        "word",
+        "bpe",
         "char, word, bpe, unigram, or pretrained:NAME_OR_PATH for a Hugging Face tokenizer.",
         pattern=r"^(char|word|bpe|unigram|pretrained:.+)$",
     )
     splitting: Literal["whitespace", "punctuation", "textbook"] = setting("whitespace", "How text is split into words.")
-    # 10,003: the 10,000 words of the Penn Treebank (with <unk>), <pad>, <bos> and <eos>.
-    vocabulary_size: int = setting(10_003, "Largest number of token ids, special tokens included.", ge=16, le=1_000_000)
+    vocabulary_size: int = setting(8_000, "Largest number of token ids, special tokens included.", ge=16, le=1_000_000)
     minimum_count: PositiveInt = setting(
         1, "Words, characters and merges that occur less often in the training split get no id."
     )

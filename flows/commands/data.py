@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 APP = typer.Typer()
 CATALOGUE_FIELDS = ("name", "location", "licence", "format", "splits", "size", "advice")
 # By default n-grams keep every word of the training split and cut no sentence.
-UNCUT_TEXT = ("tokenizer.vocabulary_size=1000000", "sequences.context_length=65536")
+UNCUT_TEXT = ("tokenizer.kind=word", "tokenizer.vocabulary_size=1000000", "sequences.context_length=65536")
 
 
 def corpora_command(session: Session) -> None:

@@ -16,6 +16,7 @@ from rnnlm.stages import stage, stage_key, write_json_once
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
+ATTEMPTS = 4  # to draw a text that is not empty
 OPENINGS = 3  # validation openings used as prompts if none are configured
 
 
@@ -58,17 +59,34 @@ def continue_prompt(model: ElmanForCausalLM, tokenizer: TextTokenizer, prompt: s
 def continue_prompts(
     model: ElmanForCausalLM, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
 ) -> tuple[Sample, ...]:
-    """continue_prompt() for each prompt, in one batch, each with the seed after the one before."""
+    """continue_prompt() for each prompt, in one batch, each with a seed of its own; empty texts are drawn again."""
     for prompt in dict.fromkeys(prompts):
         if unknown := tokenizer.unknown_words(prompt):
             logger.warning("prompt %r: unknown to the model and read as <unk>: %s", prompt, ", ".join(unknown))
+    samples = draw(model, tokenizer, prompts, config, config.seed)
+    for attempt in range(1, ATTEMPTS if config.temperature else 1):
+        empty = [index for index, sample in enumerate(samples) if not sample.text]
+        if not empty:
+            break
+        again = draw(
+            model, tokenizer, [prompts[index] for index in empty], config, config.seed + attempt * len(prompts)
+        )
+        for index, sample in zip(empty, again, strict=True):
+            samples[index] = sample
+    return tuple(samples)
+
+
+def draw(
+    model: ElmanForCausalLM, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig, seed: int
+) -> list[Sample]:
+    """A sample per prompt, with consecutive seeds from `seed` on."""
     samplings = [
         Sampling(
             config.maximum_tokens,
             config.temperature,
             config.top_k,
             config.top_p,
-            seed=(config.seed + index) % 2**63,
+            seed=(seed + index) % 2**63,
             minimum_tokens=1,
             excluded_id=None if config.unknown else tokenizer.unk_id,
         )
@@ -77,7 +95,7 @@ def continue_prompts(
     prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]
     rows = [[tokenizer.bos_id, *ids] for ids in prompt_ids]
     written = continue_batch(InferenceWeights(model.language_model), rows, samplings, tokenizer.eos_id)
-    return tuple(
+    return [
         Sample(
             prompt=prompt,
             text=tokenizer.decode(ids).strip(),
@@ -86,4 +104,4 @@ def continue_prompts(
             seed=sampling.seed,
         )
         for prompt, before, ids, sampling in zip(prompts, prompt_ids, written, samplings, strict=True)
-    )
+    ]

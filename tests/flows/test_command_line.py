@@ -183,7 +183,7 @@ def test_a_corpus_that_is_no_text_is_told_in_three_lines(
 def test_a_split_without_a_predicted_token_is_named(
     capsys: pytest.CaptureFixture[str], toy_folder: Path, prefect_server: None
 ) -> None:
-    (toy_folder / "valid.txt").write_text("\n \n")
+    (toy_folder / "valid.txt").write_text("\n\n")
     fails_with(capsys, ["run", "--corpus", str(toy_folder)], "valid")
 
 

@@ -42,7 +42,7 @@ def test_kneser_ney_answers_with_perplexities(capsys: pytest.CaptureFixture[str]
     assert 1.6 < found["validation_perplexity"] < 2.1
     samples = found["samples"]
     assert isinstance(samples, list)
-    assert [set(sample) for sample in samples] == [{"prompt", "text", "tokens"}] * 2
+    assert [set(sample) for sample in samples] == [{"prompt", "text", "tokens", "whole", "seed"}] * 2
     again = answer(capsys, "--corpus", str(toy_folder), "--order", "3", "--samples", "2", "--seed", "1")
     assert again["samples"] == samples
     assert again["test_perplexity"] == pytest.approx(found["test_perplexity"])

@@ -45,6 +45,7 @@ PROMISED_KEYS = {
 
 
 SETTINGS = (
+    "tokenizer.kind=word",
     "tokenizer.vocabulary_size=200",
     "model.hidden_size=16",
     "training.epochs=20",

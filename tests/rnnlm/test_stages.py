@@ -42,7 +42,7 @@ def told(disk, source, stage, room):
         if stage == "corpus":
             fill(home.root, room)
         corpus = obtain_corpus(home, CorpusConfig(source=source))
-        tokenizer = train_tokenizer(home, corpus, TokenizerConfig())
+        tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
         fill(home.root, room)
         store_sequences(home, corpus, tokenizer, SequencesConfig(mode="stream", processes=1))
     except HomeError as error:

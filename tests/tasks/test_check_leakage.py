@@ -16,7 +16,7 @@ def test_a_dataset_whose_held_out_text_is_training_text_is_refused(home: Home, t
         (tmp_path / f"{split}.txt").write_text("a b c\n")
     corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path)))
     config = SequencesConfig()
-    dataset = store_sequences(home, corpus, train_tokenizer(home, corpus, TokenizerConfig()), config)
+    dataset = store_sequences(home, corpus, train_tokenizer(home, corpus, TokenizerConfig(kind="word")), config)
     assert check_leakage.fn(dataset, config) == 1.0
     with pytest.raises(DatasetError, match="maximum_leakage"):
         check_leakage.fn(dataset, SequencesConfig(maximum_leakage=0.5))

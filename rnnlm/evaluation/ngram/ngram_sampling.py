@@ -28,7 +28,7 @@ def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None, config: Ng
             drawn = sample_tokens(connection, model.method, start, stop, config.maximum_tokens, generator)
             ids = [token_id for token_id, _ in drawn]
             text = tokenizer.decode(ids) if tokenizer else " ".join(word for _, word in drawn)
-            samples.append(Sample(prompt="", text=text.strip(), tokens=len(drawn)))
+            samples.append(Sample(prompt="", text=text.strip(), whole=text.strip(), tokens=len(drawn)))
     return tuple(samples)
 
 

@@ -44,7 +44,7 @@ def store(home: Home, tmp_path: Path, **settings: object) -> DatasetRecord:
         (tmp_path / "corpus" / f"{split}.txt").write_text(text)
     source = CorpusConfig(source=str(tmp_path / "corpus"))
     corpus = obtain_corpus(home, source)
-    tokenizer = train_tokenizer(home, corpus, TokenizerConfig())
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
     return store_sequences(home, corpus, tokenizer, SequencesConfig.model_validate(settings))
 
 
@@ -131,7 +131,7 @@ def test_a_dataset_is_found_by_id_by_its_beginning_and_by_folder(home: Home, des
 def describe_texts(home: Home, path: Path) -> tuple[Description, DatasetRecord]:
     source = CorpusConfig(source=str(path), valid_share=0.2, test_share=0.2)
     corpus = obtain_corpus(home, source)
-    tokenizer = train_tokenizer(home, corpus, TokenizerConfig())
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
     dataset = store_sequences(home, corpus, tokenizer, SequencesConfig())
     check_dataset(dataset)
     return describe(home, dataset), dataset

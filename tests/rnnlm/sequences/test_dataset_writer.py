@@ -49,7 +49,7 @@ def store(home: Home, folder: Path, train: str = TRAIN, valid: str = VALID, **se
         (folder / f"{split}.txt").write_text(text)
     source = CorpusConfig(source=str(folder))
     corpus = obtain_corpus(home, source)
-    tokenizer = train_tokenizer(home, corpus, TokenizerConfig())
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
     return store_sequences(home, corpus, tokenizer, SequencesConfig.model_validate(settings))
 
 
@@ -173,7 +173,7 @@ def test_a_vocabulary_of_more_than_two_bytes_is_stored_in_four(home: Home, tmp_p
         (tmp_path / "big" / f"{split}.txt").write_text(words + "\n")
     source = CorpusConfig(source=str(tmp_path / "big"))
     corpus = obtain_corpus(home, source)
-    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(vocabulary_size=70_000))
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word", vocabulary_size=70_000))
     dataset = store_sequences(home, corpus, tokenizer, SequencesConfig(context_length=50_000))
     assert max(max(row) for row in rows(dataset, "token_ids")) == 66_003
     check_dataset(dataset)

@@ -52,7 +52,7 @@ def word_tokenizer(home: Home, folder: Path) -> TextTokenizer:
         (folder / f"{split}.txt").write_text("".join(f"w{number}\n" for number in range(WORDS)))
     source = CorpusConfig(source=str(folder))
     corpus = obtain_corpus(home, source)
-    return load_tokenizer(train_tokenizer(home, corpus, TokenizerConfig(vocabulary_size=2 * WORDS)).folder)
+    return load_tokenizer(train_tokenizer(home, corpus, TokenizerConfig(kind="word", vocabulary_size=2 * WORDS)).folder)
 
 
 def write_shard(shard: Shard, config: SequencesConfig, tokenizer: TextTokenizer) -> None:

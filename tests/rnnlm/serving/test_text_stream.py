@@ -36,7 +36,7 @@ def test_a_character_is_shown_when_it_is_complete(home: Home, toy_corpus: Corpus
 
 
 def test_special_tokens_are_shown_by_name_and_have_no_text(home: Home, toy_corpus: CorpusRecord) -> None:
-    tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, TokenizerConfig()).folder)
+    tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, TokenizerConfig(kind="word")).folder)
     assert [spelling(tokenizer, token_id) for token_id in (PAD, 1, BOS, EOS)] == ["<pad>", "<unk>", "<bos>", "<eos>"]
     growing = IncrementalDecoder(tokenizer, tokenizer.encode("the"))
     [cat] = tokenizer.encode("cat")

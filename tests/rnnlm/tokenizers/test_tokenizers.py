@@ -44,7 +44,7 @@ def train(home: Home, folder: Path, **settings: object) -> TokenizerRecord:
     for split, text in (("train", TRAIN), ("valid", "z z z z z\n"), ("test", "y\n")):
         (folder / f"{split}.txt").write_text(text)
     source = CorpusConfig(source=str(folder))
-    config = TokenizerConfig.model_validate(settings)
+    config = TokenizerConfig.model_validate({"kind": "word"} | settings)
     return train_tokenizer(home, obtain_corpus(home, source), config)
 
 
@@ -72,7 +72,7 @@ def test_minimum_count_and_size_bound_the_vocabulary(home: Home, tmp_path: Path)
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "text.txt").write_text(text)
     source = CorpusConfig(source=str(tmp_path / "one"), valid_share=0, test_share=0)
-    record = train_tokenizer(home, obtain_corpus(home, source), TokenizerConfig(vocabulary_size=20))
+    record = train_tokenizer(home, obtain_corpus(home, source), TokenizerConfig(kind="word", vocabulary_size=20))
     assert record.vocabulary_size == 20
 
 
@@ -215,7 +215,7 @@ def test_what_the_textbook_drops_is_paid_for(home: Home, tmp_path: Path) -> None
     (tmp_path / "c.txt").write_text("a, b!\n" * 3)
     source = CorpusConfig(source=str(tmp_path / "c.txt"), valid_share=0, test_share=0)
     corpus = obtain_corpus(home, source)
-    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(splitting="textbook"))
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word", splitting="textbook"))
     dataset = store_sequences(home, corpus, tokenizer, SequencesConfig(), required_splits=("train",))
     facts = split_facts(dataset, "train")
     assert (facts.predicted_tokens, facts.unknown_tokens) == (9, 0)

@@ -21,5 +21,5 @@ def ground(home: Home, tmp_path: Path) -> Ground:
         (folder / f"{split}.txt").write_text("".join(texts), encoding="utf-8")
     config = CorpusConfig(source=str(folder))
     corpus = obtain_corpus(home, config)
-    tokenizer = train_tokenizer(home, corpus, TokenizerConfig())
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
     return Ground(store_sequences(home, corpus, tokenizer, SequencesConfig()), corpus.folder)

@@ -39,7 +39,7 @@ CATALOGUE = {
             licence="Python: PSF licence 2; libraries: their own, mostly BSD-3-Clause and Apache-2.0",
             format="text, a sentence a line",
             splits=BY_DIGEST,
-            size="about 870,000 words",
+            size="about 740,000 words",
             versions=python_docs.python_docs_versions,
             write=python_docs.write_python_docs,
         ),

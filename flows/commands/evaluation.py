@@ -142,11 +142,11 @@ def score_command(
     rnnlm score --input 'inbox/*.txt' --output scores.parquet
     """
     config = scoring.section(ScoringConfig)
+    from rnnlm.registry.model_lookup import model_folder
     from rnnlm.scoring.input_files import find_inputs
-    from rnnlm.scoring.scoring_model import find_model
 
-    find_inputs(config)  # refuse what cannot be right before a Prefect server is started for it
-    find_model(session.home, config.model)
+    find_inputs(config)  # refuse what cannot be right before torch is imported or a Prefect server is started
+    model_folder(session.home, config.model)
     from flows.score_flow import score_flow
     from rnnlm.reports.scoring_page import scoring_text
 

@@ -185,6 +185,9 @@ def serve_command(
     show_warnings()
     token = os.environ.get(TOKEN_VARIABLE)
     config = serving.section(ServingConfig, defaults={"token": token} if token else {})
+    from rnnlm.registry.model_lookup import model_folder
+
+    model_folder(session.home, model)  # a wrong name is answered before torch is imported
     from rnnlm.serving.server import serve_model
 
     def announce(address: str, model: str) -> None:

@@ -67,6 +67,26 @@ def test_the_overview_imports_no_command() -> None:
     assert not modules & {"pydantic", "torch", "prefect", "mlflow", "rnnlm.config"}
 
 
+def test_a_wrong_model_is_answered_before_torch_is_imported(home: Home) -> None:
+    calls = [
+        ["generate", "nobody"],
+        ["evaluate", "nobody", "--corpus", __file__],
+        ["surprise", "nobody"],
+        ["export", "nobody"],
+        ["tokenize", "nobody", "--text", "a"],
+        ["lm-eval", "nobody", "--file", __file__],
+        ["score", "--input", __file__, "--output", "a.parquet", "--model", "nobody"],
+        ["serve", "nobody"],
+    ]
+    code = (
+        "import sys; from flows.command_line import main\n"
+        f"for call in {calls!r}: print(main(call), 'torch' in sys.modules)"
+    )
+    environment = os.environ | {"RNNLM_HOME": str(home.root)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.splitlines() == ["2 False"] * len(calls), done.stderr
+
+
 def test_a_call_without_arguments_prints_the_overview(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     assert "Run the whole pipeline" in capsys.readouterr().out

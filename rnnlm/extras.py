@@ -6,13 +6,18 @@ from rnnlm.errors import ExtraError
 
 EXTRAS = {  # extra → the packages that our code imports because of it
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
+    "documents": ("pypdf",),
     "lm-eval": ("lm_eval",),
 }
 
 
+def missing_packages(extra: str) -> list[str]:
+    return [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
+
+
 def need_extra(extra: str, wanted_by: str) -> None:
     """ExtraError, with the command that installs it, where a package of the extra is missing."""
-    missing = [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
+    missing = missing_packages(extra)
     if missing:
         raise ExtraError(
             f"{wanted_by}: needs {', '.join(missing)}, which an ordinary installation leaves out; install with\n"

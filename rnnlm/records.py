@@ -21,6 +21,13 @@ class StageRecord(Record):
     seconds: float = 0.0  # wall time of the stage, skipped or not
 
 
+class LeftOut(Record):
+    """A file or folder of a source that was not read."""
+
+    name: str
+    reason: str
+
+
 class CorpusRecord(StageRecord):
     """Raw text under `folder`: `text.txt`, or one `<split>.txt` for each given split."""
 
@@ -34,6 +41,7 @@ class CorpusRecord(StageRecord):
     source: str  # passwords and signatures redacted
     freshness: str = ""  # of a remote text: since when it is unchanged, or that its server was unavailable
     licence: str = ""
+    left_out: tuple[LeftOut, ...] = ()  # files of the source that were not read
 
     @property
     def carved_shares(self) -> dict[Split, float]:

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 # Part of the key of each stage's output. Raise a version when the same input gives another output: what exists is then
 # made again. The versions of libraries that a stage depends on enter its key beside it.
 STAGE_VERSIONS = {
-    "corpus": 3,
+    "corpus": 4,
     "tokenizer": 4,
     "sequences": 3,
     "training": 4,

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.catalogue import CATALOGUE
-from rnnlm.corpora.freshness import Note, freshness_of, is_current, now, read_note
+from rnnlm.corpora.freshness import Note, as_json, freshness_of, is_current, now, read_note
 from rnnlm.corpora.hub import HUB_PREFIX, hub_name
-from rnnlm.corpora.local_files import WILDCARDS
+from rnnlm.corpora.local_files import HIDDEN, NOTE, WILDCARDS
 from rnnlm.corpora.preflight import look_at
 from rnnlm.corpora.sources import (
     Downloaded,
@@ -22,18 +22,20 @@ from rnnlm.corpora.sources import (
     Source,
     UnavailableError,
     UnchangedError,
+    Written,
     find_source,
     is_url,
 )
-from rnnlm.corpora.split_names import COMPRESSED, check_roles, split_named
+from rnnlm.corpora.split_names import COMPRESSED, check_roles, claimed_in_vain, named_splits, shortened
 from rnnlm.corpora.text_encoding import check_encoding
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home, digest_of, read_json, write_json
-from rnnlm.records import CorpusRecord
+from rnnlm.records import CorpusRecord, LeftOut
 from rnnlm.stages import STAGE_VERSIONS, stage, write_once
 
 logger = logging.getLogger(__name__)
+LEFT_OUT_KEPT = 1_000  # of the names of files that were not read
 TEXT_SETTINGS = (  # fields of CorpusConfig that change the stored text; the shares only split it later
     "format",
     "column",
@@ -58,6 +60,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
     key = {"stage": STAGE_VERSIONS["corpus"], "origin": source.key(), "settings": settings}
     corpus = remembered(home, config, key, source, force)
+    report_left_out(corpus)
     if corpus.carved_shares:
         role = "text" if "text" in corpus.files else "train"
         shares = ", ".join(f"{split} {share:.1%}" for split, share in corpus.carved_shares.items())
@@ -65,11 +68,19 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     return corpus
 
 
+def report_left_out(corpus: CorpusRecord) -> None:
+    """One line for what was left out, except notes and hidden files."""
+    others = [one for one in corpus.left_out if one.reason not in (HIDDEN, NOTE)]
+    if others:
+        names = shortened(f"{one.name} ({one.reason})" for one in others)
+        logger.warning("%s: %s left out: %s; rnnlm inspect lists all", corpus.source, f"{len(others):,}", names)
+
+
 def check_source(config: CorpusConfig) -> None:
     """CorpusError for a wrong source, before anything is started for it. Reads the beginning of files."""
     source = configured_source(config)
     if isinstance(source, OnDisk):
-        look_at(config.source, source.paths, source.named, config)
+        look_at(config.source, source.files, source.named, config)
 
 
 def configured_source(config: CorpusConfig) -> Source:
@@ -77,7 +88,14 @@ def configured_source(config: CorpusConfig) -> Source:
     check_encoding(config.encoding)
     source = find_source(config.source, config.format)
     if isinstance(source, OnDisk) and source.named:
-        check_roles(config.source, {str(path): split_named(path.name) for path in source.paths})
+        names = [file.name for file in source.files]
+        check_roles(config.source, named_splits(names))
+        if unclear := claimed_in_vain(names):
+            logger.warning(
+                "%s: read as ordinary text: %s; a split is named test.txt, or news-test.txt beside news-train.txt",
+                config.source,
+                shortened(unclear),
+            )
     one_file = isinstance(source, Downloaded) or (isinstance(source, OnDisk) and not source.named)
     if config.sha256 and not one_file:
         raise CorpusError(f"corpus.sha256: is for one file or URL, and {config.source} is neither; leave it out")
@@ -123,17 +141,17 @@ def remembered(home: Home, config: CorpusConfig, key: Metadata, source: Source, 
     began = now()
     note = None if force else read_note(home, path)
     if note and is_current(note, config, source, began):
-        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, source))
+        return record(home, config, note, source)
     home.make(home.corpora)
     with home.lock(f"corpus-{name}"):  # of two simultaneous runs, the second finds what the first wrote
         note = None if force else read_note(home, path)
         if not (note and is_current(note, config, source, began)):
             note, made = renewed(home, config, source, name, note, force)
             home.make(path.parent)
-            write_json(path, {**vars(note), "key": key})
+            write_json(path, {**as_json(note), "key": key})
             if made:
                 return made
-        return record(home, config, note.digest, skipped=True, freshness=freshness_of(note, source))
+        return record(home, config, note, source)
 
 
 def renewed(
@@ -141,7 +159,7 @@ def renewed(
 ) -> tuple[Note, CorpusRecord | None]:
     """The note of the current text, and its record if it was written."""
     try:
-        made, version = store_text(home, config, source, name, note.version if note else None, force)
+        digest, written, skipped = store_text(home, config, source, name, note.version if note else None, force)
     except UnchangedError:
         assert note is not None
         return replace(note, checked=now(), problem=""), None
@@ -149,18 +167,19 @@ def renewed(
         assert note is not None
         logger.warning("%s\nThe stored copy of %s is used.", error, note.obtained[:10])
         return replace(note, problem="its server was unavailable"), None
-    same = note is not None and note.digest == made.digest
+    same = note is not None and note.digest == digest
     moment = now()
-    renewal = Note(made.digest, version, note.obtained if note and same else moment, moment)
-    return renewal, made.model_copy(update={"freshness": freshness_of(renewal, source)})
+    obtained = note.obtained if note and same else moment
+    renewal = Note(digest, written.version, obtained, moment, left_out=written.left_out)
+    return renewal, record(home, config, renewal, source, skipped=skipped)
 
 
 def store_text(
     home: Home, config: CorpusConfig, source: Source, name: str, known: Metadata | None, force: bool
-) -> tuple[CorpusRecord, Metadata | None]:
+) -> tuple[str, Written, bool]:
     """Write the text to a temporary folder, then move it under its digest unless that exists.
 
-    Returns the record and the remote version. UnchangedError, UnavailableError: as Origin.write.
+    Returns the digest, what to remember, and whether the text existed. Raises what Source.write raises.
     """
     with incoming(home, name) as folder:
         writer = CorpusWriter(folder, config)
@@ -176,7 +195,7 @@ def store_text(
             write_json(partial / "corpus.json", {**about, "licence": licence, **written.facts})
 
         skipped = write_once(home, home.corpora / writer.digest[:16], build, force=force)
-    return record(home, config, writer.digest, skipped), written.version
+    return writer.digest, written, skipped
 
 
 @contextmanager
@@ -195,12 +214,12 @@ def incoming(home: Home, name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def record(home: Home, config: CorpusConfig, digest: str, skipped: bool, freshness: str = "") -> CorpusRecord:
-    folder = home.corpora / digest[:16]
+def record(home: Home, config: CorpusConfig, note: Note, source: Source, *, skipped: bool = True) -> CorpusRecord:
+    folder = home.corpora / note.digest[:16]
     about = read_json(folder / "corpus.json")
     return CorpusRecord(
         name=corpus_name(config),
-        digest=digest,
+        digest=note.digest,
         folder=folder,
         files=about["files"],
         shares=(config.valid_share, config.test_share),
@@ -208,6 +227,15 @@ def record(home: Home, config: CorpusConfig, digest: str, skipped: bool, freshne
         source_counts=about["source_counts"],
         licence=about["licence"],
         source=config.public_source,
-        freshness=freshness,
+        freshness=freshness_of(note, source),
         skipped=skipped,
+        left_out=limited((*source.left_out, *note.left_out)),
     )
+
+
+def limited(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
+    """At most LEFT_OUT_KEPT, and the number of others."""
+    if len(left_out) <= LEFT_OUT_KEPT:
+        return left_out
+    more = LeftOut(name=f"{len(left_out) - LEFT_OUT_KEPT:,} more", reason="not listed here: rnnlm inspect lists all")
+    return (*left_out[:LEFT_OUT_KEPT], more)

@@ -1,6 +1,7 @@
 """Find and read text in files of any format, plain, compressed or archived, and assign it to splits."""
 
 import contextlib
+import io
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,20 +11,34 @@ from pathlib import Path
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.archives import Member, archive_kind, tar_members, zip_members
 from rnnlm.corpora.compression import ByteStream, Meter, Peeked, decompressed
+from rnnlm.corpora.local_files import NO_TEXT, NOTE, nothing_left
+from rnnlm.corpora.markup import MAXIMUM_BYTES, MAXIMUM_DOCUMENT_BYTES, DocumentError, declared_charset, document_prose
 from rnnlm.corpora.split_names import (
+    DOCUMENT_SUFFIXES,
     TABLE_SUFFIXES,
     check_roles,
     is_archive_name,
     is_note,
-    may_be_text,
-    shortened,
-    split_named,
+    may_be_read,
+    named_splits,
     suffix_of,
-    warn_of_omissions,
 )
 from rnnlm.corpora.table_files import PARQUET_MARK, csv_cells, json_cells, parquet_cells, text_column
-from rnnlm.corpora.text_encoding import printable, text_pieces, unreadable
+from rnnlm.corpora.text_encoding import (
+    EncodingError,
+    encoding_errors,
+    encoding_of,
+    printable,
+    text_pieces,
+    unreadable,
+)
 from rnnlm.errors import CorpusError
+from rnnlm.records import LeftOut
+
+DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
+HTML_MARKS = (b"<!doctype html", b"<html")
+ARCHIVE_INSIDE = "an archive inside an archive"
+OTHER_SPLIT = "other names tell a split and this does not; rename it"
 
 
 @dataclass(frozen=True)
@@ -42,61 +57,99 @@ class Text:
     role: str  # a split, or "text"
     label: str
     pieces: Iterator[str]
-    rows: bool  # each piece is a row of a table
+    kind: str  # text, a kind of table or a kind of document
+    encoding: str
+
+    @property
+    def rows(self) -> bool:
+        """Each piece is a row of a table."""
+        return self.kind in TABLE_SUFFIXES.values()
 
 
-NO_TEXT = "not text, judging by the name; corpus.format=text reads any"
 FilePlan = list[tuple[SourceFile, dict[str, str]]]  # each file and its wanted members → roles; "": the file itself
 
 
 class Opener:
-    """Reads the files of one source and counts their unpacked bytes."""
+    """Reads the files of one source, counts their unpacked bytes, and notes what it leaves out."""
 
-    def __init__(self, source: str, config: CorpusConfig, scratch: Path, *, quiet: bool = False) -> None:
-        """quiet: do not warn of files that are not read."""
-        self.source, self.config, self.scratch, self.quiet = source, config, scratch, quiet
+    def __init__(self, source: str, config: CorpusConfig, scratch: Path, *, convert: bool = True) -> None:
+        """convert: False gives the text of documents with their markup, which is quick."""
+        self.source, self.config, self.scratch, self.convert = source, config, scratch, convert
         self.unpacked_bytes = 0
+        self.left_out: list[LeftOut] = []
+        self.undecodable: list[EncodingError] = []
+        self.text_count = 0
 
     def texts(self, files: list[SourceFile], named: bool) -> Iterator[Text]:
         """Every text in the order of the files (members of a zip by name, of a tar as stored).
 
-        named: the names of the files tell splits, as in a folder; the name of a single file does not.
+        named: the names of the files tell splits, as in a folder; the name of a single file does not. Documents that
+        cannot be read are left out. CorpusError at the end for all texts in another encoding.
         """
+        read = 0
         for file, wanted in self.plan(files, named):
             if "" in wanted:
                 with self.outermost(file) as (stream, name, meter):
-                    yield self.text(wanted[""], stream, name, file.label, meter, file.path)
+                    for text in self.readable(file.name, wanted[""], stream, name, file.label, meter, file.path):
+                        yield text
+                        read += 1
             else:
                 with self.members(file, wanted) as (found, meter):
                     for name, member in found:
                         if member is not None:
                             label = f"{file.label}: {printable(name)}"
-                            yield self.text_of_member(wanted[name], member, name, label, meter)
+                            stream, inner = self.member_stream(member, name, label, meter)
+                            full = full_name(file, name)
+                            for text in self.readable(full, wanted[name], stream, inner, label, meter):
+                                yield text
+                                read += 1
             self.unpacked_bytes += meter.unpacked_bytes
+        if self.undecodable:
+            raise encoding_errors(self.source, self.undecodable, self.text_count)
+        if not read:
+            raise nothing_left(self.source, self.left_out)
+
+    def readable(
+        self, full_name: str, role: str, stream: Peeked, name: str, label: str, meter: Meter, path: Path | None = None
+    ) -> Iterator[Text]:
+        """The text, or nothing if it cannot be read, which is noted."""
+        self.text_count += 1
+        try:
+            yield self.text(role, stream, name, label, meter, path)
+        except EncodingError as error:
+            self.undecodable.append(error)
+        except DocumentError as error:
+            self.left_out.append(LeftOut(name=full_name, reason=str(error)))
+
+    def decodable(self, pieces: Iterator[str]) -> Iterator[str]:
+        """The pieces up to one that cannot be decoded, which is noted: the other files are still looked at."""
+        try:
+            yield from pieces
+        except EncodingError as error:
+            self.undecodable.append(error)
 
     def plan(self, files: list[SourceFile], named: bool) -> FilePlan:
         """Which files and members to read, decided first: archives are scanned for the names of their members."""
         plan: FilePlan = []
-        skipped: list[str] = []
+        own = named_splits(file.name for file in files) if named else {}
         for file in files:
-            own = split_named(file.name) if named else None
             names = self.member_names(file)
-            members = [""] if names is None else [name for name in names if may_be_text(name, self.config.format)]
-            unread = sorted(set(names or []) - set(members))
-            skipped += [full_name(file, name) for name in unread if not is_note(name)]
+            members = [""] if names is None else [name for name in names if may_be_read(name, self.config.format)]
+            for name in sorted(set(names or []) - set(members)):
+                reason = NOTE if is_note(name) else ARCHIVE_INSIDE if is_archive_name(name) else NO_TEXT
+                self.left_out.append(LeftOut(name=printable(full_name(file, name)), reason=reason))
             if names and not members and any(is_archive_name(name) for name in names):
                 raise CorpusError(f"{file.label}: has archives and no text; archives inside archives are not opened")
-            plan.append((file, {name: own or (name and split_named(name)) or "text" for name in members}))
+            inside = named_splits(members)
+            plan.append((file, {name: own.get(file.name) or inside[name] or "text" for name in members}))
         roles = {full_name(file, name): role for file, wanted in plan for name, role in wanted.items()}
         if not roles:
-            raise nothing_left(self.source, skipped)
+            raise nothing_left(self.source, self.left_out)
         check_roles(self.source, roles)
-        if not self.quiet:
-            warn_of_omissions(self.source, skipped, NO_TEXT)
         if "train" in roles.values():
-            others = [name for name, role in roles.items() if role == "text"]
-            if not self.quiet:
-                warn_of_omissions(self.source, others, "other names name a split and these do not; rename them")
+            self.left_out += [
+                LeftOut(name=printable(name), reason=OTHER_SPLIT) for name, role in roles.items() if role == "text"
+            ]
             plan = [(file, {name: role for name, role in wanted.items() if role != "text"}) for file, wanted in plan]
         return [(file, wanted) for file, wanted in plan if wanted]
 
@@ -135,24 +188,50 @@ class Opener:
     def pieces_of_file(self, file: SourceFile) -> Iterator[str]:
         """The text of a file that is not an archive."""
         with self.outermost(file) as (stream, name, meter):
-            yield from self.text("text", stream, name, file.label, meter, file.path).pieces
+            for text in self.readable(file.name, "text", stream, name, file.label, meter, file.path):
+                yield from text.pieces
+        if self.undecodable:
+            raise self.undecodable[-1]
         self.unpacked_bytes += meter.unpacked_bytes
 
-    def text_of_member(self, role: str, member: ByteStream, name: str, label: str, meter: Meter) -> Text:
-        """The text of an archive member, which may itself be compressed."""
+    def member_stream(self, member: ByteStream, name: str, label: str, meter: Meter) -> tuple[Peeked, str]:
+        """The bytes and the name of an archive member, which may itself be compressed."""
         stream, name = decompressed(Peeked(member), name, label, meter)
         if archive_kind(stream.head, name):
             raise CorpusError(f"{label}: is an archive inside an archive; unpack the outer one and give a folder")
-        return self.text(role, stream, name, label, meter)
+        return stream, name
 
     def text(self, role: str, stream: Peeked, name: str, label: str, meter: Meter, path: Path | None = None) -> Text:
-        """The stream's text in its format. path: the file that holds the stream, if it is not in an archive."""
+        """The stream's text in its format. path: the file that holds the stream, if it is not in an archive.
+
+        A document is read whole, here: DocumentError if it cannot be.
+        """
         kind = self.format_of(stream.head, name)
+        if kind in DOCUMENT_KINDS:
+            return self.document(role, stream, kind, label)
         if kind == "parquet" and path is not None and not meter.unpacked_bytes:
             pieces = parquet_cells(path, label, self.config, meter)
         else:
             pieces = self.formatted(stream, kind, label, meter)
-        return Text(role, label, pieces, rows=kind != "text")
+        encoding = "utf-8" if kind == "parquet" else encoding_of(stream.head, self.config.encoding)
+        return Text(role, label, self.decodable(pieces), kind, encoding)
+
+    def document(self, role: str, stream: Peeked, kind: str, label: str) -> Text:
+        """The prose of a document."""
+        limit = MAXIMUM_BYTES.get(kind, MAXIMUM_DOCUMENT_BYTES)
+        data = b""
+        while len(data) <= limit and (piece := read_some(stream, limit + 1 - len(data), label)):
+            data += piece
+        if len(data) > limit:
+            raise DocumentError(f"has more than {limit:,} bytes; corpus.format=text reads it with its markup")
+        encoding = encoding_of(data[:4], self.config.encoding)
+        if kind == "html" and encoding == "utf-8":
+            encoding = declared_charset(data[:4096]) or encoding
+        text = ""
+        if kind != "pdf":
+            text = "".join(text_pieces(io.BytesIO(data), label, encoding, self.config.undecodable))
+        prose = document_prose(kind, data, text) if self.convert else text or "…"
+        return Text(role, label, iter([prose]), kind, "" if kind == "pdf" else encoding)
 
     def formatted(self, stream: Peeked, kind: str, label: str, meter: Meter) -> Iterator[str]:
         if kind == "parquet":  # its index is at the end, so it must be in a file
@@ -176,16 +255,20 @@ class Opener:
             return self.config.format
         if head.startswith(PARQUET_MARK):
             return "parquet"
-        return TABLE_SUFFIXES.get(suffix_of(name), "text")
+        if head.startswith(b"%PDF-"):
+            return "pdf"
+        suffix = suffix_of(name)
+        if not suffix and head.lstrip().lower().startswith(HTML_MARKS):
+            return "html"
+        return TABLE_SUFFIXES.get(suffix) or DOCUMENT_SUFFIXES.get(suffix, "text")
+
+
+def read_some(stream: Peeked, size: int, label: str) -> bytes:
+    try:
+        return stream.read(size)
+    except OSError as error:
+        raise unreadable(label, error) from error
 
 
 def full_name(file: SourceFile, member: str) -> str:
     return f"{file.name}: {member}" if member else file.name
-
-
-def nothing_left(source: str, found: list[str]) -> CorpusError:
-    there = f"it has {shortened(found)}" if found else "it has no files"
-    return CorpusError(
-        f"{source}: has no text, judging by the names of its files; {there};\n"
-        "expected .txt, .csv, .tsv, .jsonl or .parquet (also compressed), or set corpus.format=text to read any file"
-    )

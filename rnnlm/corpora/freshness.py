@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import Metadata, Source
 from rnnlm.home import Home, read_json
+from rnnlm.records import LeftOut
 from rnnlm.stages import is_complete
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -21,6 +23,7 @@ class Note:
     obtained: str  # when this text was first obtained
     checked: str  # when its server or hub last answered
     problem: str = ""  # why the last check failed
+    left_out: tuple[LeftOut, ...] = ()  # files that turned out to be unreadable
 
 
 def now() -> str:
@@ -32,7 +35,14 @@ def read_note(home: Home, path: Path) -> Note | None:
     noted = read_json(path)
     if not noted or not is_complete(home.corpora / noted["digest"][:16]):
         return None
-    return Note(**{name: noted[name] for name in ("digest", "version", "obtained", "checked", "problem")})
+    left_out = tuple(LeftOut(**one) for one in noted["left_out"])
+    return Note(
+        **{name: noted[name] for name in ("digest", "version", "obtained", "checked", "problem")}, left_out=left_out
+    )
+
+
+def as_json(note: Note) -> dict[str, Any]:
+    return {**vars(note), "left_out": [one.model_dump() for one in note.left_out]}
 
 
 def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> bool:

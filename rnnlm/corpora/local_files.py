@@ -1,39 +1,137 @@
-"""Local files: find the texts of a folder or glob, and detect changes."""
+"""Local files: find the texts of a folder or glob, tell why others are left out, and detect changes."""
 
 import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rnnlm.corpora.file_formats import nothing_left
-from rnnlm.corpora.split_names import is_archive_name, may_be_text
+from rnnlm.corpora.split_names import is_archive_name, is_note, may_be_read, may_be_text, shortened
 from rnnlm.corpora.text_encoding import unreadable
 from rnnlm.errors import CorpusError
 from rnnlm.home import file_digest
+from rnnlm.records import LeftOut
 
 WILDCARDS = set("*?[")
+NO_TEXT = "not text, judging by the name; corpus.format=text reads any"
+NOTE = "about the text, not part of it; a glob such as '**/*.md' takes it"
+HIDDEN = "hidden"
+ARCHIVE = "an archive; a glob such as FOLDER/* opens it"
 
 
-def files_in_folder(source: str, folder: Path, format: str = "auto") -> tuple[Path, ...]:
+@dataclass(frozen=True)
+class Found:
+    """The files to read, and what is left out."""
+
+    paths: tuple[Path, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def texts_below(source: str, folder: Path, format: str = "auto") -> Found:
+    """The texts, tables and documents in a folder and the folders below it, sorted by path.
+
+    Hidden files and folders are not read, for they may hold secrets. No link is followed out of the folder.
+    """
+    paths: list[Path] = []
+    left_out: list[LeftOut] = []
+    hidden: list[str] = []
+    root = folder.resolve()
+    for path in walk(folder, hidden, left_out):
+        reason = reason_against(path, root, format)
+        if reason == HIDDEN:
+            hidden.append(path.name)
+        elif reason:
+            left_out.append(LeftOut(name=str(path.relative_to(folder)), reason=reason))
+        else:
+            paths.append(path)
+    names = [str(path.relative_to(folder)) for path in paths]
+    if hidden:
+        left_out.insert(0, LeftOut(name=f"{len(hidden):,} hidden ({shortened(sorted(set(hidden)))})", reason=HIDDEN))
+    if not paths and any(one.reason == ARCHIVE for one in left_out):
+        raise CorpusError(f"{source}: has archives and no text; to open them give a glob, such as {source}/*")
+    if not paths:
+        raise nothing_left(source, left_out)
+    return Found(tuple(path for _, path in sorted(zip(names, paths, strict=True))), tuple(left_out))
+
+
+def walk(folder: Path, hidden: list[str], left_out: list[LeftOut]) -> Iterator[Path]:
+    """All entries that are not folders, without those in hidden folders, which are added to `hidden`."""
+
+    def not_entered(error: OSError) -> None:
+        left_out.append(
+            LeftOut(name=os.path.relpath(error.filename, folder), reason=f"cannot be read ({error.strerror})")
+        )
+
+    for place, folders, files in os.walk(folder, onerror=not_entered):
+        hidden += [name for name in folders if name.startswith(".")]
+        links = [name for name in folders if not name.startswith(".") and (Path(place) / name).is_symlink()]
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in links)
+        yield from (Path(place) / name for name in sorted([*files, *links]))
+
+
+def reason_against(path: Path, root: Path, format: str) -> str | None:
+    """Why an entry of a folder is not read, or None."""
+    if path.name.startswith("."):
+        return HIDDEN
+    if path.is_symlink():
+        target = path.resolve()
+        if not target.is_relative_to(root):
+            return "a link that leaves the folder"
+        if target.is_dir() or not target.exists():
+            return "a link to a folder" if target.exists() else "a link to nothing"
+        if any(part.startswith(".") for part in target.relative_to(root).parts):
+            return HIDDEN
+        if may_be_read(target.name, format):
+            return "a link to a file that is read itself"
+    if not path.is_file():
+        return "neither a file nor a folder"
+    if may_be_read(path.name, format):
+        return None
+    if is_note(path.name):
+        return NOTE
+    return ARCHIVE if is_archive_name(path.name) else NO_TEXT
+
+
+def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
+    """The error for a source in which nothing can be read."""
+    reasons = {one.reason for one in left_out} - {NO_TEXT}
+    there = [f"{one.name} ({one.reason})" if reasons else one.name for one in left_out]
+    return CorpusError(
+        f"{source}: has no text; {f'it has {shortened(there)}' if there else 'it has no files'};\n"
+        "expected .txt, .md, .rst, .html, .pdf, .csv, .tsv, .jsonl or .parquet (also compressed), or set\n"
+        "corpus.format=text to read any file"
+    )
+
+
+def files_in_folder(source: str, folder: Path) -> tuple[Path, ...]:
     """The texts and tables directly in a folder, sorted by name."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    texts = tuple(path for path in files if may_be_text(path.name, format))
-    if not texts and any(is_archive_name(path.name) for path in files):
-        raise CorpusError(f"{source}: has archives and no text; to open them give a glob, such as {source}/*")
+    texts = tuple(path for path in files if may_be_text(path.name))
     if not texts:
-        raise nothing_left(source, [path.name for path in files])
+        raise nothing_left(source, [LeftOut(name=path.name, reason=NO_TEXT) for path in files])
     return texts
 
 
-def files_of_glob(pattern: str) -> tuple[Path, ...]:
-    """Matching files; a pattern without a suffix, such as data/**, skips names that are not text."""
+def files_of_glob(pattern: str, *, documents: bool = False) -> Found:
+    """Matching files; a pattern without a suffix, such as data/**, leaves out names that are not text.
+
+    documents: take Markdown, reStructuredText, HTML and PDF, too.
+    """
     # glob, not Path.glob: it takes absolute patterns and leaves hidden files out, as a shell does
     found = sorted(Path(name) for name in glob.glob(str(Path(pattern).expanduser()), recursive=True))  # noqa: PTH207
     files = [path for path in found if path.is_file()]
+    taken = files
     if not PurePosixPath(pattern).suffix:
-        files = [path for path in files if may_be_text(path.name) or is_archive_name(path.name)]
-    if not files:
+        readable = may_be_read if documents else may_be_text
+        taken = [path for path in files if readable(path.name) or is_archive_name(path.name)]
+    if not taken:
         raise CorpusError(f"{pattern}: no file matches; check the pattern, and quote it for the shell")
-    return tuple(files)
+    others = sorted(set(files) - set(taken))
+    return Found(
+        tuple(taken),
+        tuple(LeftOut(name=str(path), reason=NOTE if is_note(path.name) else NO_TEXT) for path in others),
+    )
 
 
 def states(paths: list[Path] | tuple[Path, ...]) -> list[list[Any]]:

@@ -11,17 +11,18 @@ from rnnlm.corpora.split_names import is_archive_name
 from rnnlm.errors import CorpusError
 
 LOOK_BYTES = 16 << 20  # read at most, in a fraction of a second
+CONVERTED_BYTES = 1 << 20  # of documents: turning them into prose takes longer
 
 
-def look_at(source: str, paths: tuple[Path, ...], named: bool, config: CorpusConfig) -> None:
+def look_at(source: str, files: list[SourceFile], named: bool, config: CorpusConfig) -> None:
     """Read up to LOOK_BYTES as the corpus stage would, with its CorpusErrors, and discard them.
 
     Archives are skipped if there are more bytes: listing a tar reads all of it.
     """
-    files = [SourceFile(path, str(path), path.name) for path in paths]
+    size = sum(file.path.stat().st_size for file in files)
     with tempfile.TemporaryDirectory(prefix="rnnlm-look-") as scratch:
-        opener = Opener(source, config, Path(scratch), quiet=True)
-        if sum(path.stat().st_size for path in paths) <= LOOK_BYTES:
+        opener = Opener(source, config, Path(scratch), convert=size <= CONVERTED_BYTES)
+        if size <= LOOK_BYTES:
             texts = (text.pieces for text in opener.texts(files, named))
             if not any_text(texts):
                 raise CorpusError(f"{source}: is empty; expected text")

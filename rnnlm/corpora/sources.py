@@ -1,5 +1,6 @@
 """Sources of text: how each is identified and how its text is written to a corpus."""
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -9,21 +10,16 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora import http_download
 from rnnlm.corpora.catalogue import CATALOGUE, Entry
 from rnnlm.corpora.cleaning import without_gutenberg_frame
-from rnnlm.corpora.file_formats import NO_TEXT, Opener, SourceFile
+from rnnlm.corpora.file_formats import Opener, SourceFile
 from rnnlm.corpora.http_download import Version
 from rnnlm.corpora.hub import HUB_PREFIX, find_revision, hub_name, write_hub
-from rnnlm.corpora.local_files import (
-    WILDCARDS,
-    digest_of_file,
-    files_in_folder,
-    files_of_glob,
-    states,
-)
-from rnnlm.corpora.split_names import is_note, warn_of_omissions
+from rnnlm.corpora.local_files import WILDCARDS, Found, digest_of_file, files_of_glob, states, texts_below
+from rnnlm.corpora.markup import library_versions
 from rnnlm.corpora.text_encoding import unreadable
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home, digest_of
+from rnnlm.records import LeftOut
 from rnnlm.redaction import redacted
 
 Metadata = dict[str, Any]
@@ -43,6 +39,7 @@ class Written:
 
     facts: Metadata = field(default_factory=dict)
     version: Metadata | None = None  # of a remote text
+    left_out: tuple[LeftOut, ...] = ()  # found to be unreadable while the others were read
 
 
 class Source(Protocol):
@@ -51,6 +48,10 @@ class Source(Protocol):
     @property
     def remote(self) -> bool:
         """True if the text may change under the same key."""
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What is not even opened."""
 
     def key(self) -> dict[str, Any]:
         """What the text depends on besides the settings, without secrets."""
@@ -65,6 +66,7 @@ class Installed:
 
     entry: Entry
     remote = False
+    left_out = ()
 
     def key(self) -> dict[str, Any]:
         assert self.entry.versions
@@ -91,6 +93,7 @@ class Downloaded:
     url: str
     gutenberg: bool = False
     remote = True
+    left_out = ()
 
     def key(self) -> dict[str, Any]:
         return {"url": redacted(self.url), "url_sha256": digest_of(self.url), "gutenberg": self.gutenberg}
@@ -100,10 +103,11 @@ class Downloaded:
         name = PurePosixPath(unquote(urlsplit(self.url).path)).name
         path = writer.folder / "downloaded"
         version = self.download(home, config, path, Version(**known) if known else None)
-        for text in Opener(label, config, writer.folder).texts([SourceFile(path, label, name)], named=False):
+        opener = Opener(label, config, writer.folder)
+        for text in opener.texts([SourceFile(path, label, name)], named=False):
             pieces = without_gutenberg_frame(text.pieces, label) if self.gutenberg else text.pieces
             writer.append(text.role, pieces, text.label, rows=text.rows and not self.gutenberg)
-        return Written(version=vars(version))
+        return Written(version=vars(version), left_out=tuple(opener.left_out))
 
     def download(self, home: Home, config: CorpusConfig, path: Path, known: Version | None) -> Version:
         downloads = home.corpora / "downloads"
@@ -130,6 +134,7 @@ class OnHub:
     """A data set of the Hugging Face hub, or a folder that `datasets` reads."""
 
     source: str
+    left_out = ()
 
     @property
     def remote(self) -> bool:
@@ -163,24 +168,28 @@ class OnDisk:
     source: str
     paths: tuple[Path, ...]
     named: bool
+    left_out: tuple[LeftOut, ...] = ()
     remote = False
 
     def key(self) -> dict[str, Any]:
-        return {"named": self.named, "files": states(self.paths)}
+        libraries = library_versions(path.name for path in self.paths)
+        return {"named": self.named, "files": states(self.paths)} | ({"libraries": libraries} if libraries else {})
+
+    @property
+    def files(self) -> list[SourceFile]:
+        """The files, named by their paths below the folder that holds them all."""
+        above = Path(os.path.commonpath([path.parent for path in self.paths]))
+        return [SourceFile(path, str(path), path.relative_to(above).as_posix()) for path in self.paths]
 
     def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Metadata | None) -> Written:
         if config.sha256 and (got := digest_of_file(self.paths[0])) != config.sha256:
             raise CorpusError(
                 f"{self.source}: sha256 {got[:12]}, expected {config.sha256[:12]} (corpus.sha256); check the file"
             )
-        if Path(self.source).expanduser().is_dir():
-            there = (path for path in Path(self.source).expanduser().iterdir() if path.is_file())
-            others = sorted(path.name for path in there if path not in self.paths and not is_note(path.name))
-            warn_of_omissions(self.source, others, NO_TEXT)
-        files = [SourceFile(path, str(path), path.name) for path in self.paths]
-        for text in Opener(self.source, config, writer.folder).texts(files, self.named):
+        opener = Opener(self.source, config, writer.folder)
+        for text in opener.texts(self.files, self.named):
             writer.append(text.role, text.pieces, text.label, rows=text.rows)
-        return Written()
+        return Written(left_out=tuple(opener.left_out))
 
 
 def find_source(source: str, format: str) -> Source:
@@ -216,21 +225,25 @@ def is_url(source: str) -> bool:
 
 
 def on_disk(source: str, format: str) -> OnDisk:
-    """A file, the texts directly in a folder, or the matches of a glob such as data/**/*.txt.gz, sorted by name."""
+    """A file, the texts in and below a folder, or the matches of a glob such as data/**/*.txt.gz, sorted by name."""
     path = Path(source).expanduser()
     try:
         if path.is_file():
             return OnDisk(source, (path,), named=False)
         if path.is_dir():
-            return OnDisk(source, files_in_folder(source, path, format), named=True)
+            return folder_source(source, texts_below(source, path, format))
         exists = path.exists()
     except (OSError, ValueError) as error:  # a name too long, a NUL in it, a folder that may not be entered
         raise unreadable(source, error) from error
     if exists:
         raise CorpusError(f"{source}: is neither a file nor a folder; write its content to a file and give that")
     if WILDCARDS & set(source):
-        return OnDisk(source, files_of_glob(source), named=True)
+        return folder_source(source, files_of_glob(source, documents=True))
     raise CorpusError(
         f"{source}: no such file or folder, and no corpus of that name;\n"
         f"give a path, a glob, an http(s) URL, hf:OWNER/NAME, or one of: {', '.join(CATALOGUE)}"
     )
+
+
+def folder_source(source: str, found: Found) -> OnDisk:
+    return OnDisk(source, found.paths, named=True, left_out=found.left_out)

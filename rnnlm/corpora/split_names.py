@@ -1,9 +1,11 @@
-"""What the name of a file or archive member tells: its split, its format, or that it is not text."""
+"""What the names of files and archive members tell: splits, formats, and what is not text."""
 
 import logging
 import mimetypes
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from rnnlm.corpora.text_encoding import printable
@@ -11,6 +13,7 @@ from rnnlm.errors import CorpusError
 from rnnlm.records import SPLITS, Split
 
 logger = logging.getLogger(__name__)
+SHARD_NUMBER = re.compile(r"\d+|of")  # of train-00000-of-00003
 FILE_NAMES_SHOWN = 5  # in a message
 SPLIT_WORDS: dict[Split, set[str]] = {
     "train": {"train", "training"},
@@ -29,6 +32,15 @@ TABLE_SUFFIXES = {
     ".json": "jsonl",
     ".parquet": "parquet",
 }
+DOCUMENT_SUFFIXES = {  # read by markup.py
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".rst": "rst",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".pdf": "pdf",
+}
 TEXTS = {"", ".txt", ".text", ".tokens", ".raw"}
 NOTES = {"readme", "license", "licence", "copying", "changelog"}  # files about a corpus
 
@@ -45,22 +57,78 @@ def suffix_of(name: str) -> str:
     return PurePosixPath(uncompressed_name(name)).suffix.lower()
 
 
-def split_named(name: str) -> Split | None:
-    """The split in a file name: its whole stem, or the first or last word of it, separated by . _ or -.
+@dataclass(frozen=True)
+class Claim:
+    """A split that a name may tell: it does if another name of the same group tells another split."""
 
-    train.txt, train-00001.jsonl, news_train.csv and ptb.valid name one; the-train-robbery.txt and retrain.txt do not.
+    split: Split
+    group: tuple[str, ...]  # what the names of a data set share: the folder, and the rest of the name
+    alone: bool  # the name is nothing but the split, such as train.txt or train-00001.jsonl
+
+
+def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
+    """Name → the split it tells, judged beside the others.
+
+    news-train.txt tells one beside news-test.txt, and train/a.txt beside test/b.txt. train.txt does without others. A
+    name that merely contains a split's word, such as test-plan.txt, tells none, and that of a document, such as
+    testing.md, never does. Text for a split without text for `train` is a split only if nothing else is there.
     """
-    last = PurePosixPath(uncompressed_name(PurePosixPath(name).name.lower()))
-    stem = last.name if is_split_word(last.suffix[1:]) else last.stem
-    words = re.split(r"[._-]", stem)
+    claims = {name: list(claims_of(name)) for name in names}
+    splits_of = defaultdict(set)
+    for claim in (claim for found in claims.values() for claim in found):
+        splits_of[claim.group].add(claim.split)
+    paired = {
+        name: next((claim.split for claim in found if {"train"} < splits_of[claim.group]), None)
+        for name, found in claims.items()
+    }
+    alone = {name: next((claim.split for claim in found if claim.alone), None) for name, found in claims.items()}
+    if "train" in {*paired.values(), *alone.values()}:
+        return {name: paired[name] or alone[name] for name in claims}
+    without_train = {
+        name: next((claim.split for claim in found if claim.alone or len(splits_of[claim.group]) > 1), None)
+        for name, found in claims.items()
+    }
+    return without_train if all(without_train.values()) else dict.fromkeys(claims)
+
+
+def claims_of(name: str) -> Iterable[Claim]:
+    """The splits that the folders and the name of a file may tell."""
+    path = PurePosixPath(uncompressed_name(name.lower()))
+    for index, part in enumerate(path.parent.parts):
+        split = split_of_word(part)
+        if split:
+            yield Claim(split, ("folder", *path.parts[:index]), alone=False)
+    words = words_of(path)
+    found = {split for split in map(split_of_word, {words[0], words[-1]}) if split}
+    if len(found) == 1 and path.suffix not in DOCUMENT_SUFFIXES:
+        rest = [word for word in words if not split_of_word(word) and not SHARD_NUMBER.fullmatch(word)]
+        yield Claim(found.pop(), ("file", *path.parent.parts, "", *rest), alone=not rest and path.name == str(path))
+
+
+def split_named(name: str) -> Split | None:
+    """The split in the name of a data set's part, such as train_sft: its first or last word, or all of it."""
+    words = words_of(PurePosixPath(name.lower()))
     named = [split for split in SPLITS if SPLIT_WORDS[split] & {words[0], words[-1]}]
     if len(named) > 1:
         raise CorpusError(f"{name}: names several splits ({', '.join(named)}); rename it to name one")
     return named[0] if named else None
 
 
-def is_split_word(word: str) -> bool:
-    return any(word in words for words in SPLIT_WORDS.values())
+def words_of(path: PurePosixPath) -> list[str]:
+    """The words of a file name, separated by . _ or -, without its suffix unless that is a split, as in ptb.train."""
+    return re.split(r"[._-]", path.name if split_of_word(path.suffix[1:]) else path.stem)
+
+
+def split_of_word(word: str) -> Split | None:
+    return next((split for split, words in SPLIT_WORDS.items() if word in words), None)
+
+
+def claimed_in_vain(names: Iterable[str]) -> list[str]:
+    """Names that hold a word for held-out text and yet tell no split."""
+    told = named_splits(names)
+    return [
+        name for name, split in told.items() if not split and {c.split for c in claims_of(name)} & {"valid", "test"}
+    ]
 
 
 def may_be_text(name: str, format: str = "auto") -> bool:
@@ -75,11 +143,18 @@ def may_be_text(name: str, format: str = "auto") -> bool:
     if format != "auto":
         kind = mimetypes.guess_type(f"a{suffix}")[0] or ""
         return not is_archive_name(last) and not kind.startswith(("audio/", "font/", "image/", "video/"))
-    return suffix in TEXTS or suffix in TABLE_SUFFIXES or is_split_word(suffix[1:])  # such as ptb.train
+    return suffix in TEXTS or suffix in TABLE_SUFFIXES or split_of_word(suffix[1:]) is not None  # such as ptb.train
+
+
+def may_be_read(name: str, format: str = "auto") -> bool:
+    """True for what may be text and for documents that markup.py turns into prose."""
+    return may_be_text(name, format) or (
+        format == "auto" and suffix_of(name) in DOCUMENT_SUFFIXES and not is_note(name)
+    )
 
 
 def is_note(name: str) -> bool:
-    """True for hidden files and files about a corpus, such as README, which are skipped without a warning."""
+    """True for hidden files and files about a text, such as README, which are left out."""
     last = PurePosixPath(name).name
     return last.startswith(".") or last.lower().split(".")[0] in NOTES
 

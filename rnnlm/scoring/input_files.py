@@ -38,7 +38,7 @@ def named_files(name: str) -> tuple[Path, ...]:
     if path.is_dir():
         return files_in_folder(name, path)
     if WILDCARDS & set(name):
-        return files_of_glob(name)
+        return files_of_glob(name).paths
     raise CorpusError(f"{name}: no such file or folder; give the texts to score as scoring.input (--input)")
 
 

@@ -215,11 +215,6 @@ def test_test_without_training_text_is_refused_everywhere(home: Home, tmp_path: 
         check_source(CorpusConfig(source=str(tmp_path / "data")))
 
 
-def test_a_name_of_two_splits_is_refused(home: Home, tmp_path: Path) -> None:
-    write(tmp_path / "data" / "train-test.txt", b"a\n")
-    refused(home, tmp_path / "data", "several splits")
-
-
 def test_pictures_notes_and_hidden_files_of_an_archive_are_passed_over(home: Home, tmp_path: Path) -> None:
     junk = {"a.png": b"\x89PNG", "README.md": b"\xff", "LICENSE": b"\xff", "._a.txt": b"\xff", "x/": b""}
     assert stored(home, write(tmp_path / "a.zip", zip_of({**junk, "a.txt": b"a\n"}))) == {"text": "a\n"}

@@ -1,0 +1,111 @@
+"""A folder gives every text in it; whatever is left out is told with its reason."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rnnlm.home import Home
+from rnnlm.scoring.input_files import named_files
+from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
+
+
+def reasons(home: Home, source: Path) -> dict[str, str]:
+    return {one.name: one.reason for one in obtain(home, source).left_out}
+
+
+def test_a_folder_is_read_with_all_folders_below_it_in_order_of_path(home: Home, tmp_path: Path) -> None:
+    for name in ("b.txt", "a/z.txt", "a/deep/er/y.md", "c.rst", "d.html"):
+        write(tmp_path / "data" / name, f"{name}\n".encode())
+    text = stored(home, tmp_path / "data")["text"]
+    assert text.split() == ["a/deep/er/y.md", "a/z.txt", "b.txt", "c.rst", "d.html"]
+
+
+def test_a_new_file_deep_in_the_folder_is_noticed(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "data" / "a.txt", b"a\n")
+    assert stored(home, tmp_path / "data") == {"text": "a\n"}
+    write(tmp_path / "data" / "x" / "y" / "b.md", b"b\n")
+    assert stored(home, tmp_path / "data")["text"].split() == ["a", "b"]
+
+
+def test_hidden_files_and_folders_are_never_read_and_told_in_one_line(home: Home, tmp_path: Path) -> None:
+    for name in (".git/config.txt", ".venv/lib/a.md", ".env", ".secret.txt", "x/.git/b.txt", "a.txt"):
+        write(tmp_path / "data" / name, f"secret of {name}\n".encode())
+    assert stored(home, tmp_path / "data") == {"text": "secret of a.txt\n"}
+    assert reasons(home, tmp_path / "data") == {"5 hidden (.env, .git, .secret.txt, .venv)": "hidden"}
+
+
+def test_no_link_is_followed_out_of_the_folder(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "outside" / "secret.txt", b"secret\n")
+    write(tmp_path / "data" / "a.txt", b"a\n")
+    write(tmp_path / "data" / "blobs" / "3f.bin", b"b\n")
+    write(tmp_path / "data" / ".keys" / "k.txt", b"secret\n")
+    links = {
+        "out.txt": "../outside/secret.txt",
+        "outfolder": "../outside",
+        "infolder": "blobs",
+        "again.txt": "a.txt",
+        "b.txt": "blobs/3f.bin",
+        "gone.txt": "nothing.txt",
+        "key.txt": ".keys/k.txt",
+    }
+    for name, target in links.items():
+        (tmp_path / "data" / name).symlink_to(target)
+    assert stored(home, tmp_path / "data") == {"text": "a\nb\n"}
+    found = reasons(home, tmp_path / "data")
+    assert found["out.txt"] == found["outfolder"] == "a link that leaves the folder"
+    assert found["infolder"] == "a link to a folder"
+    assert found["again.txt"] == "a link to a file that is read itself"
+    assert found["gone.txt"] == "a link to nothing"
+    assert "2 hidden (.keys, key.txt)" in found
+
+
+def test_what_is_left_out_is_told_with_its_reason(home: Home, tmp_path: Path) -> None:
+    for name in ("a.txt", "chart.png", "main.py", "README.md", "x/LICENSE", "old.tar.gz"):
+        write(tmp_path / "data" / name, f"{name}\n".encode())
+    os.mkfifo(tmp_path / "data" / "pipe.txt")
+    found = reasons(home, tmp_path / "data")
+    assert set(found) == {"chart.png", "main.py", "README.md", "x/LICENSE", "old.tar.gz", "pipe.txt"}
+    assert found["chart.png"] == found["main.py"] == "not text, judging by the name; corpus.format=text reads any"
+    assert (
+        found["README.md"] == found["x/LICENSE"] == "about the text, not part of it; a glob such as '**/*.md' takes it"
+    )
+    assert found["old.tar.gz"].startswith("an archive; a glob")
+    assert found["pipe.txt"] == "neither a file nor a folder"
+    assert stored(home, tmp_path / "data" / "*.md")["text"].split() == ["README.md"]
+
+
+def test_a_thousand_names_are_kept_and_the_others_counted(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "data" / "a.txt", b"a\n")
+    for number in range(1_003):
+        (tmp_path / "data" / f"{number:04}.png").touch()
+    left_out = obtain(home, tmp_path / "data").left_out
+    assert len(left_out) == 1_001
+    assert left_out[-1].name == "3 more"
+
+
+def test_a_folder_without_text_says_what_is_there(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused(home, tmp_path / "empty", "it has no files")
+    write(tmp_path / "data" / "x" / "chart.png", b"\x89PNG")
+    refused(home, tmp_path / "data", r"it has x/chart\.png;")
+    write(tmp_path / "broken" / "a.pdf", b"%PDF-1.4 cut")
+    refused(home, tmp_path / "broken", r"it has a\.pdf \(damaged pdf")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_entered_is_told(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "data" / "a.txt", b"a\n")
+    write(tmp_path / "data" / "closed" / "b.txt", b"b\n")
+    (tmp_path / "data" / "closed").chmod(0)
+    assert reasons(home, tmp_path / "data") == {"closed": "cannot be read (Permission denied)"}
+
+
+def test_bulk_scoring_takes_the_texts_directly_in_a_folder(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.md", "x/c.txt"):
+        write(tmp_path / "data" / name, b"a\n")
+    assert named_files(str(tmp_path / "data")) == (tmp_path / "data" / "a.txt",)
+    assert named_files(str(tmp_path / "data" / "**")) == (
+        tmp_path / "data" / "a.txt",
+        tmp_path / "data" / "x" / "c.txt",
+    )

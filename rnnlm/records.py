@@ -36,12 +36,18 @@ class CorpusRecord(StageRecord):
     folder: Path
     files: dict[str, str]  # "text" or a split's name → file name inside the folder
     shares: tuple[float, float]  # valid, test: of the documents, for splits that `files` does not give
+    document_lines: int | None = None  # of the longest document; None: DOCUMENT_LINES of rnnlm/corpora/splits.py
     corpus_bytes: int
     source_counts: dict[str, int] = {}  # "text" or a split's name → files, archive members and table rows in it
     source: str  # passwords and signatures redacted
     freshness: str = ""  # of a remote text: since when it is unchanged, or that its server was unavailable
     licence: str = ""
     left_out: tuple[LeftOut, ...] = ()  # files of the source that were not read
+
+    @property
+    def split_rule(self) -> tuple[float, ...]:
+        """What the splits depend on besides the text: a part of the keys of tokenizers and datasets."""
+        return self.shares if self.document_lines is None else (*self.shares, self.document_lines)
 
     @property
     def carved_shares(self) -> dict[Split, float]:

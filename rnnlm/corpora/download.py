@@ -15,6 +15,7 @@ from rnnlm.corpora.freshness import Note, as_json, freshness_of, is_current, now
 from rnnlm.corpora.hub import HUB_PREFIX, hub_name
 from rnnlm.corpora.local_files import HIDDEN, NOTE, WILDCARDS
 from rnnlm.corpora.preflight import look_at
+from rnnlm.corpora.small_corpora import fill_splits
 from rnnlm.corpora.sources import (
     Downloaded,
     Metadata,
@@ -65,6 +66,8 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
         role = "text" if "text" in corpus.files else "train"
         shares = ", ".join(f"{split} {share:.1%}" for split, share in corpus.carved_shares.items())
         logger.info("corpus: splits that are not given are carved from %s by digest: %s", role, shares)
+    if corpus.document_lines:
+        logger.warning("%s: a small text: it is cut by line, so that no split is empty", corpus.source)
     return corpus
 
 
@@ -217,7 +220,7 @@ def incoming(home: Home, name: str) -> Iterator[Path]:
 def record(home: Home, config: CorpusConfig, note: Note, source: Source, *, skipped: bool = True) -> CorpusRecord:
     folder = home.corpora / note.digest[:16]
     about = read_json(folder / "corpus.json")
-    return CorpusRecord(
+    corpus = CorpusRecord(
         name=corpus_name(config),
         digest=note.digest,
         folder=folder,
@@ -231,6 +234,7 @@ def record(home: Home, config: CorpusConfig, note: Note, source: Source, *, skip
         skipped=skipped,
         left_out=limited((*source.left_out, *note.left_out)),
     )
+    return fill_splits(corpus)
 
 
 def limited(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:

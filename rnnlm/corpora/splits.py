@@ -66,7 +66,8 @@ def documents_in(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocum
     starts = sources.starts_between(begin, end)
     number, next_start = sources.at(begin), next(starts, end)
     offset = begin
-    for data in paragraphs(lines, (start - begin for start in sources.starts_between(begin, end))):
+    relative_starts = (start - begin for start in sources.starts_between(begin, end))
+    for data in paragraphs(lines, relative_starts, corpus.document_lines or DOCUMENT_LINES):
         if offset >= next_start:
             number, next_start = number + 1, next(starts, end)
         digest = hashlib.sha256(data)
@@ -91,7 +92,7 @@ def stretches(corpus: CorpusRecord, byte_count: int) -> Iterator[Stretch]:
         path = corpus.folder / file_name
         starts = read_sources(corpus.folder, role_of(corpus, file_name)).starts_between(0, path.stat().st_size)
         start = size = 0
-        for data in paragraphs(stored_lines(path), starts):
+        for data in paragraphs(stored_lines(path), starts, corpus.document_lines or DOCUMENT_LINES):
             size += len(data)
             if size >= byte_count:
                 yield Stretch(file_name, start, size)
@@ -109,10 +110,12 @@ def corpus_files(corpus: CorpusRecord) -> list[str]:
     return [name for _, name in sorted(corpus.files.items())]
 
 
-def paragraphs(lines: Iterable[bytes], starts: Iterable[int] = ()) -> Iterator[bytes]:
+def paragraphs(
+    lines: Iterable[bytes], starts: Iterable[int] = (), document_lines: int = DOCUMENT_LINES
+) -> Iterator[bytes]:
     """Lines with their line feeds, joined up to the blank lines after a paragraph or to the size of a block.
 
-    A block ends at DOCUMENT_LINES or DOCUMENT_BYTES, and before each offset in `starts`, where a source begins.
+    A block ends at document_lines or DOCUMENT_BYTES, and before each offset in `starts`, where a source begins.
     A line of ASCII white space is blank. A paragraph does not depend on the text before it.
     """
     gathered: list[bytes] = []
@@ -122,7 +125,7 @@ def paragraphs(lines: Iterable[bytes], starts: Iterable[int] = ()) -> Iterator[b
     border = next(borders, None)
     for line in lines:
         blank = not line.strip()
-        full = len(gathered) >= DOCUMENT_LINES or size + len(line) > DOCUMENT_BYTES
+        full = len(gathered) >= document_lines or size + len(line) > DOCUMENT_BYTES
         if gathered and (offset == border or (not blank and (blank_after or full))):
             yield b"".join(gathered)
             gathered, size, text_seen, blank_after = [], 0, False, False

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from rnnlm.config import PipelineConfig, SequencesConfig, result_settings
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
+from rnnlm.corpora.small_corpora import explain_empty_split
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.home import Home, digest_of, write_json
 from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
@@ -31,6 +32,7 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 logger = logging.getLogger(__name__)
+NOTICEABLE_UNKNOWN_SHARE = 0.3  # English under 10,000 words has 5 to 15 %
 TOKENS_AT_ONCE = 4_000_000  # inserted together
 
 
@@ -58,7 +60,7 @@ def store_sequences(
     provenance = {
         "stage": STAGE_VERSIONS["sequences"],
         "corpus": corpus.digest,
-        "shares": corpus.shares,
+        "shares": corpus.split_rule,
         "tokenizer": tokenizer.digest,
         "sequences": result_settings(config),
         "required_splits": list(required_splits),
@@ -94,14 +96,12 @@ def store_sequences(
             DatasetWriter(connection, text_tokenizer, config).write(shards)
             connection.execute(statement("queries/insert_dataset"), dataset_row)
             counts = connection.execute(statement("queries/count_splits")).fetchall()
+            warn_of_unknown_words(connection, tokenizer.kind, corpus.source)
         predicted: dict[str, int] = {split: tokens for split, _, tokens in counts}
         for split in required_splits:
             if not predicted.get(split):
                 shutil.rmtree(shard_folder)
-                raise CorpusError(
-                    f"{corpus.source}: the {split} split has no token to predict; put text into {split}.txt,\n"
-                    f"or raise corpus.{'valid' if split == 'train' else split}_share if one text is split"
-                )
+                raise CorpusError(f"{corpus.source}: {explain_empty_split(corpus, split)}")
         facts = {
             "corpus_name": corpus.name,
             "corpus_digest": corpus.digest,
@@ -118,6 +118,23 @@ def store_sequences(
         shutil.rmtree(shard_folder, ignore_errors=True)
     # The same text may have another name now.
     return record_of(folder).model_copy(update={"corpus_name": corpus.name, "skipped": skipped})
+
+
+def warn_of_unknown_words(connection: duckdb.DuckDBPyConnection, kind: str, source: str) -> None:
+    """Warn if the model will mostly predict <unk>: Chinese has no spaces between words, for one."""
+    row = connection.execute(statement("queries/measure_split"), {"split": "valid"}).fetchone()
+    assert row is not None
+    _, predicted, unknown, _ = row
+    if predicted and unknown / predicted >= NOTICEABLE_UNKNOWN_SHARE:
+        others = "tokenizer.kind=bpe" if kind == "char" else "tokenizer.kind=bpe or tokenizer.kind=char"
+        logger.warning(
+            "%s: %.0f %% of the validation split's tokens are unknown to the %s tokenizer;\n"
+            "a model learns little from them: set %s",
+            source,
+            100 * unknown / predicted,
+            kind.partition(":")[0],
+            others,
+        )
 
 
 def new_database(folder: Path, config: SequencesConfig) -> duckdb.DuckDBPyConnection:

@@ -39,7 +39,7 @@ def train_tokenizer(
     else:
         depends = {
             "corpus": corpus.digest,
-            "shares": corpus.shares,
+            "shares": corpus.split_rule,
             "tokenizer": config.model_dump(mode="json"),
         }
     digest = stage_key("tokenizer", tokenizers=version("tokenizers"), **depends)

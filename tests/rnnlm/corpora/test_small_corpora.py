@@ -1,0 +1,153 @@
+"""A small text is cut by line, and no split stays empty where that is possible."""
+
+import logging
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rnnlm.config import CorpusConfig, PipelineConfig
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.corpora.small_corpora import enlarged_shares
+from rnnlm.corpora.splits import carve, corpus_documents
+from rnnlm.errors import CorpusError
+from rnnlm.home import Home
+from rnnlm.records import CorpusRecord, DatasetRecord
+from rnnlm.sequences.dataset_writer import prepare_dataset
+from tests.rnnlm.corpora.packing import json_of
+from tests.rnnlm.corpora.test_file_formats import write
+
+
+def obtain(home: Home, path: Path, text: str, **corpus: object) -> CorpusRecord:
+    write(path, text.encode())
+    return obtain_corpus(home, CorpusConfig.model_validate({"source": str(path)} | corpus))
+
+
+def prepare(home: Home, path: Path, text: str, **corpus: object) -> DatasetRecord:
+    write(path, text.encode())
+    return prepare_dataset(home, PipelineConfig.model_validate({"corpus": {"source": str(path)} | corpus}))
+
+
+def lines(count: int) -> str:
+    return "".join(f"line {number} says {number * number}\n" for number in range(count))
+
+
+@pytest.mark.parametrize("count", [3, 4, 10, 30, 60, 200])
+def test_few_lines_fill_three_splits(home: Home, tmp_path: Path, count: int) -> None:
+    corpus = obtain(home, tmp_path / "a.txt", lines(count))
+    found = Counter(document.split for document in corpus_documents(corpus))
+    assert set(found) == {"train", "valid", "test"}
+    assert sum(found.values()) == count  # a document a line
+    assert found["train"] > count * 0.6 or count < 10
+    assert set(prepare(home, tmp_path / "a.txt", lines(count)).predicted_tokens) == {"train", "valid", "test"}
+
+
+def test_a_text_with_enough_documents_is_cut_as_ever(home: Home, tmp_path: Path) -> None:
+    corpus = obtain(home, tmp_path / "a.txt", lines(10_000))
+    assert (corpus.document_lines, corpus.shares, corpus.split_rule) == (None, (0.05, 0.05), (0.05, 0.05))
+    documents = list(corpus_documents(corpus))
+    assert max(len(document.lines) for document in documents) == 50
+
+
+def test_another_cut_is_another_dataset(home: Home, tmp_path: Path) -> None:
+    small = prepare(home, tmp_path / "a.txt", lines(30))
+    assert prepare(home, tmp_path / "a.txt", lines(30)).dataset_id == small.dataset_id
+    larger = prepare(home, tmp_path / "a.txt", lines(30), valid_share=0.4, test_share=0.4)
+    assert larger.dataset_id != small.dataset_id
+
+
+def test_equal_lines_lie_in_one_split(home: Home, tmp_path: Path) -> None:
+    corpus = obtain(home, tmp_path / "a.txt", "a\nb\nc\nd\n" * 25)
+    splits = defaultdict(set)
+    for document in corpus_documents(corpus):
+        splits[document.data].add(document.split)
+    assert all(len(found) == 1 for found in splits.values())
+    assert {split for found in splits.values() for split in found} == {"train", "valid", "test"}
+
+
+def test_a_missing_split_is_carved_from_a_few_training_lines(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "data" / "train.txt", lines(5).encode())
+    write(tmp_path / "data" / "test.txt", b"held out\n")
+    corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "data")))
+    found = Counter((document.source_file, document.split) for document in corpus_documents(corpus))
+    assert set(found) == {("train.txt", "train"), ("train.txt", "valid"), ("test.txt", "test")}
+
+
+def test_a_hundred_rows_are_still_split_whole(home: Home, tmp_path: Path) -> None:
+    rows = [f"{number} a\n{number} b\n" for number in range(100)]
+    write(tmp_path / "a.jsonl", json_of(rows))
+    corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a.jsonl"), valid_share=0.001, test_share=0.001))
+    splits = defaultdict(set)
+    for document in corpus_documents(corpus):
+        splits[document.source_number].add(document.split)
+    assert all(len(found) == 1 for found in splits.values())
+    assert {split for found in splits.values() for split in found} == {"train", "valid", "test"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "one line\n",
+            r"this text is 1 document; at least 3 different ones are needed for 3 splits;\n.*line of its own",
+        ),
+        ("one line\nanother\n", "this text is 2 different documents; at least 3"),
+        ("the same\n" * 5_000, "this text is 1 document, repeated in 5,000 lines; at least 3"),
+        ("word another " * 400_000, r"this text is (1 document|2 different documents), repeated in \d+ lines"),
+    ],
+)
+def test_what_cannot_be_split_is_told_as_it_is(home: Home, tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(CorpusError, match=message) as caught:
+        prepare(home, tmp_path / "a.txt", text)
+    assert len(str(caught.value).splitlines()) <= 3
+    assert "share" not in str(caught.value)
+
+
+def test_a_line_of_five_megabytes_is_broken_and_split(home: Home, tmp_path: Path) -> None:
+    corpus = obtain(home, tmp_path / "a.txt", " ".join(map(str, range(800_000))))
+    assert {document.split for document in corpus_documents(corpus)} == {"train", "valid", "test"}
+
+
+def test_a_share_of_zero_stays_zero_and_the_message_names_it(home: Home, tmp_path: Path) -> None:
+    corpus = obtain(home, tmp_path / "a.txt", lines(30), valid_share=0.0)
+    assert {document.split for document in corpus_documents(corpus)} == {"train", "test"}
+    with pytest.raises(CorpusError, match=r"valid split has no token.*\n.*raise corpus\.valid_share"):
+        prepare(home, tmp_path / "a.txt", lines(30), valid_share=0.0)
+
+
+def test_an_empty_given_split_is_named(home: Home, tmp_path: Path) -> None:
+    for name, text in {"train": lines(5), "valid": " \n", "test": lines(2)}.items():
+        write(tmp_path / "data" / f"{name}.txt", text.encode())
+    with pytest.raises(CorpusError, match=r"valid split has no token to predict; put text into valid\.txt$"):
+        prepare_dataset(home, PipelineConfig.model_validate({"corpus": {"source": str(tmp_path / "data")}}))
+
+
+@given(
+    st.lists(st.integers(0, 2**32).map(lambda n: n / 2**33), min_size=3, max_size=12, unique=True).map(sorted),
+    st.floats(0.0001, 0.49),
+    st.floats(0.0001, 0.49),
+)
+@settings(max_examples=200, derandomize=True, deadline=None, database=None)
+def test_enlarged_shares_leave_no_split_empty(fractions: list[float], valid: float, test: float) -> None:
+    shares = enlarged_shares(fractions, {"valid": valid, "test": test})
+    keys = [int(fraction * 2**64).to_bytes(8, "big") for fraction in fractions]
+    assert {carve(key, shares) for key in keys} == {"train", "valid", "test"}
+
+
+CHINESE = "".join(
+    "".join(chr(0x4E00 + (line * 37 + place * place) % 400) for place in range(12)) + "\n" for line in range(300)
+)
+
+
+@pytest.mark.parametrize(("kind", "warns"), [("word", True), ("char", False), ("bpe", False)])
+def test_many_unknown_validation_words_are_warned_of(
+    home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str, warns: bool
+) -> None:
+    write(tmp_path / "a.txt", CHINESE.encode())
+    settings = {"corpus": {"source": str(tmp_path / "a.txt")}, "tokenizer": {"kind": kind}}
+    with caplog.at_level(logging.WARNING):
+        prepare_dataset(home, PipelineConfig.model_validate(settings))
+    assert ("unknown to the word tokenizer" in caplog.text) is warns
+    assert ("tokenizer.kind=bpe or tokenizer.kind=char" in caplog.text) is warns

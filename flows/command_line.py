@@ -46,6 +46,7 @@ COMMANDS = {  # heading → command → (module of flows/commands, first sentenc
     },
     "Text": {
         "corpora": ("data", "List the corpora known by name."),
+        "inspect": ("data", "Show what would be read from a file, folder or glob, and what left out."),
         "describe": ("data", "Report a dataset's sizes, lengths, duplicates and leakage."),
         "tokenize": ("data", "Print a text's token ids, one line per line of text."),
     },

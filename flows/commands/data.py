@@ -1,4 +1,4 @@
-"""corpora, tokenize, describe, ngram: look at text and datasets, and measure a count-based baseline."""
+"""corpora, inspect, tokenize, describe, ngram: look at text and datasets, and measure a count-based baseline."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -33,6 +33,27 @@ def corpora_command(session: Session) -> None:
         for row in rows
     ]
     session.print_result("\n\n".join(blocks), rows)
+
+
+def inspect_command(
+    session: Session,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, folder or glob.")],
+    set: Set = None,
+) -> None:
+    """Show what would be read from a file, folder or glob, and what left out.
+
+    Nothing is stored. Of much text, the first 32 MiB are read.
+
+    rnnlm inspect folder/
+    rnnlm inspect 'data/**/*.md' --json
+    """
+    from rnnlm.corpora.inspection import inspect_source
+    from rnnlm.presets import build_config
+    from rnnlm.reports.inspection_page import inspection_text
+
+    show_warnings()
+    found = inspect_source(build_config("default", set or (), source))
+    session.print_result(inspection_text(found), found.model_dump(mode="json"))
 
 
 def tokenize_command(
@@ -131,6 +152,7 @@ def ngram_text(result: "NgramResult") -> str:
 
 
 add_command(APP, "corpora", corpora_command)
+add_command(APP, "inspect", inspect_command)
 add_command(APP, "tokenize", tokenize_command)
 add_command(APP, "describe", describe_command)
 add_command(APP, "ngram", ngram_command)

@@ -47,7 +47,7 @@ def texts_below(source: str, folder: Path, format: str = "auto") -> Found:
             paths.append(path)
     names = [str(path.relative_to(folder)) for path in paths]
     if hidden:
-        left_out.insert(0, LeftOut(name=f"{len(hidden):,} hidden ({shortened(sorted(set(hidden)))})", reason=HIDDEN))
+        left_out.insert(0, LeftOut(name=shortened(sorted(set(hidden))), reason=HIDDEN))
     if not paths and any(one.reason == ARCHIVE for one in left_out):
         raise CorpusError(f"{source}: has archives and no text; to open them give a glob, such as {source}/*")
     if not paths:

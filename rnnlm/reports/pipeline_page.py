@@ -17,7 +17,16 @@ from rnnlm.records import (
     TrainedRecord,
 )
 from rnnlm.reports.registry_page import registered_lines
-from rnnlm.text_layout import LINE_WIDTH, FactRows, columns, facts, labelled, markdown_text
+from rnnlm.text_layout import (
+    LINE_WIDTH,
+    FactRows,
+    TableRows,
+    columns,
+    facts,
+    labelled,
+    markdown_table,
+    markdown_text,
+)
 from rnnlm.tokenizers.token_colors import visible
 
 
@@ -31,7 +40,8 @@ def corpus_report(corpus: CorpusRecord) -> str:
         ("licence", corpus.licence or "not stated"),
     ]
     rows += [("freshness", corpus.freshness)] if corpus.freshness else []
-    return facts("Corpus", corpus, rows)
+    left_out: TableRows = [{"left out": one.name, "reason": one.reason} for one in corpus.left_out]
+    return "\n\n".join([facts("Corpus", corpus, rows), *([markdown_table(left_out)] if left_out else [])])
 
 
 def tokenizer_report(tokenizer: TokenizerRecord) -> str:

@@ -1,0 +1,178 @@
+"""What a local source would give, found by reading it as the corpus stage does, into a temporary folder."""
+
+import tempfile
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from rnnlm.config import CorpusConfig, PipelineConfig
+from rnnlm.corpora.download import configured_source
+from rnnlm.corpora.file_formats import Opener
+from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
+from rnnlm.corpora.small_corpora import explain_empty_split, fill_splits
+from rnnlm.corpora.sources import OnDisk
+from rnnlm.corpora.splits import corpus_documents, corpus_files, stored_lines
+from rnnlm.corpora.text_encoding import EncodingError
+from rnnlm.corpora.text_writer import CorpusWriter
+from rnnlm.errors import CorpusError
+from rnnlm.records import SPLITS, CorpusRecord, LeftOut, Record
+
+INSPECTED_BYTES = 32 << 20  # of text, in some seconds
+SECONDS_TO_START = 10.0  # of `rnnlm run`
+SECONDS_PER_BYTE = 170 / 4_700_000  # README: `rnnlm run` on python-docs, with default settings, on 2 idle CPU cores
+UNSPACED = ("Han", "Kana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")  # scripts without spaces between words
+SCRIPTS = {"CJK": "Han", "HIRAGANA": "Kana", "KATAKANA": "Kana", "FULLWIDTH": "Latin", "HALFWIDTH": "Kana"}
+
+
+class Undecodable(Record):
+    """A text in another encoding."""
+
+    name: str
+    problem: str
+    guess: str | None  # of its encoding
+
+
+class Inspection(Record):
+    """What would be read, and what would not. Figures are of the text as it would be stored."""
+
+    source: str
+    files: int  # on disk
+    source_bytes: int  # of these files
+    texts: int  # files, and members of archives
+    whole: bool  # False: only the first INSPECTED_BYTES of text were read
+    kinds: dict[str, int]  # text, a kind of document or of table → texts
+    encodings: dict[str, int]  # encoding → texts
+    text_bytes: int
+    lines: int
+    words: int
+    scripts: dict[str, float]  # → share of the letters
+    documents: dict[str, int]  # split → documents
+    training_seconds: float  # estimate for `rnnlm run` with default settings on 2 idle CPU cores
+    undecodable: tuple[Undecodable, ...]
+    refusal: str | None  # the error that a run would end with
+    advice: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def inspect_source(pipeline: PipelineConfig) -> Inspection:
+    """Read a file, folder or glob without storing it. CorpusError if it is something else or has no text."""
+    config = pipeline.corpus
+    source = configured_source(config)
+    if not isinstance(source, OnDisk):
+        raise CorpusError(
+            f"{config.public_source}: is not a file, folder or glob, which inspect reads;\n"
+            "rnnlm corpora describes the corpora known by name, rnnlm prepare --corpus obtains any"
+        )
+    with tempfile.TemporaryDirectory(prefix="rnnlm-inspect-") as scratch:
+        writer = CorpusWriter(Path(scratch), config)
+        opener = Opener(config.source, config, Path(scratch))
+        kinds: Counter[str] = Counter()
+        encodings: Counter[str] = Counter()
+        refusal = None
+        try:
+            for text in opener.texts(source.files, source.named):
+                known_bad = len(opener.undecodable)
+                writer.append(text.role, up_to(text.pieces, INSPECTED_BYTES), text.label, rows=text.rows)
+                if len(opener.undecodable) == known_bad:
+                    kinds[text.kind] += 1
+                    encodings.update([text.encoding] if text.encoding else [])
+                if writer.corpus_bytes >= INSPECTED_BYTES:
+                    break
+            else:
+                writer.refuse_emptiness(config.public_source)
+        except CorpusError as error:
+            refusal = str(error)
+        lines = words = 0
+        scripts: dict[str, float] = {}
+        documents: dict[str, int] = dict.fromkeys(SPLITS, 0)
+        advice: tuple[str, ...] = ()
+        if writer.any_text:
+            corpus = written_corpus(writer, config)
+            lines, words, scripts = measure_text(corpus)
+            documents |= Counter(document.split for document in corpus_documents(corpus))
+            advice = tuple(advice_on(corpus, scripts, pipeline))
+            empty = [split for split in SPLITS if not documents[split]]
+            if empty and not refusal:
+                refusal = f"{config.public_source}: {explain_empty_split(corpus, empty[0])}"
+        return Inspection(
+            source=config.public_source,
+            files=len(source.paths),
+            source_bytes=sum(path.stat().st_size for path in source.paths),
+            texts=kinds.total(),
+            whole=writer.corpus_bytes < INSPECTED_BYTES,
+            kinds=dict(kinds.most_common()),
+            encodings=dict(encodings.most_common()),
+            text_bytes=writer.corpus_bytes,
+            lines=lines,
+            words=words,
+            scripts=scripts,
+            documents=documents,
+            training_seconds=SECONDS_TO_START + writer.corpus_bytes * SECONDS_PER_BYTE,
+            undecodable=tuple(as_record(error, source) for error in opener.undecodable),
+            refusal=refusal,
+            advice=() if refusal else advice,
+            left_out=(*source.left_out, *opener.left_out),
+        )
+
+
+def written_corpus(writer: CorpusWriter, config: CorpusConfig) -> CorpusRecord:
+    """The corpus that lies in the writer's folder, split as a stored one."""
+    corpus = CorpusRecord(
+        name="inspected",
+        digest=writer.digest,
+        folder=writer.folder,
+        files=writer.files,
+        shares=(config.valid_share, config.test_share),
+        corpus_bytes=writer.corpus_bytes,
+        source=config.public_source,
+    )
+    return fill_splits(corpus)
+
+
+def up_to(pieces: Iterator[str], characters: int) -> Iterator[str]:
+    """The pieces until they exceed a number of characters."""
+    for piece in pieces:
+        yield piece
+        characters -= len(piece)
+        if characters < 0:
+            return
+
+
+def measure_text(corpus: CorpusRecord) -> tuple[int, int, dict[str, float]]:
+    """The numbers of lines and words, and the share of each script in the letters, largest first."""
+    lines = words = 0
+    characters: Counter[str] = Counter()
+    for name in corpus_files(corpus):
+        for line in stored_lines(corpus.folder / name):
+            text = line.decode("utf-8")
+            lines += 1
+            words += len(text.split())
+            characters.update(text)
+    letters: Counter[str] = Counter()
+    for character, count in characters.items():
+        if character.isalpha():
+            letters[script_of(character)] += count
+    return lines, words, {script: count / letters.total() for script, count in letters.most_common()}
+
+
+def script_of(letter: str) -> str:
+    """The script that the letter's Unicode name begins with."""
+    first = unicodedata.name(letter, "UNNAMED").split(" ")[0].split("-")[0]
+    return SCRIPTS.get(first, first.capitalize())
+
+
+def advice_on(corpus: CorpusRecord, scripts: dict[str, float], pipeline: PipelineConfig) -> Iterator[str]:
+    if corpus.document_lines:
+        yield "a small text: it is cut by line, so that no split is empty"
+    if pipeline.tokenizer.kind == "word" and sum(scripts.get(script, 0.0) for script in UNSPACED) > 0.5:
+        yield "its words have no spaces between them: set tokenizer.kind=bpe or tokenizer.kind=char"
+    if pipeline.sequences.mode == "sentence" and looks_hard_wrapped(corpus):
+        yield "its lines look wrapped at a fixed width: set sequences.mode=stream"
+
+
+def as_record(error: EncodingError, source: OnDisk) -> Undecodable:
+    """The error, with the name of its file below the source's folder."""
+    folder = Path(source.source).expanduser()
+    name = error.label.removeprefix(f"{folder}/") if folder.is_dir() else error.label
+    return Undecodable(name=name, problem=error.place, guess=error.guess)

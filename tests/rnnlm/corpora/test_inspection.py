@@ -1,0 +1,160 @@
+"""`rnnlm inspect` says what a run would read, and stores nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.command_line import main
+from rnnlm.config import CorpusConfig, PipelineConfig
+from rnnlm.corpora import inspection
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.corpora.inspection import SECONDS_PER_BYTE, SECONDS_TO_START, Inspection, inspect_source
+from rnnlm.corpora.splits import corpus_documents
+from rnnlm.errors import CorpusError
+from rnnlm.home import Home
+from rnnlm.reports.pipeline_page import corpus_report
+from tests.rnnlm.corpora.packing import tar_of, zip_of
+from tests.rnnlm.corpora.test_file_formats import obtain, write
+from tests.rnnlm.corpora.test_markup import pdf_of
+from tests.rnnlm.corpora.test_text_encoding import GERMAN, RUSSIAN
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def inspected(source: object, **settings: object) -> Inspection:
+    return inspect_source(PipelineConfig.model_validate({"corpus": {"source": str(source)}, **settings}))
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    folder = tmp_path / "mixed"
+    write(folder / "a.txt", b"one line\n" * 3 + b"another\n" + b"a third\n")
+    write(folder / "b" / "c.md", b"# Head\n\nprose here\n")
+    write(folder / "d.pdf", pdf_of("Portable"))
+    write(folder / "e.txt", "Он\n".encode("utf-16"))
+    write(folder / "f.csv", b"text\nrow\n")
+    write(folder / "cut.pdf", b"%PDF-1.4 and no more")
+    write(folder / "chart.png", b"\x89PNG")
+    write(folder / ".env", b"SECRET=1")
+    return folder
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["inspect", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_mixed_folder(home: Home, mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = shown(capsys, str(mixed)).splitlines()
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert "mixed: 6 files to read" in text
+    assert "read as text 2, markdown 1, pdf 1, csv 1" in text
+    assert "encodings utf-8 3, utf-16 1" in text
+    assert "15 words, 13 lines" in text  # 5 + 2 + 1 + 1 + 1 lines, and a blank one after each of the 3 paragraphs
+    assert "scripts Latin" in text
+    assert "Cyrillic" in text
+    assert "about a minute of rnnlm run" in text
+    assert "left out: 3" in text
+    assert "hidden: .env" in text
+    assert "damaged pdf (PdfStreamError: Stream has ended unexpectedly): cut.pdf" in text
+    assert not home.corpora.exists()
+
+
+def test_json_has_the_same_figures(home: Home, mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found: dict[str, Any] = json.loads(shown(capsys, str(mixed), "--json"))
+    assert found["kinds"] == {"text": 2, "markdown": 1, "pdf": 1, "csv": 1}
+    assert (found["files"], found["texts"], found["words"], found["whole"]) == (6, 5, 15, True)
+    assert found["scripts"]["Cyrillic"] == pytest.approx(2 / 60)  # 3 × 7 + 7 + 6, 4 + 9, 8, 2 and 3 letters
+    assert found["training_seconds"] == pytest.approx(SECONDS_TO_START + found["text_bytes"] * SECONDS_PER_BYTE)
+    assert {one["name"] for one in found["left_out"]} == {".env", "chart.png", "cut.pdf"}
+
+
+def test_inspection_agrees_with_the_corpus_stage(home: Home, mixed: Path) -> None:
+    found = inspected(mixed)
+    corpus = obtain_corpus(home, CorpusConfig(source=str(mixed)))
+    documents = [document.split for document in corpus_documents(corpus)]
+    assert found.documents == {split: documents.count(split) for split in ("train", "valid", "test")}
+    assert found.text_bytes == corpus.corpus_bytes
+    assert found.left_out == corpus.left_out
+
+
+def test_the_report_of_a_run_lists_what_was_left_out(home: Home, mixed: Path) -> None:
+    report = corpus_report(obtain(home, mixed))
+    assert "| chart.png | not text, judging by the name" in report
+    assert "| cut.pdf | damaged pdf" in report
+
+
+def test_every_undecodable_file_is_listed_with_a_guess(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "data" / "good.txt", b"good\n")
+    for number in range(7):
+        write(tmp_path / "data" / "x" / f"bad{number}.txt", (GERMAN if number else RUSSIAN).encode("cp1251", "replace"))
+    write(tmp_path / "data" / "g.txt", GERMAN.encode("cp1252"))
+    text = shown(capsys, str(tmp_path / "data"))
+    assert "not decodable: 2 files" in text
+    assert "g.txt: byte 5 is not utf-8: invalid start byte; cp1252, by a guess" in text
+    assert "x/bad0.txt: byte 0 is not utf-8" in text
+    assert "cp1251, by a guess" in text
+    assert "a run would end with:" in text
+
+
+def test_what_a_run_would_refuse_is_told_as_it_would_be(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = shown(capsys, str(write(tmp_path / "one.txt", b"just one line\n")))
+    assert "this text is 1 document; at least 3 different ones" in " ".join(text.split())
+    assert "time" not in text
+    text = shown(capsys, str(write(tmp_path / "empty.txt", b" \n")))
+    assert "is empty; expected text" in " ".join(text.split())
+    text = shown(capsys, str(write(tmp_path / "a.jsonl", b"{\n")))
+    assert "line 1 is not JSON" in " ".join(text.split())
+    assert main(["inspect", str(tmp_path / "nothing.txt")]) == 2
+    assert main(["inspect", "python-docs"]) == 2
+    assert "is not a file, folder or glob" in capsys.readouterr().err
+    with pytest.raises(CorpusError, match="inspect reads"):
+        inspected("https://example.org/a.txt")
+
+
+def test_advice_fits_the_text(home: Home, tmp_path: Path) -> None:
+    chinese = "".join("".join(chr(0x4E00 + (n * 7 + i) % 300) for i in range(9)) + "\n" for n in range(99))
+    advice = inspected(write(tmp_path / "zh.txt", chinese.encode() * 40), tokenizer={"kind": "word"}).advice
+    assert "tokenizer.kind=bpe or tokenizer.kind=char" in " ".join(advice)
+    assert "tokenizer.kind" not in " ".join(inspected(tmp_path / "zh.txt").advice)  # the default is bpe
+    wrapped = "".join(f"word{n} of a line that ends at a width and goes on as {n}\n" for n in range(5_000))
+    assert inspected(write(tmp_path / "w.txt", wrapped.encode())).advice == (
+        "its lines look wrapped at a fixed width: set sequences.mode=stream",
+    )
+
+
+def test_members_of_archives_are_counted(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "a.zip", zip_of({"a.txt": b"a\nb\n", "b.md": b"c\n", "c.png": b""}))
+    write(tmp_path / "b.tar", tar_of({"d.txt": b"d\n"}))
+    found = inspected(tmp_path / "*")
+    assert (found.files, found.texts, found.kinds) == (2, 3, {"text": 2, "markdown": 1})
+    assert [one.name for one in found.left_out] == ["a.zip: c.png"]
+
+
+def test_of_much_text_the_beginning_is_read(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspection, "INSPECTED_BYTES", 1 << 20)
+    for name in ("a.txt", "b.txt"):
+        write(tmp_path / "data" / name, b"".join(b"line %d\n" % number for number in range(300_000)))
+    found = inspected(tmp_path / "data")
+    assert (found.whole, found.texts, found.files) == (False, 1, 2)
+    assert found.text_bytes < 3 << 20
+
+
+def test_it_loads_neither_torch_nor_prefect(mixed: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom flows.command_line import main\n"
+        f"assert main(['inspect', {str(mixed)!r}]) == 0\n"
+        "print(sorted({'torch', 'prefect', 'mlflow', 'duckdb'} & set(sys.modules)), file=sys.stderr)"
+    )
+    environment = {"PYTHONPATH": str(ROOT), "RNNLM_HOME": str(tmp_path / "home"), "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"

@@ -67,7 +67,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
         shares = ", ".join(f"{split} {share:.1%}" for split, share in corpus.carved_shares.items())
         logger.info("corpus: splits that are not given are carved from %s by digest: %s", role, shares)
     if corpus.document_lines:
-        logger.warning("%s: a small text: it is cut by line, so that no split is empty", corpus.source)
+        logger.info("corpus: a small text: it is cut by line, so that no split is empty")
     return corpus
 
 

@@ -20,7 +20,7 @@ from rnnlm.records import SPLITS, CorpusRecord, LeftOut, Record
 
 INSPECTED_BYTES = 32 << 20  # of text, in some seconds
 SECONDS_TO_START = 10.0  # of `rnnlm run`
-SECONDS_PER_BYTE = 170 / 4_700_000  # README: `rnnlm run` on python-docs, with default settings, on 2 idle CPU cores
+SECONDS_PER_BYTE = 170 / 4_600_000  # README: `rnnlm run` on python-docs, with default settings, on 2 idle CPU cores
 UNSPACED = ("Han", "Kana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")  # scripts without spaces between words
 SCRIPTS = {"CJK": "Han", "HIRAGANA": "Kana", "KATAKANA": "Kana", "FULLWIDTH": "Latin", "HALFWIDTH": "Kana"}
 

@@ -125,7 +125,8 @@ def paragraphs(
     border = next(borders, None)
     for line in lines:
         blank = not line.strip()
-        full = len(gathered) >= document_lines or size + len(line) > DOCUMENT_BYTES
+        enough = len(gathered) >= document_lines and (text_seen or document_lines > 1)  # a blank line is no document
+        full = enough or size + len(line) > DOCUMENT_BYTES
         if gathered and (offset == border or (not blank and (blank_after or full))):
             yield b"".join(gathered)
             gathered, size, text_seen, blank_after = [], 0, False, False

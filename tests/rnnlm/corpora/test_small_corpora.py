@@ -51,6 +51,12 @@ def test_a_text_with_enough_documents_is_cut_as_ever(home: Home, tmp_path: Path)
     assert max(len(document.lines) for document in documents) == 50
 
 
+def test_a_blank_line_is_no_document_of_its_own(home: Home, tmp_path: Path) -> None:
+    corpus = obtain(home, tmp_path / "a.txt", "\n\na\n\nb\nc\n \n")
+    assert [document.data for document in corpus_documents(corpus)] == [b"\n\na\n\n", b"b\n", b"c\n \n"]
+    assert {document.split for document in corpus_documents(corpus)} == {"train", "valid", "test"}
+
+
 def test_another_cut_is_another_dataset(home: Home, tmp_path: Path) -> None:
     small = prepare(home, tmp_path / "a.txt", lines(30))
     assert prepare(home, tmp_path / "a.txt", lines(30)).dataset_id == small.dataset_id
@@ -118,7 +124,7 @@ def test_a_share_of_zero_stays_zero_and_the_message_names_it(home: Home, tmp_pat
 
 
 def test_an_empty_given_split_is_named(home: Home, tmp_path: Path) -> None:
-    for name, text in {"train": lines(5), "valid": " \n", "test": lines(2)}.items():
+    for name, text in {"train": lines(5), "valid": "\n\n", "test": lines(2)}.items():
         write(tmp_path / "data" / f"{name}.txt", text.encode())
     with pytest.raises(CorpusError, match=r"valid split has no token to predict; put text into valid\.txt$"):
         prepare_dataset(home, PipelineConfig.model_validate({"corpus": {"source": str(tmp_path / "data")}}))

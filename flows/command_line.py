@@ -38,6 +38,7 @@ COMMANDS = {  # heading → command → (module of flows/commands, first sentenc
         "runs": ("runs", "List the training runs, the last one first."),
         "compare": ("runs", "Compare runs: the settings that differ, their scores, their loss curves in one picture."),
         "evaluate": ("evaluation", "Measure a model's perplexity on a corpus."),
+        "explain": ("evaluation", "Show how a model reads a text: tokens, probabilities, loss and state."),
         "surprise": ("evaluation", "Show where a model's loss is high: sentence, position, frequency."),
         "score": ("evaluation", "Score many texts, to filter or rank them or detect drift."),
         "lm-eval": ("evaluation", "Run EleutherAI's evaluation harness on a model (extra: lm-eval)."),

@@ -1,4 +1,4 @@
-"""evaluate, surprise, score, lm-eval: measure how well a model predicts text."""
+"""evaluate, explain, surprise, score, lm-eval: measure how well a model predicts text."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +17,7 @@ from rnnlm.records import HarnessRecord
 from rnnlm.scoring.scoring_config import ScoringConfig
 
 if TYPE_CHECKING:
-    pass
+    from rnnlm.evaluation.explanation import Explanation
 
 APP = typer.Typer()
 TUNED_FIELDS = {"dynamic": ("rate", "decay"), "cache": ("theta", "share")}  # chosen by --tune
@@ -91,6 +91,48 @@ def check_adaptation_options(name: str, wanted: bool, settings: Given, tune: boo
             raise ConfigError(f"{option} is a setting of --{name}; add --{name}")
         if tune and field in TUNED_FIELDS[name]:
             raise ConfigError(f"--tune chooses {option} itself; leave out {option} or --tune")
+
+
+def explain_command(
+    session: Session,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, such as a sentence in quotes.")],
+    model: Model = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the state and the loss at each step (PNG).")
+    ] = None,
+) -> None:
+    """Show how a model reads a text: tokens, probabilities, loss and state.
+
+    Each line is one step: the token that the model reads, and the one after it, which it must predict.
+
+    rnnlm explain 'Return the list.'
+    rnnlm explain 'Return the list.' rnnlm-python-docs --picture state.png
+    """
+    show_warnings()
+    from rnnlm.registry.model_lookup import model_folder
+
+    folder = model_folder(session.home, model)
+    from rnnlm.evaluation.explanation import explain
+    from rnnlm.models.model_factory import load_model
+    from rnnlm.models.training_provenance import read_training_provenance
+    from rnnlm.reports.explanation_page import explanation_text, explanation_value
+    from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+
+    loaded, tokenizer = load_model(folder).language_model, load_tokenizer(folder)
+    explanation = explain(loaded, tokenizer, read_training_provenance(folder).cut, text)
+    if picture is not None and explanation.steps:
+        draw_state(explanation, picture)
+    session.print_result(explanation_text(explanation), explanation_value(explanation))
+
+
+def draw_state(explanation: "Explanation", picture: Path) -> None:
+    from rnnlm.evaluation.explanation_plot import draw_explanation
+
+    try:
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        draw_explanation(explanation, picture)
+    except OSError as error:
+        raise HomeError(f"--picture {picture}: not writable ({error.strerror}); choose another file") from error
 
 
 def surprise_command(
@@ -192,6 +234,7 @@ def harness_rows(record: HarnessRecord) -> list[dict[str, Any]]:
 
 
 add_command(APP, "evaluate", evaluate_command)
+add_command(APP, "explain", explain_command)
 add_command(APP, "surprise", surprise_command)
 add_command(APP, "score", score_command)
 add_command(APP, "lm-eval", lm_eval_command)

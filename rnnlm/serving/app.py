@@ -17,10 +17,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from rnnlm.serving.messages import (
+    Explained,
+    ExplainRequest,
     Generated,
     GenerateRequest,
     Health,
     Message,
+    ModelFacts,
     Problem,
     Readiness,
     Scored,
@@ -36,13 +39,21 @@ from rnnlm.serving.service import GenerationStream, Service
 logger = logging.getLogger(__name__)
 CLIENT_CLOSED = 499  # not a standard status: nginx logs it for a client that closed the connection
 PAGES = frozenset(("/", "/serve.js", "/docs", "/openapi.json", "/health", "/ready"))  # public: they reveal no text
-PATHS = PAGES | {"/generate", "/score", "/metrics"}
+PATHS = PAGES | {"/generate", "/score", "/explain", "/model", "/metrics"}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "invalid JSON, or a Host header that is not this service's"},
     401: {"model": Problem, "description": "missing or wrong token"},
     408: {"model": Problem, "description": "the request did not arrive in time"},
     413: {"model": Problem, "description": "body too large"},
     503: {"model": Problem, "description": "too busy; retry after Retry-After seconds"},
+}
+EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {  # path → title → request; the API page shows them as commands
+    "/generate": {
+        "a text": {"prompt": "the", "maximum_tokens": 20, "temperature": 0.8, "seed": 1},
+        "token by token": {"prompt": "the", "stream": True},
+    },
+    "/score": {"a text": {"text": "the end", "alternatives": 3}},
+    "/explain": {"a text": {"text": "the end"}},
 }
 STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
 
@@ -52,7 +63,7 @@ def build_app(service: Service) -> FastAPI:
     config = service.config
     app = FastAPI(
         title="rnnlm",
-        description="Continue and score text with a recurrent language model.",
+        description="Continue, score and explain text with a recurrent language model.",
         version=importlib.metadata.version("rnnlm"),
         docs_url=None,  # FastAPI's pages load scripts from a CDN; ours works offline
         redoc_url=None,
@@ -87,7 +98,9 @@ def lifespan_of(service: Service) -> Any:
 
 def add_model_routes(app: FastAPI, service: Service) -> None:
     @app.post("/generate", response_model=Generated, responses=PROBLEMS | STREAMED)
-    async def generate(request: Annotated[GenerateRequest, Body()], client: Request) -> Any:
+    async def generate(
+        request: Annotated[GenerateRequest, Body(openapi_examples=examples_of("/generate"))], client: Request
+    ) -> Any:
         """Continue a prompt; with `stream`, send an event per token."""
         stream = service.generate(request)
         if request.stream:
@@ -98,9 +111,23 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
             stream.abandon()
 
     @app.post("/score", response_model=Scored, responses=PROBLEMS)
-    async def score(request: Annotated[ScoreRequest, Body()], client: Request) -> Any:
+    async def score(
+        request: Annotated[ScoreRequest, Body(openapi_examples=examples_of("/score"))], client: Request
+    ) -> Any:
         """Score a text, token by token."""
         return await while_connected(client, service.score(request))
+
+    @app.post("/explain", response_model=Explained, responses=PROBLEMS)
+    async def explain(
+        request: Annotated[ExplainRequest, Body(openapi_examples=examples_of("/explain"))], client: Request
+    ) -> Any:
+        """Explain a short text: what the model reads and predicts at each step, its state, probabilities and loss."""
+        return await while_connected(client, service.explain(request))
+
+
+def examples_of(path: str) -> dict[str, Any]:
+    """For the OpenAPI document: title → request."""
+    return {title: {"value": request} for title, request in EXAMPLES[path].items()}
 
 
 async def while_connected(client: Request, work: Coroutine[Any, Any, Message]) -> Response:
@@ -161,6 +188,11 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
             model=current.label, vocabulary_size=current.tokenizer.vocabulary_size, following_problem=reloader.problem
         )
 
+    @app.get("/model", responses={401: PROBLEMS[401]})
+    async def model() -> ModelFacts:
+        """What the model is: its corpus, size and test scores, and a prompt to try it with."""
+        return service.current.facts
+
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, 401: PROBLEMS[401]})
     async def metrics_text() -> Response:
         """Metrics for Prometheus."""
@@ -175,8 +207,9 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
         return Response(page("serve.js"), media_type="text/javascript", headers=secured)
 
     @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return HTMLResponse(openapi_page(app.openapi()), headers=secured)
+    async def docs(request: Request) -> Response:
+        address = str(request.base_url).rstrip("/")
+        return HTMLResponse(openapi_page(app.openapi(), address), headers=secured)
 
 
 async def refused(request: Request, error: Exception) -> Response:

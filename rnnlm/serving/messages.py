@@ -8,6 +8,8 @@ from rnnlm.config import LOWEST_TEMPERATURE, GenerationConfig, Seed, Temperature
 
 MAXIMUM_PROMPT = 20_000  # characters
 MAXIMUM_TEXT = 100_000  # characters to score
+MAXIMUM_EXPLAINED = 500  # characters to explain: each step has a long answer
+MAXIMUM_UNITS = 64  # of the state that an explanation shows
 MAXIMUM_TOKENS = 2_000  # generated for one prompt
 SAMPLING_DEFAULTS = GenerationConfig()
 
@@ -42,6 +44,13 @@ class ScoreRequest(Message):
     alternatives: Alternatives = 0
 
 
+class ExplainRequest(Message):
+    """A short text to explain step by step."""
+
+    text: str = Field(max_length=MAXIMUM_EXPLAINED)
+    alternatives: Alternatives = 3
+
+
 class Alternative(Message):
     text: str
     probability: float
@@ -59,6 +68,13 @@ class Token(Message):
 Finish = Literal["end", "length", "time"]  # <eos>, maximum_tokens, or the service's limit on seconds
 
 
+class Span(Message):
+    """A part of a text."""
+
+    start: int = Field(description="index of its first character, in code points")
+    end: int = Field(description="index after its last character")
+
+
 class Generated(Message):
     """The continuation, without the prompt."""
 
@@ -66,6 +82,7 @@ class Generated(Message):
     text: str
     finish: Finish
     unknown_words: list[str] = Field(description="words of the prompt that the model does not know and reads as <unk>")
+    unknown_spans: list[Span] = Field(description="where they are in the prompt")
     tokens: list[Token]
 
 
@@ -84,6 +101,47 @@ class Scored(Message):
     byte_count: int
     unknown_tokens: int
     tokens: list[ScoredToken]
+
+
+class Step(ScoredToken):
+    """One shifted pair: the model reads the input and predicts the token after it, which has the fields of Token."""
+
+    input_text: str = Field(description="the token that the model reads")
+    input_id: int
+    starts_row: bool = Field(description="whether the state before it is zero")
+    rank: int = Field(description="of the predicted token; 1: the most probable one")
+    unknown: bool = Field(description="whether the predicted token is an unknown word, read as <unk>")
+    spelling_bits: float = Field(description="what it costs, besides its surprisal, to restore an unknown word")
+    state: list[list[float]] = Field(description="after the input: of each layer, bottom first, the units listed")
+
+
+class Explained(Message):
+    """Sums over the whole text, as in Scored, and each step."""
+
+    model: str
+    log_probability_nats: float
+    perplexity: float | None
+    bits_per_byte: float | None
+    byte_count: int
+    unknown_tokens: int
+    units: list[int] = Field(description=f"units shown of each layer's state; at most {MAXIMUM_UNITS} in all layers")
+    steps: list[Step]
+
+
+class ModelFacts(Message):
+    """What the model is. null: not known here."""
+
+    model: str
+    corpus: str | None = Field(description="name of the training corpus")
+    corpus_bytes: int | None
+    tokenizer: str = Field(description="word, char, bpe, unigram or pretrained")
+    vocabulary_size: int
+    layers: int
+    hidden_size: int = Field(description="units per layer")
+    weights: int = Field(description="trained numbers")
+    perplexity: float | None = Field(description="on the corpus's test split")
+    bits_per_byte: float | None = Field(description="on the corpus's test split")
+    example_prompt: str = Field(description="an opening from held-out text of the corpus; empty if none is known")
 
 
 class Health(Message):

@@ -12,6 +12,8 @@ from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.model_lookup import find_version, full_reference, known_models, model_folder
+from rnnlm.serving.messages import ModelFacts
+from rnnlm.serving.model_facts import read_model_facts
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tracking.mlflow_store import is_empty
 
@@ -24,6 +26,7 @@ class LoadedModel:
     model: ElmanLanguageModel
     tokenizer: TextTokenizer
     cut: SequencesConfig  # how its training text was split into rows; texts to score are split the same way
+    facts: ModelFacts
 
     @cached_property
     def weights(self) -> InferenceWeights:
@@ -64,6 +67,6 @@ def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
 def load_served_model(home: Home, label: str) -> LoadedModel:
     """Load the model of a ModelReference.label(). ModelError if it cannot be loaded."""
     folder = model_folder(home, label)
-    return LoadedModel(
-        label, load_model(folder).language_model, load_tokenizer(folder), read_training_provenance(folder).cut
-    )
+    model, tokenizer = load_model(folder).language_model, load_tokenizer(folder)
+    cut = read_training_provenance(folder).cut
+    return LoadedModel(label, model, tokenizer, cut, read_model_facts(home, label, folder, model, tokenizer))

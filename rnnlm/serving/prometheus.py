@@ -24,13 +24,13 @@ class ServiceMetrics(Collector):
         for name, text, value in (
             ("rnnlm_prompts_running", "Prompts being continued", len(batcher.running)),
             ("rnnlm_prompts_waiting", "Prompts in the queue", len(batcher.waiting)),
-            ("rnnlm_texts_waiting", "Texts in the scoring queue", self.service.texts_waiting),
+            ("rnnlm_texts_waiting", "Texts in the queue, to score or explain", self.service.texts_waiting),
         ):
             yield GaugeMetricFamily(name, text, value=value)
         for name, text, value in (
             ("rnnlm_tokens_generated", "Tokens sampled", batcher.tokens),
             ("rnnlm_steps", "Model calls that sampled tokens: tokens / steps is the mean batch size", batcher.steps),
-            ("rnnlm_texts_scored", "Texts scored", self.service.texts_scored),
+            ("rnnlm_texts_scored", "Texts scored or explained", self.service.texts_scored),
             ("rnnlm_model_swaps", "Models reloaded while serving", reloader.swaps),
             ("rnnlm_registry_failures", "Failed checks of the registry", reloader.failures),
         ):

@@ -2,18 +2,41 @@
 
 import asyncio
 import contextlib
+import functools
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from typing import Protocol, TypeVar
 
 from rnnlm.generation.sampling import Sampling
-from rnnlm.serving.messages import Finish, Generated, GenerateRequest, Scored, ScoreRequest, Token
+from rnnlm.serving.messages import (
+    Explained,
+    ExplainRequest,
+    Finish,
+    Generated,
+    GenerateRequest,
+    Scored,
+    ScoreRequest,
+    Span,
+    Token,
+)
 from rnnlm.serving.model_loader import LoadedModel, ModelReference
 from rnnlm.serving.model_reloader import ModelReloader
 from rnnlm.serving.request_batcher import Batcher, BusyError, GenerationJob, SampledToken
 from rnnlm.serving.serving_config import ServingConfig
+from rnnlm.serving.text_explainer import explain_text
 from rnnlm.serving.text_scorer import named_alternatives, score_text
 from rnnlm.serving.text_stream import IncrementalDecoder
+from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
+
+AnswerT = TypeVar("AnswerT", Scored, Explained)
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
+
+
+class WorkOnText(Protocol[AnswerT_co]):
+    """check: called now and then; its exceptions end the work."""
+
+    def __call__(self, loaded: LoadedModel, *, check: Callable[[], None]) -> AnswerT_co: ...
 
 
 class Service:
@@ -38,10 +61,18 @@ class Service:
         self.batcher.close()
 
     async def score(self, request: ScoreRequest) -> Scored:
-        """Score one text at a time, in a thread, while prompts continue.
+        """BusyError as in in_turn()."""
+        return await self.in_turn(functools.partial(score_text, request=request))
 
-        BusyError if waiting or scoring takes longer than maximum_seconds. On cancellation it leaves the queue or stops
-        before the next window of its text.
+    async def explain(self, request: ExplainRequest) -> Explained:
+        """BusyError as in in_turn()."""
+        return await self.in_turn(functools.partial(explain_text, request=request))
+
+    async def in_turn(self, work_on_text: "WorkOnText[AnswerT]") -> AnswerT:
+        """Score or explain one text at a time, in a thread, while prompts continue.
+
+        BusyError if waiting or working takes longer than maximum_seconds. On cancellation it leaves the queue or stops
+        before the next window or step of its text.
         """
         loaded, seconds = self.current, self.config.maximum_seconds
         deadline = time.monotonic() + seconds
@@ -63,18 +94,18 @@ class Service:
             if time.monotonic() >= deadline:
                 raise BusyError(f"not scored within {seconds:g} s; send a shorter text")
 
-        def ended(work: "asyncio.Future[Scored]") -> None:
+        def ended(work: "asyncio.Future[AnswerT]") -> None:
             work.exception()  # retrieve it even if nobody awaits the work
             self._scoring.release()  # only now: two texts would share the processor
 
-        work = asyncio.get_running_loop().run_in_executor(None, score_text, loaded, request, check)
+        work = asyncio.get_running_loop().run_in_executor(None, functools.partial(work_on_text, loaded, check=check))
         work.add_done_callback(ended)
         try:
-            scored = await asyncio.shield(work)
+            answer = await asyncio.shield(work)
         finally:
             abandoned.set()
         self.texts_scored += 1
-        return scored
+        return answer
 
     def generate(self, request: GenerateRequest) -> "GenerationStream":
         """Submit a prompt. BusyError if the queue is full."""
@@ -143,6 +174,7 @@ class GenerationStream:
             text=self.loaded.tokenizer.decode(ids).strip(),  # as `rnnlm generate` prints it
             finish=event,
             unknown_words=self.loaded.tokenizer.unknown_words(self.prompt),
+            unknown_spans=unknown_spans(self.loaded.tokenizer, self.prompt),
             tokens=[],
         )
 
@@ -158,3 +190,12 @@ class GenerationStream:
                 return part.model_copy(update={"tokens": tokens})
             tokens.append(part)
         raise AssertionError("parts() ends with a Generated")
+
+
+def unknown_spans(tokenizer: TextTokenizer, text: str) -> list[Span]:
+    """Where the tokenizer's unknown_words() are in the text."""
+    return [
+        Span(start=start, end=end)
+        for token_id, start, end in tokenizer.spans(text)
+        if token_id == UNK and text[start:end] != tokenizer.unknown_literal
+    ]

@@ -1,22 +1,20 @@
 """Score a text token by token, with the model's most probable alternatives."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-import numpy as np
 import torch
 
-from rnnlm.evaluation.document_losses import document_losses, streams
+from rnnlm.evaluation.document_losses import document_losses
+from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import finite_or_none
 from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW
-from rnnlm.sequences.segmentation import TokenRows, rows_from_lists, sentences
 from rnnlm.sequences.shift import shifted
 from rnnlm.serving.messages import Alternative, Scored, ScoredToken, ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel
-from rnnlm.serving.text_stream import spelling
 
 TopTokens = list[tuple[int, float]]  # (token id, probability), most probable first
 
@@ -44,7 +42,7 @@ def score_text(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], N
         loaded = replace(loaded, model=cast(ElmanLanguageModel, InterruptibleModel(loaded.model, check)))
     text = request.text
     (loss,) = document_losses(loaded.model, loaded.tokenizer, [text], loaded.cut)
-    positions = list(token_positions(loaded, text))
+    positions = list(token_positions(loaded.tokenizer, loaded.cut, text))
     expected: list[TopTokens] = [[] for _ in positions]
     if request.alternatives and positions:
         expected = top_tokens(loaded, text, request.alternatives)
@@ -76,23 +74,11 @@ def named_alternatives(loaded: LoadedModel, top: TopTokens) -> list[Alternative]
     return [Alternative(text=spelling(loaded.tokenizer, token), probability=share) for token, share in top]
 
 
-def token_positions(loaded: LoadedModel, text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) in the text of each token that document_losses() scores; `<eos>` covers its line feed."""
-    first = 0
-    for line in text.removesuffix("\n").split("\n"):
-        spans = [(first + start, first + end) for _, start, end in loaded.tokenizer.spans(line)]
-        last = first + len(line)
-        if spans or loaded.cut.mode == "stream":
-            yield from spans
-            yield last, min(last + 1, len(text))  # empty if no line feed ends the last line
-        first = last + 1
-
-
 @torch.inference_mode()
 def top_tokens(loaded: LoadedModel, text: str, count: int) -> list[TopTokens]:
     """For each scored token, the `count` most probable tokens at its position, row by row."""
     top: list[TopTokens] = []
-    for row in scored_rows(loaded, text):
+    for row in scored_rows(loaded.tokenizer, loaded.cut, text):
         state = None
         for piece in shifted(row)[0].split(EVALUATION_WINDOW):
             hidden, state = loaded.model.hidden(piece[None], state)
@@ -100,14 +86,3 @@ def top_tokens(loaded: LoadedModel, text: str, count: int) -> list[TopTokens]:
                 shares, token_ids = loaded.model.logits(vectors).softmax(dim=-1).topk(count)
                 top += [list(zip(*pair, strict=True)) for pair in zip(token_ids.tolist(), shares.tolist(), strict=True)]
     return top
-
-
-def scored_rows(loaded: LoadedModel, text: str) -> Iterator[torch.Tensor]:
-    """The rows that document_losses() reads: (tokens,) int64 each, the first token is context."""
-    lines = rows_from_lists(loaded.tokenizer.encode_lines(text.removesuffix("\n").split("\n")))
-    if loaded.cut.mode == "sentence":
-        rows: TokenRows = sentences(lines, loaded.cut.context_length)
-    else:
-        rows = streams(lines, np.array([len(lines)], np.int64))
-    for first, last in zip(rows.offsets, rows.offsets[1:], strict=False):
-        yield torch.from_numpy(rows.token_ids[first:last].astype(np.int64))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rnnlm.tokenizers.text_tokenizer import NEVER_FROM_TEXT, SPECIAL_TOKENS, TextTokenizer
+from rnnlm.tokenizers.text_tokenizer import NEVER_FROM_TEXT, TextTokenizer
 
 PROMPT_TOKENS = 8  # of the prompt's end, kept as context
 INCOMPLETE_CHARACTER = "\ufffd"  # how decoders show bytes that are not a whole character
@@ -34,8 +34,3 @@ class IncrementalDecoder:
         if self.written < len(self.ids):
             self.context, self.written = self.written, len(self.ids)
         return added
-
-
-def spelling(tokenizer: TextTokenizer, token_id: int) -> str:
-    """How to show a single token; special tokens by their names."""
-    return SPECIAL_TOKENS[token_id] if token_id < len(SPECIAL_TOKENS) else tokenizer.decode([token_id])

@@ -152,6 +152,7 @@ def write(path: Path, data: bytes) -> str:
         (["generate", "models:/nobody@champion"], ["nobody"]),
         (["evaluate", "/no/such/run", "--corpus", "python-docs"], ["/no/such/run"]),
         (["generate", "models:/nobody@champion", "--temperature", "-1"], ["temperature", "-1"]),
+        (["explain", "the cat", "models:/nobody@champion"], ["nobody"]),
         (["serve", "models:/nobody@champion"], ["nobody"]),
         (["serve"], ["which model?", "no model is registered yet"]),
         (["serve", "--host", "0.0.0.0"], ["0.0.0.0", "token"]),

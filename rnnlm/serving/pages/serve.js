@@ -3,14 +3,18 @@
 
 const HIGHEST_BITS = 12; // surprisal at which a token has the full color
 const ALTERNATIVES = 5;
+const GUESSES = 3; // alternatives shown for each step of an explanation
+const SEEDS = 1_000_000; // seeds that are drawn lie below
 const UNKNOWN = 1; // id of <unk> in every tokenizer
+const COSTLY = "An unknown word is costly: 8 bits for each of its bytes, on top of its <unk>.";
 
 const find = (selector, within = document) => within.querySelector(selector);
-const panels = { generate: find("#generate"), score: find("#score") };
+const panels = { generate: find("#generate"), score: find("#score"), explain: find("#explain") };
 const details = find(".details");
 const nothingChosen = [...details.childNodes];
 const problem = find("#problem");
 let running = null; // AbortController of the running request
+let facts = { model: "" }; // of the model that the page describes
 
 // ---- requests
 
@@ -93,7 +97,7 @@ function tokenElement(token) {
 }
 
 const bits = (token) => token.surprisal_nats / Math.LN2;
-const percent = (share) => (share >= 0.001 ? `${(100 * share).toFixed(1)} %` : `${(100 * share).toExponential(1)} %`);
+const percent = (share) => `${share >= 0.001 ? (100 * share).toFixed(1) : (100 * share).toPrecision(2)} %`;
 const shown = (text) => (text.trim() === "" ? JSON.stringify(text) : text);
 
 function addToken(text, token) {
@@ -104,14 +108,14 @@ function addToken(text, token) {
 }
 
 function choose(span) {
-  find(".chosen")?.classList.remove("chosen");
+  find(".token.chosen")?.classList.remove("chosen");
   span.classList.add("chosen");
   const { token } = span;
   const line = element("p", "");
   line.append(element("b", shown(token.text || span.textContent)));
   line.append(` ${bits(token).toFixed(2)} bits: probability ${percent(Math.exp(-token.surprisal_nats))}`);
   const itself = token.token_id === UNKNOWN ? ["<unk>"] : [token.text, token.text.trim()]; // a space may be the join
-  if (token.token_id === UNKNOWN && token.text.trim() !== "<unk>") line.append(" as <unk>: the word is not in the vocabulary");
+  if (token.token_id === UNKNOWN && token.text.trim() !== "<unk>") line.append(" as <unk>: the word is not in the vocabulary, and costs 8 bits per byte on top");
   const table = document.createElement("table");
   for (const { text, probability } of token.alternatives) {
     const row = table.insertRow();
@@ -141,15 +145,42 @@ for (const text of document.querySelectorAll(".text")) {
   });
 }
 
-// ---- the two panels
+// ---- what the model is
+
+async function describeModel() {
+  facts = await (await ask("model")).json();
+  find("#model").textContent = facts.model;
+  const count = (number) => number.toLocaleString("en");
+  const size = facts.corpus_bytes >= 1e5 ? `${(facts.corpus_bytes / 1e6).toFixed(1)} MB` : `${count(facts.corpus_bytes ?? 0)} bytes`;
+  const pieces = { word: "words", char: "characters" }[facts.tokenizer] ?? "pieces of words";
+  const parts = [
+    facts.corpus && `Trained on ${facts.corpus}${facts.corpus_bytes ? ` (${size})` : ""}`,
+    `${count(facts.weights)} weights: ${facts.layers} ${facts.layers === 1 ? "layer" : "layers"} of ${count(facts.hidden_size)} units`,
+    `${count(facts.vocabulary_size)} ${pieces}`,
+    facts.perplexity && `on held-out text perplexity ${facts.perplexity.toFixed(1)}, ${facts.bits_per_byte?.toFixed(2)} bits per byte`,
+  ];
+  find("#about").textContent = parts.filter(Boolean).join(" · ");
+  find("#example button").textContent = facts.example_prompt;
+  find("#example").hidden = !facts.example_prompt;
+}
+
+function answeredBy(model) {
+  find("#model").textContent = model;
+  if (model !== facts.model) describeModel().catch(() => {}); // a new champion
+}
+
+// ---- generate
 
 async function generate(signal) {
   const form = find("form", panels.generate);
   const text = find(".text", panels.generate);
+  const drawn = find("#drawn");
+  if (!form.lock.checked) form.seed.value = crypto.getRandomValues(new Uint32Array(1))[0] % SEEDS;
   const body = { prompt: find("#prompt").value, alternatives: ALTERNATIVES, stream: true };
   for (const name of ["temperature", "top_p", "maximum_tokens", "top_k", "seed"]) body[name] = form[name].valueAsNumber;
   text.replaceChildren(element("span", body.prompt, "prompt"));
   text.setAttribute("aria-busy", "true");
+  drawn.hidden = true;
   find(".stop").disabled = false;
   try {
     for await (const event of eventsOf(await ask("generate", body, signal))) {
@@ -160,11 +191,14 @@ async function generate(signal) {
   } finally {
     if (running?.signal === signal) find(".stop").disabled = true;
     text.setAttribute("aria-busy", "false");
+    const tokens = text.querySelectorAll(".token").length;
+    find("span", drawn).textContent = `seed ${body.seed} · ${tokens} tokens`;
+    drawn.hidden = tokens === 0;
   }
 }
 
 function finish(text, generated) {
-  find("#model").textContent = generated.model;
+  answeredBy(generated.model);
   const last = [...text.querySelectorAll(".token")].pop();
   if (last && generated.finish === "end") {
     const end = tokenElement({ ...last.token, ends: true });
@@ -173,9 +207,25 @@ function finish(text, generated) {
   }
   if (generated.finish === "time") text.append(element("span", " … (out of time)", "mark"));
   if (generated.unknown_words.length) {
-    showMessage(`Not in the vocabulary, read as <unk>: ${generated.unknown_words.join(", ")}`, true);
+    markUnknown(find(".prompt", text), generated.unknown_spans);
+    showMessage(`Not in the vocabulary, read as <unk>: ${generated.unknown_words.join(", ")}. ${COSTLY}`, true);
   }
 }
+
+function markUnknown(prompt, spans) {
+  const characters = [...prompt.textContent]; // positions count code points
+  prompt.replaceChildren();
+  let written = 0;
+  for (const { start, end } of spans) {
+    const word = element("span", characters.slice(start, end).join(""), "unknown");
+    word.title = "not in the vocabulary, read as <unk>; costs 8 bits per byte";
+    prompt.append(characters.slice(written, start).join(""), word);
+    written = end;
+  }
+  prompt.append(characters.slice(written).join(""));
+}
+
+// ---- score
 
 async function score(signal) {
   const source = find("#scored").value;
@@ -190,24 +240,177 @@ async function score(signal) {
     addToken(text, { ...token, ends: token.text === "" });
     written = token.end;
   }
-  find("#model").textContent = scored.model;
+  answeredBy(scored.model);
+  showFigures(panels.score, scored, scored.tokens.length);
+}
+
+function showFigures(panel, sums, tokens) {
   const figures = {
-    perplexity: scored.perplexity?.toFixed(2) ?? "none",
-    "bits per byte": scored.bits_per_byte?.toFixed(3) ?? "none",
-    "log-probability, nats": scored.log_probability_nats.toFixed(2),
-    tokens: scored.tokens.length,
-    "unknown words": scored.unknown_tokens,
+    perplexity: sums.perplexity?.toFixed(2) ?? "none",
+    "bits per byte": sums.bits_per_byte?.toFixed(3) ?? "none",
+    "log-probability, nats": sums.log_probability_nats.toFixed(2),
+    tokens,
+    "unknown words": sums.unknown_tokens,
   };
-  find(".figures").replaceChildren(...Object.entries(figures).map(([name, value]) => {
+  find(".figures", panel).replaceChildren(...Object.entries(figures).map(([name, value]) => {
     const figure = element("span", `${name} `);
     figure.append(element("b", String(value)));
     return figure;
   }));
+  if (sums.unknown_tokens) showMessage(COSTLY, true);
 }
+
+// ---- explain
+
+const course = { steps: [], chosen: -1, column: 0, labels: 0 }; // what the canvas shows; width of a column, height of labels
+const canvas = find("canvas");
+// In pixels: left margin, columns, heights of the parts, and gaps.
+const GUTTER = 58, NARROWEST = 20, WIDEST = 80, TALLEST_LABEL = 90, STATES = 224, LOSSES = 72, GAP = 8;
+
+async function explain(signal) {
+  const response = await ask("explain", { text: find("#explained").value, alternatives: GUESSES }, signal);
+  const explained = await response.json();
+  answeredBy(explained.model);
+  showFigures(panels.explain, explained, explained.steps.length);
+  find("tbody", panels.explain).replaceChildren(...explained.steps.map(stepRow));
+  find(".steps").hidden = find(".course").hidden = explained.steps.length === 0;
+  Object.assign(course, { steps: explained.steps, chosen: -1 });
+  drawCourse();
+  const { length } = explained.units;
+  const all = length === facts.hidden_size ? length : `${length} of the ${facts.hidden_size}`;
+  find("#legend").textContent = explained.steps.length
+    ? `State: ${all} units${facts.layers > 1 ? ` of each of the ${facts.layers} layers, the first at the bottom` : ""}; orange is above zero, blue below.`
+    : "Nothing to predict in this text.";
+}
+
+function stepRow(step, index) {
+  const row = element("tr", "", step.starts_row && index ? "first" : "");
+  const cell = (text, className) => row.appendChild(element("td", text, className));
+  for (const [text, id] of [[step.input_text, step.input_id], [step.text, step.token_id]]) {
+    const place = cell("", "");
+    const token = element("span", shown(text), id === UNKNOWN ? "unknown" : "");
+    place.append(token, " ", element("span", String(id), "id"));
+  }
+  if (step.unknown) row.cells[1].title = `not in the vocabulary, read as <unk>; to spell it costs ${step.spelling_bits} bits`;
+  cell(percent(Math.exp(-step.surprisal_nats)), "number");
+  cell(step.surprisal_nats.toFixed(2), "number");
+  cell(step.rank.toLocaleString("en"), "number");
+  cell(step.alternatives.map(({ text, probability }) => `${shown(text)} ${percent(probability)}`).join(", "), "guesses");
+  row.addEventListener("mouseenter", () => chooseStep(index));
+  return row;
+}
+
+function chooseStep(index) {
+  if (index === course.chosen) return;
+  course.chosen = index;
+  [...find("tbody", panels.explain).rows].forEach((row, at) => row.classList.toggle("chosen", at === index));
+  drawCourse();
+}
+
+canvas.addEventListener("mousemove", (event) => {
+  const index = Math.floor((event.offsetX - GUTTER) / course.column);
+  if (index >= 0 && index < course.steps.length) chooseStep(index);
+});
+
+function colour(variable) {
+  const probe = element("span", "");
+  probe.style.color = `var(${variable})`;
+  document.body.append(probe);
+  const value = getComputedStyle(probe).color;
+  probe.remove();
+  return value;
+}
+
+// From top to bottom: the tokens read, the state as a heat map, the losses, the tokens to predict.
+function drawCourse() {
+  const { steps } = course;
+  if (!steps.length || panels.explain.hidden) return;
+  const room = canvas.parentElement.clientWidth - GUTTER;
+  course.column = Math.floor(Math.min(WIDEST, Math.max(NARROWEST, room / steps.length)));
+  const pen = canvas.getContext("2d");
+  const font = (pen.font = "13px system-ui, sans-serif");
+  const widths = steps.flatMap((step) => [step.input_text, step.text]).map((text) => pen.measureText(shown(text)).width);
+  course.labels = Math.min(TALLEST_LABEL, Math.max(...widths)) + GAP;
+  const width = GUTTER + course.column * steps.length;
+  const parts = STATES + LOSSES + 2 * GAP; // between the labels
+  const height = course.labels + parts + course.labels;
+  const scale = window.devicePixelRatio || 1;
+  Object.assign(canvas, { width: width * scale, height: height * scale }); // resets the pen
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  pen.scale(scale, scale);
+  pen.font = font;
+  pen.textBaseline = "middle";
+  const colours = Object.fromEntries(["--text", "--soft", "--warm", "--cool", "--line"].map((name) => [name, colour(name)]));
+  const highest = drawStates(pen, steps, colours);
+  drawLosses(pen, steps, colours);
+  steps.forEach((step, index) => {
+    const centre = GUTTER + (index + 0.5) * course.column;
+    const inputUnknown = step.input_id === UNKNOWN;
+    drawLabel(pen, step.input_text, centre, course.labels - GAP, "start", colours[inputUnknown ? "--warm" : "--text"]);
+    drawLabel(pen, step.text, centre, height - course.labels + GAP, "end", colours[step.unknown ? "--warm" : "--text"]);
+    pen.fillStyle = colours["--soft"];
+    if (step.starts_row && index) pen.fillRect(GUTTER + index * course.column, course.labels, 1.5, parts);
+  });
+  pen.fillStyle = colours["--soft"];
+  for (const [text, y] of [["reads", course.labels - 14], ["state", course.labels + STATES / 2], ["loss", course.labels + STATES + GAP + LOSSES / 2], ["predicts", height - course.labels + 14]]) {
+    pen.fillText(text, 0, y);
+  }
+  if (course.chosen >= 0) {
+    pen.strokeStyle = colours["--text"];
+    pen.strokeRect(GUTTER + course.chosen * course.column + 0.5, course.labels + 0.5, course.column - 1, parts - 1);
+  }
+  canvas.setAttribute("aria-label", `State after each of ${steps.length} tokens, units from -${highest} (blue) to ${highest} (orange), and the loss of the next token; the table has the losses`);
+}
+
+function drawStates(pen, steps, colours) {
+  const columns = steps.map((step) => step.state.flat());
+  const highest = Math.max(1e-9, ...columns.map((units) => Math.max(...units.map(Math.abs))));
+  const unitHeight = STATES / columns[0].length;
+  columns.forEach((units, index) => units.forEach((value, unit) => {
+    pen.globalAlpha = Math.abs(value) / highest;
+    pen.fillStyle = value > 0 ? colours["--warm"] : colours["--cool"];
+    // The first layer at the bottom.
+    pen.fillRect(GUTTER + index * course.column, course.labels + STATES - (unit + 1) * unitHeight, course.column, unitHeight);
+  }));
+  pen.globalAlpha = 1;
+  pen.strokeStyle = colours["--line"];
+  const layers = steps[0].state.length;
+  for (let layer = 0; layer <= layers; layer++) {
+    const y = course.labels + (layer * STATES) / layers;
+    pen.strokeRect(GUTTER, y, course.column * steps.length, 0);
+  }
+  return highest.toFixed(2);
+}
+
+function drawLosses(pen, steps, colours) {
+  const highest = Math.max(...steps.map((step) => step.surprisal_nats), 1e-9);
+  const ground = course.labels + STATES + GAP + LOSSES;
+  steps.forEach((step, index) => {
+    const tall = (LOSSES * step.surprisal_nats) / highest;
+    pen.fillStyle = step.unknown ? colours["--warm"] : colours["--cool"];
+    pen.fillRect(GUTTER + index * course.column + 2, ground - tall, course.column - 4, tall);
+  });
+}
+
+function drawLabel(pen, text, x, y, align, style) {
+  let label = shown(text);
+  while (label.length > 1 && pen.measureText(label).width > TALLEST_LABEL) label = `${[...label].slice(0, -2).join("")}…`;
+  pen.save();
+  pen.translate(x, y);
+  pen.rotate(-Math.PI / 2);
+  pen.textAlign = align;
+  pen.fillStyle = style;
+  pen.fillText(label, 0, 0);
+  pen.restore();
+}
+
+window.addEventListener("resize", drawCourse);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCourse);
 
 // ---- controls
 
-for (const [name, work] of [["generate", generate], ["score", score]]) {
+for (const [name, work] of Object.entries({ generate, score, explain })) {
   const form = find("form", panels[name]);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -225,6 +428,20 @@ const stop = () => {
 find(".stop").addEventListener("click", stop);
 document.addEventListener("keydown", (event) => event.key === "Escape" && stop());
 
+find("#generate form").seed.addEventListener("input", () => (find("#generate form").lock.checked = true)); // it was chosen
+
+find("#example button").addEventListener("click", () => {
+  find("#prompt").value = find("#example button").textContent;
+  find("#generate form").requestSubmit();
+});
+
+find("#drawn button").addEventListener("click", () => {
+  const tokens = [...panels.generate.querySelectorAll(".token")].map((span) => span.token.text);
+  find("#explained").value = [...(find(".prompt").textContent + tokens.join("")).trim()].slice(0, find("#explained").maxLength).join("");
+  select(find("#tab-explain"));
+  find("#explain form").requestSubmit();
+});
+
 for (const slider of document.querySelectorAll("input[type=range]")) {
   const show = () => (find("output", slider.parentElement).textContent = slider.value);
   slider.addEventListener("input", show);
@@ -234,20 +451,24 @@ for (const slider of document.querySelectorAll("input[type=range]")) {
 function select(tab) {
   // The message and selection belong to the other panel's text.
   problem.hidden = true;
-  find(".chosen")?.classList.remove("chosen");
+  find(".token.chosen")?.classList.remove("chosen");
   details.replaceChildren(...nothingChosen);
+  for (const part of document.querySelectorAll(".of-tokens")) part.hidden = tab.id === "tab-explain";
   for (const other of document.querySelectorAll("[role=tab]")) {
     const chosen = other === tab;
     other.setAttribute("aria-selected", chosen);
     other.tabIndex = chosen ? 0 : -1;
     find(`#${other.getAttribute("aria-controls")}`).hidden = !chosen;
   }
+  drawCourse(); // the window may have been resized meanwhile
 }
 for (const tab of document.querySelectorAll("[role=tab]")) {
   tab.addEventListener("click", () => select(tab));
   tab.addEventListener("keydown", (event) => {
     if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-    const other = find("[role=tab][aria-selected=false]");
+    const tabs = [...document.querySelectorAll("[role=tab]")];
+    const step = event.key === "ArrowRight" ? 1 : tabs.length - 1;
+    const other = tabs[(tabs.indexOf(tab) + step) % tabs.length];
     select(other);
     other.focus();
   });
@@ -258,8 +479,10 @@ find("#login").addEventListener("submit", (event) => {
   sessionStorage.setItem("token", find("#token").value);
   find("#login").hidden = true;
   problem.hidden = true;
+  describeModel().catch((error) => showMessage(error.message));
 });
 
 ask("ready").then((response) => response.json()).then((ready) => {
   find("#model").textContent = ready.model;
-}).catch((error) => showMessage(error.message));
+  return describeModel();
+}).catch((error) => find("#login").hidden && showMessage(error.message)); // asking for the token says enough

@@ -1,8 +1,13 @@
 """The service as a client sees it: a real server on loopback."""
 
+import html
 import json
+import os
 import re
+import shlex
+import shutil
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -14,14 +19,18 @@ import httpx
 import pytest
 
 from rnnlm.config import GenerationConfig
+from rnnlm.evaluation.explanation import explain
 from rnnlm.generation.generate import continue_prompt
+from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
+from rnnlm.records import EvaluationRecord
 from rnnlm.serving.app import PATHS
 from rnnlm.serving.messages import ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.pages import page
 from rnnlm.serving.text_scorer import score_text
 from rnnlm.tokenizers.text_tokenizer import EOS
+from tests.conftest import Chain
 from tests.rnnlm.serving.live import LiveServer, serving
 
 JSON = {"Content-Type": "application/json"}
@@ -80,6 +89,82 @@ def test_a_text_is_scored(live: LiveServer, loaded: LoadedModel) -> None:
     assert (empty["perplexity"], empty["bits_per_byte"], empty["tokens"]) == (None, None, [])
 
 
+def test_a_text_is_explained_with_the_sums_of_its_score(live: LiveServer, loaded: LoadedModel) -> None:
+    text = "the cat sees\nthe zebra"
+    answer = live.client.post("/explain", json={"text": text, "alternatives": 2})
+    assert answer.status_code == 200, answer.text
+    explained, scored = answer.json(), live.client.post("/score", json={"text": text}).json()
+    for name in ("model", "log_probability_nats", "perplexity", "bits_per_byte", "byte_count", "unknown_tokens"):
+        assert explained[name] == scored[name], name
+    for step, token in zip(explained["steps"], scored["tokens"], strict=True):
+        for name in ("token_id", "surprisal_nats", "start", "end"):
+            assert step[name] == token[name]
+    expected = explain(loaded.model, loaded.tokenizer, loaded.cut, text, 2)
+    assert [step["input_text"] for step in explained["steps"]] == [
+        "<bos>",
+        "the",
+        "cat",
+        "sees",
+        "<bos>",
+        "the",
+        "zebra",
+    ]
+    assert [step["starts_row"] for step in explained["steps"]] == [True, False, False, False, True, False, False]
+    assert explained["units"] == list(range(16))
+    for step, own, state in zip(explained["steps"], expected.steps, expected.states, strict=True):
+        assert (step["rank"], step["unknown"], step["spelling_bits"]) == (own.rank, own.is_unknown, own.spelling_bits)
+        assert step["state"] == [pytest.approx(layer.tolist(), abs=5.1e-4) for layer in state]
+        assert len(step["alternatives"]) == 2
+    assert live.client.post("/explain", json={"text": ""}).json()["steps"] == []
+
+
+def test_an_explanation_of_the_longest_text_stays_small(live: LiveServer) -> None:
+    answer = live.client.post("/explain", json={"text": "a " * 250, "alternatives": 10})
+    assert len(answer.json()["steps"]) == 251
+    assert len(answer.content) < 1 << 20
+
+
+def test_what_the_model_is_comes_from_its_run(
+    live: LiveServer, toy_model: Path, chain_template: tuple[Home, Chain], endless_model: Path
+) -> None:
+    evaluation = EvaluationRecord.model_validate(chain_template[1]["evaluation"])
+    facts = live.client.get("/model").json()
+    assert facts == {
+        "model": str(toy_model),
+        "corpus": "toy",
+        "corpus_bytes": None,  # this service's home does not hold the corpus
+        "tokenizer": "word",
+        "vocabulary_size": live.service.current.tokenizer.vocabulary_size,
+        "layers": 1,
+        "hidden_size": 16,
+        "weights": sum(weights.numel() for weights in load_model(toy_model).parameters()),
+        "perplexity": evaluation.scores["test"].perplexity,
+        "bits_per_byte": evaluation.scores["test"].bits_per_byte,
+        "example_prompt": "the cat",
+    }
+    with serving(endless_model) as other:  # a folder without a run
+        unknown = other.client.get("/model").json()
+    assert (unknown["perplexity"], unknown["bits_per_byte"], unknown["example_prompt"]) == (None, None, "")
+    assert unknown["weights"] == facts["weights"]
+
+
+def test_an_edited_evaluation_is_not_shown(toy_model: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(toy_model.parent, tmp_path / "run")
+    text = (run / "evaluation.json").read_text()
+    (run / "evaluation.json").write_text(text.replace('"perplexity": ', '"perplexity": 0'))
+    with serving(run / "model") as live:
+        facts = live.client.get("/model").json()
+    assert (facts["perplexity"], facts["example_prompt"]) == (None, "the cat")
+
+
+def test_unknown_words_of_the_prompt_are_located(live: LiveServer) -> None:
+    prompt = "ebra the zebra 🦊\ncat ebra"
+    answer = generated(live, prompt=prompt)
+    assert answer["unknown_words"] == ["ebra", "zebra", "🦊", "ebra"]
+    assert [prompt[span["start"] : span["end"]] for span in answer["unknown_spans"]] == answer["unknown_words"]
+    assert [span["start"] for span in answer["unknown_spans"]] == [0, 9, 15, 21]
+
+
 def test_many_at_once_get_what_each_gets_alone(live: LiveServer) -> None:
     def ask(seed: int) -> Any:
         return generated(live, prompt="the cat", seed=seed, temperature=1.0, maximum_tokens=20)
@@ -111,12 +196,16 @@ def test_many_at_once_get_what_each_gets_alone(live: LiveServer) -> None:
         ("/score", "text", "a" * 100_001),
         ("/score", "text", 7),
         ("/score", "seed", 7),
+        ("/explain", "text", "a" * 501),
+        ("/explain", "alternatives", 11),
+        ("/explain", "seed", 7),
     ],
 )
 def test_a_value_out_of_bounds_or_an_unknown_name_is_refused_by_name(
     live: LiveServer, path: str, field: str, value: object
 ) -> None:
-    answer = live.client.post(path, json={"text": "a"} | {field: value} if path == "/score" else {field: value})
+    valid: dict[str, object] = {} if path == "/generate" else {"text": "a"}
+    answer = live.client.post(path, json=valid | {field: value})
     assert answer.status_code == 422
     [problem] = answer.json()["detail"]
     assert field in str(problem)
@@ -172,7 +261,9 @@ def test_a_token_is_asked_for(toy_model: Path) -> None:
             headers = {} if header is None else {"Authorization": header.encode("latin-1")}
             answer = live.client.post("/generate", json={}, headers=headers)  # type: ignore[arg-type]
             assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
-            assert live.client.get("/metrics", headers=headers).status_code == 401  # type: ignore[arg-type]
+            assert live.client.post("/explain", json={"text": "a"}, headers=headers).status_code == 401  # type: ignore[arg-type]
+            for path in ("/metrics", "/model"):
+                assert live.client.get(path, headers=headers).status_code == 401  # type: ignore[arg-type]
         right = {"Authorization": f"Bearer {TOKEN}"}
         assert live.client.post("/generate", json={}, headers=right).status_code == 200
         for path in ("/health", "/ready", "/", "/docs", "/openapi.json"):
@@ -259,10 +350,48 @@ def test_the_api_page_names_every_route_and_every_bound(live: LiveServer) -> Non
     assert set(document["paths"]) == PATHS - {"/", "/serve.js", "/docs", "/openapi.json"}
     for path in document["paths"]:
         assert f"{path}</code>" in text
-    for message in ("GenerateRequest", "ScoreRequest", "Generated", "Scored", "Token", "Problem"):
+    for message in ("GenerateRequest", "ScoreRequest", "ExplainRequest", "Generated", "Scored", "Step", "Problem"):
         assert f"id='{message}'" in text
     assert "characters at most: 20,000" in text
     assert "text/event-stream" in document["paths"]["/generate"]["post"]["responses"]["200"]["content"]
+
+
+def commands_of_the_api_page(live: LiveServer) -> list[str]:
+    return [
+        html.unescape(command) for command in re.findall("<pre>(.+?)</pre>", live.client.get("/docs").text, re.DOTALL)
+    ]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_every_command_of_the_api_page_works(toy_model: Path, token: str | None) -> None:
+    with serving(toy_model, **({"token": token} if token else {})) as live:
+        commands = commands_of_the_api_page(live)
+        paths = {re.search(r"http://[\d.:]+(/\w+)", command)[1] for command in commands}  # type: ignore[index]
+        assert paths == set(live.client.get("/openapi.json").json()["paths"])
+        for command in commands:
+            done = subprocess.run(
+                ["bash", "-c", f"{command} --fail-with-body --noproxy '*'"],
+                env=os.environ | {"RNNLM_SERVE_TOKEN": token or ""},
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == 0, command + done.stdout + done.stderr
+            assert ("TOKEN" in command) == (token is not None)
+            assert done.stdout.startswith(("{", "data: {", "# HELP")), done.stdout[:200]
+
+
+def test_the_commands_name_the_host_that_was_asked_if_it_is_one(toy_model: Path) -> None:
+    """A public service takes any Host header, and the API page shows it."""
+    with serving(toy_model, host="0.0.0.0", token=TOKEN) as live:
+        for host, address in (
+            ("lm.example.org:8443", "lm.example.org:8443"),
+            ("a';reboot;'<b>", f"127.0.0.1:{live.port}"),
+        ):
+            text = live.client.get("/docs", headers={"Host": host}).text
+            assert "<b>" not in text
+            command = html.unescape(re.findall("<pre>(.+?)</pre>", text, re.DOTALL)[0])
+            assert shlex.split(command)[2] == f"http://{address}/generate"
 
 
 def test_health_and_readiness(live: LiveServer, toy_model: Path) -> None:

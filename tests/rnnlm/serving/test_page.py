@@ -1,5 +1,6 @@
 """The page at `/`, used in headless Chromium: with the keyboard, with the mouse, without a network."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,9 +51,125 @@ def generate_by_keyboard(browser: Browser, prompt: str) -> None:
     browser.until("document.querySelector('#generate .token') && document.querySelector('.stop').disabled")
 
 
+def seed_of(browser: Browser) -> int:
+    """The seed shown with the text."""
+    [seed] = re.findall(r"^seed (\d+) · \d+ tokens$", text_of(browser, "#drawn span"))
+    assert browser.value("document.querySelector('input[name=seed]').value") == seed
+    return int(seed)
+
+
+def generate_again(browser: Browser) -> None:
+    browser.value("document.querySelector('#drawn').hidden = true")
+    browser.value("document.querySelector('#generate form').requestSubmit()")
+    browser.until("!document.querySelector('#drawn').hidden")
+
+
+def test_each_time_is_a_new_text_unless_the_seed_is_locked(browser: Browser) -> None:
+    generate_by_keyboard(browser, "the cat")
+    seeds, texts = [seed_of(browser)], [text_of(browser, GENERATED)]
+    for _ in range(6):
+        generate_again(browser)
+        seeds.append(seed_of(browser))
+        texts.append(text_of(browser, GENERATED))
+    assert len(set(seeds)) > 4  # of a million
+    assert len(set(texts)) > 1
+    browser.value("document.querySelector('input[name=lock]').click()")
+    generate_again(browser)
+    assert (seed_of(browser), text_of(browser, GENERATED)) == (seeds[-1], texts[-1])
+    browser.value("document.querySelector('input[name=lock]').click()")
+    browser.value("document.querySelector('input[name=seed]').focus()")
+    browser.value("document.querySelector('input[name=seed]').select()")
+    browser.type("4")  # a seed that somebody types is used
+    generate_again(browser)
+    assert seed_of(browser) == 4
+
+
+def test_the_page_says_what_the_model_is_and_what_to_try(browser: Browser, live: LiveServer) -> None:
+    browser.until("document.querySelector('#about').textContent !== ''")
+    facts = live.client.get("/model").json()
+    about = text_of(browser, "#about")
+    assert about.startswith(f"Trained on toy · {facts['weights']:,} weights: 1 layer of 16 units · ")
+    assert f"perplexity {facts['perplexity']:.1f}, {facts['bits_per_byte']:.2f} bits per byte" in about
+    assert text_of(browser, "#example button") == "the cat"
+    browser.value("document.querySelector('#example button').click()")
+    browser.until("document.querySelector('#generate .token') && document.querySelector('.stop').disabled")
+    assert text_of(browser, "#generate .prompt") == "the cat"
+
+
+def test_a_text_is_explained_in_the_third_tab(browser: Browser, live: LiveServer) -> None:
+    browser.value("document.querySelector('#tab-generate').focus()")
+    browser.press("ArrowLeft")  # round the end
+    assert browser.value("document.activeElement.id") == "tab-explain"
+    browser.value("document.querySelector('#explained').focus()")
+    source = "the cat <i>sees</i> the dog\nthe bird"
+    browser.type(source)
+    browser.press("Enter", modifiers=2)
+    browser.until("document.querySelectorAll('.steps tbody tr').length")
+    explained = live.client.post("/explain", json={"text": source, "alternatives": 3}).json()
+    rows = browser.value(
+        "[...document.querySelectorAll('.steps tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+    )
+    assert [row[:2] for row in rows] == [
+        [f"{step['input_text']} {step['input_id']}", f"{step['text']} {step['token_id']}"]
+        for step in explained["steps"]
+    ]
+    assert [row[3] for row in rows] == [f"{step['surprisal_nats']:.2f}" for step in explained["steps"]]
+    assert [row[4] for row in rows] == [str(step["rank"]) for step in explained["steps"]]
+    assert browser.value("document.querySelectorAll('.steps .unknown').length") == 2  # once predicted, once read
+    assert f"perplexity {explained['perplexity']:.2f}" in text_of(browser, "#explain .figures")
+    assert "8 bits" in text_of(browser, "#problem")
+    assert browser.value("document.querySelector('.details').hidden")
+
+
+def test_the_heat_map_shows_the_state(browser: Browser, live: LiveServer) -> None:
+    browser.value("document.querySelector('#tab-explain').click()")
+    browser.value("document.querySelector('#explained').value = 'the cat sees'")
+    browser.value("document.querySelector('#explain form').requestSubmit()")
+    browser.until("document.querySelectorAll('.steps tbody tr').length")
+    steps = live.client.post("/explain", json={"text": "the cat sees"}).json()["steps"]
+    highest = max(abs(unit) for step in steps for unit in step["state"][0])
+    for step in (0, 2):
+        for unit in (0, 7, 15):
+            place = f"GUTTER + {step + 0.5} * course.column, course.labels + STATES * (1 - {unit + 0.5} / 16)"
+            red, _, blue, alpha = browser.value(f"[...canvas.getContext('2d').getImageData({place}, 1, 1).data]")
+            value = steps[step]["state"][0][unit]
+            assert alpha / 255 == pytest.approx(abs(value) / highest, abs=0.02)
+            assert alpha < 30 or (red > blue) == (value > 0)  # orange above zero, blue below
+    assert text_of(browser, "#legend") == "State: 16 units; orange is above zero, blue below."
+    assert f"from -{highest:.2f} (blue)" in browser.value("canvas.getAttribute('aria-label')")
+
+
+def test_a_generated_text_is_explained_on_a_click(browser: Browser) -> None:
+    generate_by_keyboard(browser, "the cat")
+    text = text_of(browser, GENERATED).removesuffix("∎")
+    browser.value("document.querySelector('#drawn button').click()")
+    browser.until("document.querySelectorAll('.steps tbody tr').length")
+    assert browser.value("document.querySelector('#explained').value") == text.strip()
+    assert not browser.value("document.querySelector('#explain').hidden")
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_nothing_is_wider_than_a_phone(browser: Browser, live: LiveServer, path: str) -> None:
+    browser.resize(390, 800)
+    try:
+        browser.open(live.address + path)
+        for tab in ("generate", "score", "explain") if path == "/" else ():
+            browser.value(f"document.querySelector('#tab-{tab}').click()")
+            if tab == "explain":
+                browser.value(f"document.querySelector('#explained').value = '{'the cat sees ' * 20}'")
+                browser.value("document.querySelector('#explain form').requestSubmit()")
+                browser.until("document.querySelectorAll('.steps tbody tr').length")
+            assert browser.value("document.documentElement.scrollWidth") == 390
+        browser.value("document.querySelectorAll('details').forEach(each => each.open = true)")
+        assert browser.value("document.documentElement.scrollWidth") == 390
+    finally:
+        browser.call("Emulation.clearDeviceMetricsOverride")
+
+
 def test_a_prompt_is_continued_token_by_token(browser: Browser, live: LiveServer) -> None:
     generate_by_keyboard(browser, "the cat")
-    request = {"prompt": "the cat", "maximum_tokens": 40, "temperature": 0.8, "top_p": 0.95, "top_k": 0, "seed": 0}
+    request = {"prompt": "the cat", "maximum_tokens": 40, "temperature": 0.8, "top_p": 0.95, "top_k": 0}
+    request["seed"] = seed_of(browser)
     expected = live.client.post("/generate", json=request).json()
     assert text_of(browser, GENERATED).removesuffix("∎") == f"the cat {expected['text']}"
     surprises = browser.value(
@@ -118,6 +235,9 @@ def test_what_went_wrong_is_told(browser: Browser) -> None:
 def test_an_unknown_word_is_told(browser: Browser) -> None:
     generate_by_keyboard(browser, "the zebra")
     assert "read as <unk>: zebra" in text_of(browser, "#problem")
+    assert "8 bits for each of its bytes" in text_of(browser, "#problem")
+    assert browser.value("[...document.querySelectorAll('.prompt .unknown')].map(t => t.textContent)") == ["zebra"]
+    assert text_of(browser, "#generate .prompt") == "the zebra"
     assert browser.value("document.querySelector('#problem').className") == "note"  # nothing is wrong
     browser.value("document.querySelector('#tab-score').click()")
     browser.value("document.querySelector('#scored').focus()")
@@ -159,3 +279,4 @@ def test_the_token_is_asked_for_and_used(started: Browser, toy_model: Path) -> N
         started.until("document.querySelector('#login').hidden")
         started.value("document.querySelector('#generate form').requestSubmit()")
         started.until("document.querySelector('#generate .token')")
+        started.until("document.querySelector('#about').textContent.startsWith('Trained on toy')")

@@ -5,9 +5,10 @@ import random
 import pytest
 
 from rnnlm.config import TokenizerConfig
+from rnnlm.evaluation.text_tokens import spelling
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord
-from rnnlm.serving.text_stream import IncrementalDecoder, spelling
+from rnnlm.serving.text_stream import IncrementalDecoder
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 

@@ -1,0 +1,131 @@
+"""Explain a text step by step: what the model reads, what it must predict, its state, probabilities and loss."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from rnnlm.evaluation.document_losses import Cut, DocumentLoss, document_losses
+from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
+from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.sequences.shift import shifted
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, LONE_SURROGATE, UNK, TextTokenizer
+
+
+@dataclass(frozen=True)
+class Step:
+    """One shifted pair: the model reads the input and predicts the target, the token after it."""
+
+    input_text: str  # as in the text; special tokens by their names
+    input_id: int
+    target_text: str
+    target_id: int
+    start: int  # of the target in the text, in code points
+    end: int
+    starts_row: bool  # the state before it is zero
+    nll_nats: float  # loss: minus the natural logarithm of the target's probability
+    rank: int  # of the target by probability; 1: the most probable token
+    alternatives: tuple[tuple[str, float], ...]  # most probable tokens with their probability
+    spelling_bits: float  # what an unknown word costs besides its `<unk>`; 0 for other tokens
+
+    @property
+    def probability(self) -> float:
+        return math.exp(-self.nll_nats)
+
+    @property
+    def is_unknown(self) -> bool:
+        """The target is read as `<unk>`, and is not the corpus's own sign for an unknown word."""
+        return self.spelling_bits >= 1
+
+
+@dataclass(frozen=True)
+class Explanation:
+    steps: tuple[Step, ...]
+    states: np.ndarray  # (steps, layers, hidden size) float32: after the input of each step
+    loss: DocumentLoss  # of the whole text, as `rnnlm evaluate` computes it
+
+
+def explain(
+    model: ElmanLanguageModel,
+    tokenizer: TextTokenizer,
+    cut: Cut,
+    text: str,
+    alternatives: int = 5,
+    check: Callable[[], None] | None = None,
+) -> Explanation:
+    """Read the text token by token, cut into rows as document_losses() cuts it.
+
+    alternatives: number of most probable tokens per step. check: called before each step; its exceptions are re-raised.
+    """
+    text = LONE_SURROGATE.sub("\ufffd", text)
+    (loss,) = document_losses(model, tokenizer, [text], cut)
+    count = min(alternatives, tokenizer.vocabulary_size)
+    readings = [reading for row in scored_rows(tokenizer, cut, text) for reading in read_row(model, row, count, check)]
+    steps: list[Step] = []
+    for reading, (start, end), nll_nats in zip(
+        readings, token_positions(tokenizer, cut, text), loss.nll_nats.tolist(), strict=True
+    ):
+        target_text = text_of(tokenizer, reading.target_id, text[start:end])
+        steps.append(
+            Step(
+                # Each input but `<bos>` was the target of the step before.
+                input_text=spelling(tokenizer, BOS) if reading.input_id == BOS else steps[-1].target_text,
+                input_id=reading.input_id,
+                target_text=target_text,
+                target_id=reading.target_id,
+                start=start,
+                end=end,
+                starts_row=reading.starts_row,
+                nll_nats=nll_nats,
+                rank=reading.rank,
+                alternatives=tuple((spelling(tokenizer, token_id), share) for token_id, share in reading.top),
+                spelling_bits=tokenizer.spelling_bits(target_text, 1) if reading.target_id == UNK else 0.0,
+            )
+        )
+    empty = np.zeros((0, len(model.stack.cells), model.stack.hidden_size), np.float32)
+    return Explanation(tuple(steps), np.concatenate([empty, *(reading.state for reading in readings)]), loss)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the model makes of one input."""
+
+    input_id: int
+    target_id: int
+    starts_row: bool
+    rank: int  # of the target
+    top: list[tuple[int, float]]  # (token id, probability), most probable first
+    state: np.ndarray  # (1, layers, hidden size), after the input
+
+
+@torch.inference_mode()
+def read_row(
+    model: ElmanLanguageModel, row: torch.Tensor, count: int, check: Callable[[], None] | None
+) -> list[Reading]:
+    """row: (t + 1,) token ids → t readings, one token at a time: the states of all layers are needed."""
+    readings: list[Reading] = []
+    state = None
+    for input_id, target_id in zip(*shifted(row), strict=True):
+        if check is not None:
+            check()
+        hidden, state = model.hidden(input_id[None, None], state)
+        logits = model.logits(hidden[0, 0])  # (V,)
+        probabilities, token_ids = logits.softmax(dim=0).topk(count)
+        readings.append(
+            Reading(
+                input_id=int(input_id),
+                target_id=int(target_id),
+                starts_row=not readings,
+                rank=1 + int((logits > logits[target_id]).sum()),
+                top=list(zip(token_ids.tolist(), probabilities.tolist(), strict=True)),
+                state=state.numpy(),
+            )
+        )
+    return readings
+
+
+def text_of(tokenizer: TextTokenizer, token_id: int, covered: str) -> str:
+    """The text that the token covers; if it covers none, such as part of a character, its spelling."""
+    return spelling(tokenizer, token_id) if token_id == EOS or not covered else covered

@@ -1,0 +1,38 @@
+"""The tokens of a text as document_losses() scores them: the rows that the model reads, and each token's place."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from rnnlm.evaluation.document_losses import Cut, streams
+from rnnlm.sequences.segmentation import TokenRows, rows_from_lists, sentences
+from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, TextTokenizer
+
+
+def token_positions(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) in the text of each token that document_losses() scores; `<eos>` covers its line feed."""
+    first = 0
+    for line in text.removesuffix("\n").split("\n"):
+        spans = [(first + start, first + end) for _, start, end in tokenizer.spans(line)]
+        last = first + len(line)
+        if spans or cut.mode == "stream":
+            yield from spans
+            yield last, min(last + 1, len(text))  # empty if no line feed ends the last line
+        first = last + 1
+
+
+def scored_rows(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[torch.Tensor]:
+    """The rows that document_losses() reads: (tokens,) int64 each, the first token is context."""
+    lines = rows_from_lists(tokenizer.encode_lines(text.removesuffix("\n").split("\n")))
+    if cut.mode == "sentence":
+        rows: TokenRows = sentences(lines, cut.context_length)
+    else:
+        rows = streams(lines, np.array([len(lines)], np.int64))
+    for first, last in zip(rows.offsets, rows.offsets[1:], strict=False):
+        yield torch.from_numpy(rows.token_ids[first:last].astype(np.int64))
+
+
+def spelling(tokenizer: TextTokenizer, token_id: int) -> str:
+    """How to show a single token; special tokens by their names."""
+    return SPECIAL_TOKENS[token_id] if token_id < len(SPECIAL_TOKENS) else tokenizer.decode([token_id])

@@ -155,9 +155,11 @@ def html_blocks(text: str) -> Iterator[str]:
     parser = html.HTMLParser(
         encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True, recover=True
     )
-    root = html.document_fromstring(
-        DOCTYPE.sub("", text, count=1).encode("utf-8", "replace"), parser=parser, ensure_head_body=True
-    )
+    content = DOCTYPE.sub("", text, count=1).encode("utf-8", "replace")
+    try:
+        root = html.document_fromstring(content, parser=parser, ensure_head_body=True)
+    except etree.ParserError:  # nothing but comments
+        return
     words: list[str] = []
     walk = etree.iterwalk(root, events=("start", "end"))
     for event, element in walk:

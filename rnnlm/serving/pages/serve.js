@@ -30,7 +30,8 @@ async function ask(path, body, signal) {
     signal,
   });
   if (response.ok) return response;
-  if (response.status === 401) find("#login").hidden = false;
+  // A late refusal of a request from before the login asks for nothing.
+  if (response.status === 401 && token === sessionStorage.getItem("token")) find("#login").hidden = false;
   const answer = await response.json().catch(() => ({ detail: response.statusText }));
   throw new Error(typeof answer.detail === "string" ? answer.detail : answer.detail.map(describeProblem).join("; "));
 }

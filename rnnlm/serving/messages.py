@@ -124,6 +124,7 @@ class Explained(Message):
     bits_per_byte: float | None
     byte_count: int
     unknown_tokens: int
+    hidden_size: int = Field(description="units of each layer's state")
     units: list[int] = Field(description=f"units shown of each layer's state; at most {MAXIMUM_UNITS} in all layers")
     steps: list[Step]
 

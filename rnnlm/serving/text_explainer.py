@@ -26,6 +26,7 @@ def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[
         bits_per_byte=finite_or_none(loss.bits_per_byte),
         byte_count=loss.byte_count,
         unknown_tokens=loss.unknown_tokens,
+        hidden_size=hidden_size,
         units=units,
         steps=[
             Step(

@@ -14,7 +14,7 @@ const details = find(".details");
 const nothingChosen = [...details.childNodes];
 const problem = find("#problem");
 let running = null; // AbortController of the running request
-let facts = { model: "" }; // of the model that the page describes
+let described = ""; // the model that the page describes
 
 // ---- requests
 
@@ -30,7 +30,8 @@ async function ask(path, body, signal) {
     signal,
   });
   if (response.ok) return response;
-  if (response.status === 401) find("#login").hidden = false;
+  // A late refusal of a request from before the login asks for nothing.
+  if (response.status === 401 && token === sessionStorage.getItem("token")) find("#login").hidden = false;
   const answer = await response.json().catch(() => ({ detail: response.statusText }));
   throw new Error(typeof answer.detail === "string" ? answer.detail : answer.detail.map(describeProblem).join("; "));
 }
@@ -148,7 +149,8 @@ for (const text of document.querySelectorAll(".text")) {
 // ---- what the model is
 
 async function describeModel() {
-  facts = await (await ask("model")).json();
+  const facts = await (await ask("model")).json();
+  described = facts.model;
   find("#model").textContent = facts.model;
   const count = (number) => number.toLocaleString("en");
   const size = facts.corpus_bytes >= 1e5 ? `${(facts.corpus_bytes / 1e6).toFixed(1)} MB` : `${count(facts.corpus_bytes ?? 0)} bytes`;
@@ -166,7 +168,7 @@ async function describeModel() {
 
 function answeredBy(model) {
   find("#model").textContent = model;
-  if (model !== facts.model) describeModel().catch(() => {}); // a new champion
+  if (model !== described) describeModel().catch(() => {}); // a new champion
 }
 
 // ---- generate
@@ -276,11 +278,14 @@ async function explain(signal) {
   find(".steps").hidden = find(".course").hidden = explained.steps.length === 0;
   Object.assign(course, { steps: explained.steps, chosen: -1 });
   drawCourse();
-  const { length } = explained.units;
-  const all = length === facts.hidden_size ? length : `${length} of the ${facts.hidden_size}`;
-  find("#legend").textContent = explained.steps.length
-    ? `State: ${all} units${facts.layers > 1 ? ` of each of the ${facts.layers} layers, the first at the bottom` : ""}; orange is above zero, blue below.`
-    : "Nothing to predict in this text.";
+  find("#legend").textContent = explained.steps.length ? legend(explained) : "Nothing to predict in this text.";
+}
+
+function legend({ units, hidden_size: size, steps }) {
+  const shownUnits = units.length === size ? size : `${units.length} of the ${size}`;
+  const layers = steps[0].state.length;
+  const each = layers > 1 ? ` of each of the ${layers} layers, the first at the bottom` : "";
+  return `State: ${shownUnits} units${each}; orange is above zero, blue below.`;
 }
 
 function stepRow(step, index) {

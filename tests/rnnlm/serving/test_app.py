@@ -110,7 +110,7 @@ def test_a_text_is_explained_with_the_sums_of_its_score(live: LiveServer, loaded
         "zebra",
     ]
     assert [step["starts_row"] for step in explained["steps"]] == [True, False, False, False, True, False, False]
-    assert explained["units"] == list(range(16))
+    assert (explained["hidden_size"], explained["units"]) == (16, list(range(16)))
     for step, own, state in zip(explained["steps"], expected.steps, expected.states, strict=True):
         assert (step["rank"], step["unknown"], step["spelling_bits"]) == (own.rank, own.is_unknown, own.spelling_bits)
         assert step["state"] == [pytest.approx(layer.tolist(), abs=5.1e-4) for layer in state]

@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import importlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -18,6 +19,10 @@ from rnnlm.errors import RnnlmError, TrackingError
 
 USER_ERROR = 2
 OPENING = "Train, evaluate, register and serve recurrent language models."
+PLAIN_WORDS = {  # for what pydantic says of a number
+    r"Input should be a valid integer\b.*": "expected a whole number",
+    r"Input should be greater than or equal to ": "expected at least ",
+}
 EXAMPLE = "example: rnnlm run --preset smoke --corpus my-text.txt"
 COMMANDS = {  # heading → command → (module of flows/commands, first sentence of its help)
     "Pipeline": {
@@ -145,6 +150,8 @@ def report_wrong_call(error: typer.TyperException) -> int:
     """Print what is wrong with the arguments in one line; without arguments, the help."""
     context = getattr(error, "ctx", None)
     message = error.format_message().rstrip(".")
+    for pattern, plain in PLAIN_WORDS.items():
+        message = re.sub(pattern, plain, message)
     if not message:  # called without arguments: Typer has printed the help
         return 0
     path = context.command_path if context is not None else "rnnlm"

@@ -88,11 +88,11 @@ ConfigFile = Annotated[
     ),
 ]
 Epochs = Annotated[
-    int | None,
+    str | None,
     typer.Option("--epochs", metavar="N", help="Passes over the training text.", rich_help_panel=PIPELINE),
 ]
 HiddenSize = Annotated[
-    int | None,
+    str | None,
     typer.Option("--hidden-size", metavar="N", help="Number of units per layer.", rich_help_panel=PIPELINE),
 ]
 Force = Annotated[
@@ -113,8 +113,8 @@ def pipeline_config(
     file: Path | None,
     overrides: list[str] | None,
     force: list[str] | None,
-    epochs: int | None = None,
-    hidden_size: int | None = None,
+    epochs: str | None = None,
+    hidden_size: str | None = None,
 ) -> PipelineConfig:
     """The configuration that the options above describe; --set wins over the others."""
     short: dict[str, Any] = {"training.epochs": epochs, "model.hidden_size": hidden_size}

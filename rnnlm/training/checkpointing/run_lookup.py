@@ -56,5 +56,5 @@ def find_run(home: Home, name: str) -> Path:
         started = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
         unfinished = sorted(run.name for run in started if find_run_damage(run) is not None)
         known = f"unfinished: {', '.join(unfinished[:8])}" if unfinished else "no run is unfinished"
-        raise ModelError(f"{name}: no such run in {home.runs};\n{known}; start one with rnnlm train")
+        raise ModelError(f"{name}: no such run in {home.runs};\n{known}; rnnlm runs lists all")
     return found[0]

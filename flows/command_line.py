@@ -127,14 +127,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command. Returns 0, 2 after a user error, or 128 + the signal's number after an interruption."""
     try:
         with sigterm_raises():
-            return build_group().main(arguments, prog_name="rnnlm", standalone_mode=False) or 0
+            code = build_group().main(arguments, prog_name="rnnlm", standalone_mode=False) or 0
+            # Typer turns a KeyboardInterrupt into this code.
+            return report_interruption(signal.SIGINT) if code == 128 + signal.SIGINT else int(code)
     except typer.TyperException as error:
         return report_wrong_call(error)
     except (RnnlmError, TrackingError) as error:
         print(f"rnnlm: {error}", file=sys.stderr)
         return USER_ERROR
-    except KeyboardInterrupt:
-        return report_interruption(signal.SIGINT)
     except Terminated:
         return report_interruption(signal.SIGTERM)
 

@@ -7,6 +7,7 @@ from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
 from rnnlm.moved_settings import flatten, nest
 
 PLAIN = {
+    "tokenizer.kind": "word",
     "model.hidden_size": 128,
     "model.recurrent_initialization": "orthogonal",
     "model.tie_embeddings": False,

@@ -120,7 +120,6 @@ def toy_pipeline_config(folder: Path) -> PipelineConfig:
     return plain_config(
         {
             "corpus.source": str(folder),
-            "tokenizer.kind": "word",
             "tokenizer.vocabulary_size": 200,
             "model.hidden_size": 16,
             "training.device": "cpu",

@@ -15,7 +15,9 @@ STARTS = ("xavier", "orthogonal", "identity", "identity × 1.5")
 @pytest.fixture(scope="module")
 def curves(tmp_path_factory: pytest.TempPathFactory) -> list[GradientCurve]:
     folder = tmp_path_factory.mktemp("gradients")
-    pipeline = build_config(overrides=["sequences.mode=stream"], corpus=str(write_toy_corpus(folder / "toy")))
+    pipeline = build_config(
+        overrides=["sequences.mode=stream", "tokenizer.kind=word"], corpus=str(write_toy_corpus(folder / "toy"))
+    )
     with home_in(folder) as home:
         dataset = prepare_dataset(home, pipeline)
     config = GradientProbeConfig(hidden_size=16, steps=20, rows=8, factor=1.5, trained_steps=3)

@@ -61,7 +61,7 @@ def test_positions_are_those_of_the_test_split(home: Home, toy_dataset: DatasetR
 
 @pytest.mark.slow
 def test_the_longest_row_is_counted_without_the_end_it_may_have(home: Home, toy_folder: Path) -> None:
-    config = build_config(corpus=str(toy_folder))  # lines of nine words and <eos>
+    config = build_config(overrides=["tokenizer.kind=word"], corpus=str(toy_folder))  # lines of nine words and <eos>
     for context_length, longest in ((10, 9), (9, 9), (5, 5), (64, 9)):
         cut = config.model_copy(update={"sequences": SequencesConfig(context_length=context_length)})
         assert longest_row(prepare_dataset(home, cut), "train") == longest

@@ -88,6 +88,14 @@ class Fields:
         names = {field: field for field in self.names} | {field: option for option, field in self.renamed.items()}
         return {field: f"--{self.prefix}{option}".replace("_", "-") for field, option in names.items()}
 
+    def given(self, values: dict[str, str | bool | None]) -> Given:
+        """Those of the options' values that were given. A flag that was given inverts its field's default."""
+        found = {field: value for field, value in values.items() if value not in (None, False)}
+        inverted = {
+            field: not self.config.model_fields[field].default for field, value in found.items() if value is True
+        }
+        return Given(self.options(), found | inverted)
+
 
 def fields(config: type[Section], *names: str, prefix: str = "", **renamed: str) -> Fields:
     return Fields(config, names, renamed, prefix)
@@ -137,9 +145,7 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
     Running it opens a session: home and environment set, standard output reserved for results.
     """
     plain: list[inspect.Parameter] = []
-    groups: dict[str, dict[str, str]] = {}  # Given parameter → {name of the plain parameter: field}
-    options: dict[str, dict[str, str]] = {}
-    configs: dict[str, type[Section]] = {}
+    groups: dict[str, Fields] = {}  # Given parameter → its fields
     kind: type[Session] = Session
     session_name = ""
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
@@ -147,26 +153,23 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
         if isinstance(annotation, type) and issubclass(annotation, Session):
             session_name, kind = parameter.name, annotation
         elif get_origin(annotation) is Annotated and isinstance(group := get_args(annotation)[1], Fields):
-            options[parameter.name], configs[parameter.name] = group.options(), group.config
-            groups[parameter.name] = {}
-            for field, option in group.options().items():
-                name = f"{parameter.name}__{field}"
-                groups[parameter.name][name] = field
-                plain.append(field_parameter(name, option, group.config.model_fields[field]))
+            groups[parameter.name] = group
+            plain += [
+                field_parameter(f"{parameter.name}__{field}", option, group.config.model_fields[field])
+                for field, option in group.options().items()
+            ]
         else:
             plain.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    plain += flag_parameters(kind)
-    flags = [flag for flag in FLAGS if flag in {parameter.name for parameter in flag_parameters(kind)}]
+    flags = flag_parameters(kind)
+    plain += flags
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
-        arguments = {name: value for name, value in values.items() if "__" not in name and name not in flags}
-        for parameter, names in groups.items():
-            given = {field: values[name] for name, field in names.items() if values[name] not in (None, False)}
-            flags_given = {field: not configs[parameter].model_fields[field].default for field in given}
-            texts = {field: flags_given[field] if text is True else text for field, text in given.items()}
-            arguments[parameter] = Given(options[parameter], texts)
-        with open_session(kind, {FLAGS[flag]: values[flag] for flag in flags}) as session:
+        session_fields = {FLAGS[flag.name]: values.pop(flag.name) for flag in flags}
+        arguments = {name: value for name, value in values.items() if "__" not in name}
+        for name, group in groups.items():
+            arguments[name] = group.given({field: values[f"{name}__{field}"] for field in group.options()})
+        with open_session(kind, session_fields) as session:
             function(**arguments, **{session_name: session})
 
     run.__signature__ = inspect.Signature(plain)  # type: ignore[attr-defined]
@@ -244,7 +247,7 @@ def metavar(option: str, annotation: Any) -> str:
 def field_help(field: FieldInfo) -> str:
     """The field's description with its choices (of a tuple), bounds and default."""
     notes = []
-    item = get_args(field.annotation)[0] if get_origin(field.annotation) is tuple else None
+    item = get_args(field.annotation)[0] if takes_list(field) else None
     if get_origin(item) is Literal:
         notes.append(f"of {', '.join(get_args(item))}")
     notes += filter(None, [bounds_text(field)])

@@ -10,7 +10,7 @@ import typer
 
 from rnnlm.config import STAGES, PipelineConfig, Section
 from rnnlm.home import find_home
-from rnnlm.presets import build_config, read_presets
+from rnnlm.presets import build_config, is_section, read_presets
 
 CORPUS_HELP = "A catalogue name (rnnlm corpora), hf:OWNER/NAME[:CONFIG], a file, folder, glob or http(s) URL."
 MODEL_HELP = (
@@ -48,8 +48,9 @@ def complete_settings(incomplete: str) -> list[str]:
 def setting_paths(section: type[Section], prefix: str = "") -> Iterator[str]:
     """Dotted paths of all fields that --set takes."""
     for name, field in section.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            yield from setting_paths(field.annotation, f"{prefix}{name}.")
+        section_below: Any = field.annotation
+        if is_section(section_below):
+            yield from setting_paths(section_below, f"{prefix}{name}.")
         elif prefix:
             yield f"{prefix}{name}"
 

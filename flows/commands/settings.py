@@ -11,7 +11,7 @@ from flows.commands.command import Session, add_command
 from flows.commands.options import Preset
 from rnnlm.config import PipelineConfig, Section
 from rnnlm.errors import ConfigError
-from rnnlm.presets import build_config
+from rnnlm.presets import build_config, is_section
 from rnnlm.text_layout import LINE_WIDTH
 from rnnlm.validation import bounds_text
 
@@ -88,10 +88,6 @@ def type_name(annotation: Any) -> str:
     if arguments and get_origin(annotation) is not dict:
         return " or ".join(type_name(part) for part in arguments)
     return TYPE_NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
-
-
-def is_section(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, Section)
 
 
 add_command(APP, "settings", settings_command)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 
 from rnnlm.evaluation.explanation import explain
-from rnnlm.metrics import finite_or_none
 from rnnlm.serving.messages import MAXIMUM_UNITS, Alternative, Explained, ExplainRequest, Step
 from rnnlm.serving.model_loader import LoadedModel
+from rnnlm.serving.text_scorer import sums_of_text
 
 STATE_DECIMALS = 3
 
@@ -18,14 +18,8 @@ def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[
     _, layers, hidden_size = explanation.states.shape
     units = shown_units(layers, hidden_size)
     states = explanation.states[:, :, units].astype(np.float64).round(STATE_DECIMALS)  # float32 has no short decimals
-    loss = explanation.loss
     return Explained(
-        model=loaded.label,
-        log_probability_nats=-loss.summed_nll_nats,
-        perplexity=finite_or_none(loss.perplexity),
-        bits_per_byte=finite_or_none(loss.bits_per_byte),
-        byte_count=loss.byte_count,
-        unknown_tokens=loss.unknown_tokens,
+        **sums_of_text(loaded, explanation.loss),
         hidden_size=hidden_size,
         units=units,
         steps=[

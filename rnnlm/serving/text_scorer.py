@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import torch
 
-from rnnlm.evaluation.document_losses import document_losses
+from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import finite_or_none
@@ -60,14 +60,21 @@ def score_text(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], N
         )
     ]
     return Scored(
-        model=loaded.label,
-        log_probability_nats=-loss.summed_nll_nats,
-        perplexity=finite_or_none(loss.perplexity),
-        bits_per_byte=finite_or_none(loss.bits_per_byte),
-        byte_count=loss.byte_count,
-        unknown_tokens=loss.unknown_tokens,
+        **sums_of_text(loaded, loss),
         tokens=tokens,
     )
+
+
+def sums_of_text(loaded: LoadedModel, loss: DocumentLoss) -> dict[str, Any]:
+    """The fields of an answer that speak of the whole text."""
+    return {
+        "model": loaded.label,
+        "log_probability_nats": -loss.summed_nll_nats,
+        "perplexity": finite_or_none(loss.perplexity),
+        "bits_per_byte": finite_or_none(loss.bits_per_byte),
+        "byte_count": loss.byte_count,
+        "unknown_tokens": loss.unknown_tokens,
+    }
 
 
 def named_alternatives(loaded: LoadedModel, top: TopTokens) -> list[Alternative]:

@@ -1,5 +1,6 @@
 """corpora, inspect, tokenize, describe, ngram: look at text and datasets, and measure a count-based baseline."""
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +69,10 @@ def tokenize_command(
         ),
     ] = None,
     text: Annotated[str | None, typer.Option(metavar="TEXT", help="Default: standard input.")] = None,
-    show: Annotated[bool, typer.Option("--show", help="Show colored pieces instead of ids.")] = False,
+    show: Annotated[
+        bool,
+        typer.Option("--show", help="Show pieces instead of ids: in colors on a terminal, else with | between them."),
+    ] = False,
 ) -> None:
     """Print a text's token ids, one line per line of text.
 
@@ -84,9 +88,13 @@ def tokenize_command(
     text = sys.stdin.read() if text is None else text
     lines = text.removesuffix("\n").split("\n")
     rows = [tokenizer.encode(line) for line in lines]
-    shown = [
-        coloured(tokenizer, line) if show else " ".join(map(str, ids)) for line, ids in zip(lines, rows, strict=True)
-    ]
+    in_colour = session.out.isatty() and "NO_COLOR" not in os.environ
+    if not show:
+        shown = [" ".join(map(str, ids)) for ids in rows]
+    elif in_colour:
+        shown = [coloured(tokenizer, line) for line in lines]
+    else:
+        shown = ["|".join(tokenizer.pieces(ids)) for ids in rows]
     value = [{"ids": ids, "pieces": tokenizer.pieces(ids)} for ids in rows]
     session.print_result("\n".join(shown), value[0] if len(value) == 1 else value)
 

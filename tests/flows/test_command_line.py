@@ -261,3 +261,8 @@ def test_two_runs_at_once_on_a_fresh_home_both_succeed(home: Home, toy_folder: P
     assert first["run_id"] == second["run_id"]
     assert first["test_perplexity"] == second["test_perplexity"]
     assert {first["model_version"], second["model_version"]} == {1}
+
+
+def test_pieces_are_not_coloured_in_a_pipe(capsys: pytest.CaptureFixture[str], toy_run: RunRecord) -> None:
+    assert main(["tokenize", toy_run.run_id, "--text", "the cat", "--show"]) == 0
+    assert capsys.readouterr().out == "the|cat\n"

@@ -56,9 +56,28 @@ COMMANDS = {  # heading → command → (module of flows/commands, first sentenc
         "describe": ("data", "Report a dataset's sizes, lengths, duplicates and leakage."),
         "tokenize": ("data", "Print a text's token ids, one line per line of text."),
     },
+    "Every night": {
+        "up": ("service", "Start everything that nightly runs need: Prefect, MLflow, a worker and the deployments."),
+        "down": ("service", "Stop what rnnlm up has started. Training writes a checkpoint first."),
+        "status": (
+            "service",
+            "Show what runs and how far it is, the last and next runs, champions, disk use and last errors.",
+        ),
+        "logs": (
+            "service",
+            "Print the logs of rnnlm up, of the servers and of the worker, whose log has the flow runs.",
+        ),
+        "schedule": (
+            "schedules",
+            "Run the pipeline on your own text on a schedule; the same name changes an existing one.",
+        ),
+        "schedules": ("schedules", "List what runs on a schedule: corpus, time, next and last run."),
+        "unschedule": ("schedules", "Delete a schedule of your own, or pause one that comes with rnnlm."),
+        "trigger": ("schedules", "Start a deployment's run now."),
+    },
     "Servers": {
-        "deploy": ("pipeline", "Create the deployments of prefect.yaml on a Prefect server."),
-        "env": ("pipeline", "Print variables for servers and workers."),
+        "deploy": ("service", "Create the deployments of prefect.yaml on a Prefect server."),
+        "env": ("service", "Print variables for servers and workers that are started by hand."),
         "join": ("pipeline", "Train as another node of a run started with training.distributed.rendezvous."),
     },
 }

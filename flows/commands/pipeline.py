@@ -1,8 +1,6 @@
-"""run, prepare, train, join: run the pipeline or a part of it; env, deploy: set up servers and deployments."""
+"""run, prepare, train, join: run the pipeline or a part of it."""
 
 import logging
-import os
-import shlex
 import sys
 from typing import Annotated
 
@@ -148,37 +146,7 @@ def join_command(
     session.print_result(f"run        {session.home.runs / run_id}", {"run_id": run_id})
 
 
-def env_command(session: Session) -> None:
-    """Print variables for servers and workers.
-
-    eval "$(rnnlm env)"
-    """
-    from flows.operations.prefect_environment import server_environment
-
-    variables = server_environment(session.home)
-    lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
-    session.print_result("\n".join(lines), variables)
-
-
-def deploy_command(session: Session) -> None:
-    """Create the deployments of prefect.yaml on a Prefect server.
-
-    eval "$(rnnlm env)"; rnnlm deploy
-    """
-    if "PREFECT_API_URL" not in os.environ:
-        raise ConfigError(
-            'PREFECT_API_URL is not set: run eval "$(rnnlm env)" and prefect server start, or set it to a server\'s\n'
-            "address, such as PREFECT_API_URL=http://127.0.0.1:4200/api"
-        )
-    from flows.operations.deployments import deploy_all
-
-    names = deploy_all(session.home)
-    session.print_result("\n".join(f"deployed   {name}" for name in names), names)
-
-
 add_command(APP, "run", run_command)
 add_command(APP, "prepare", prepare_command)
 add_command(APP, "train", train_command)
 add_command(APP, "join", join_command)
-add_command(APP, "env", env_command)
-add_command(APP, "deploy", deploy_command)

@@ -1,49 +1,99 @@
-"""Create the work pool, queues and deployments of prefect.yaml on the server at PREFECT_API_URL."""
+"""Create the work pool and deployments on the server at PREFECT_API_URL: those of prefect.yaml, and a user's own.
 
+A deployment names an installed module (`flows.pipeline_flow.pipeline_flow`), not a file of a checkout: a worker runs it
+wherever rnnlm is installed.
+"""
+
+import importlib
 import os
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from flows.operations.console import show_library_lines
 from flows.operations.dead_runs import WORK_POOL, settle_dead_runs
+from flows.operations.interrupted_runs import resume_interrupted
 from flows.operations.prefect_server import wait_for_server
-from rnnlm.errors import ConfigError
 from rnnlm.home import Home
+from rnnlm.package_files import package_file
 from rnnlm.tracking.mlflow_store import prepare_store
 
-CHECKOUT = Path(__file__).resolve().parent.parent.parent
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+Plan = dict[str, Any]  # one entry of `deployments` in prefect.yaml
+
+
+def read_plans() -> list[Plan]:
+    """The deployments of prefect.yaml."""
+    plans: list[Plan] = yaml.safe_load(package_file("prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    return plans
+
+
+def full_name(plan: Plan) -> str:
+    """`pipeline/nightly`: Prefect's name of a deployment is that of its flow and its own."""
+    return f"{plan['entrypoint'].rpartition('.')[2].removesuffix('_flow')}/{plan['name']}"
 
 
 def deploy_all(home: Home) -> list[str]:
-    """Create the process work pool and every deployment. Returns their names, `flow/deployment`.
+    """Create the process work pool and every deployment of prefect.yaml. Returns their names, `flow/deployment`.
 
-    Idempotent: running it again updates what exists. Also settles runs that died together with the server.
-    ConfigError outside a checkout: deployments name files of one, and workers run in it.
+    Idempotent: running it again updates what exists; what was paused stays paused. Also settles runs that died together
+    with the server, and starts interrupted ones again.
     """
-    if not (CHECKOUT / "prefect.yaml").exists():
-        raise ConfigError(
-            "rnnlm deploy needs a checkout of the repository: workers run flows/ from it;\n"
-            "this rnnlm is installed from a wheel; run rnnlm deploy from a checkout (make setup)"
-        )
+    from prefect.client.orchestration import get_client
+
     show_library_lines()
     wait_for_server(os.environ["PREFECT_API_URL"])
-    prefect("work-pool", "create", WORK_POOL, "--type", "process", "--overwrite")
-    prefect("deploy", "--all", "--no-prompt")
-    prepare_store(home)  # before `mlflow ui` and a first run could migrate it at the same time
-    settle_dead_runs(home)
-    plan = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text(encoding="utf-8"))
-    flows = [deployment["entrypoint"].partition(":")[2].removesuffix("_flow") for deployment in plan["deployments"]]
-    return [f"{flow}/{deployment['name']}" for flow, deployment in zip(flows, plan["deployments"], strict=True)]
+    plans = read_plans()
+    with get_client(sync_client=True) as client:
+        create_work_pool(client)
+        for plan in plans:
+            apply(client, plan)
+        prepare_store(home)  # before `mlflow ui` and a first run could migrate it at the same time
+        settle_dead_runs(home)
+        resume_interrupted(client)
+    return [full_name(plan) for plan in plans]
 
 
-def prefect(*arguments: str) -> None:
-    """Run the prefect command in the checkout. ConfigError with its last line of output if it fails."""
-    # From the checkout: Prefect's default pull step sends workers to the folder it was deployed from.
-    command = [sys.executable, "-m", "prefect", *arguments]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
-    if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
-        raise ConfigError(f"prefect {' '.join(arguments)}: {last}\nIs the server at PREFECT_API_URL running?")
+def create_work_pool(client: "SyncPrefectClient") -> None:
+    """The process pool with Prefect's own job template; an existing pool keeps its settings."""
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectAlreadyExists
+    from prefect.workers.process import ProcessWorker
+
+    template = ProcessWorker.get_default_base_job_template()
+    try:
+        client.create_work_pool(WorkPoolCreate(name=WORK_POOL, type="process", base_job_template=template))
+    except ObjectAlreadyExists:
+        return
+
+
+def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -> str:
+    """Create or update one deployment; returns its id. It stays paused if it was."""
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig
+    from prefect.deployments.runner import EntrypointType
+    from prefect.exceptions import ObjectNotFound
+    from prefect.schedules import Schedule
+
+    module, _, function = plan["entrypoint"].rpartition(".")
+    flow = getattr(importlib.import_module(module), function)
+    try:
+        paused = bool(client.read_deployment_by_name(full_name(plan)).paused)
+    except ObjectNotFound:
+        paused = False
+    limit = plan.get("concurrency_limit")
+    deployment = flow.to_deployment(
+        plan["name"],
+        description=plan["description"],
+        parameters=plan.get("parameters", {}),
+        schedules=[Schedule(**schedule) for schedule in plan.get("schedules", [])],
+        concurrency_limit=ConcurrencyLimitConfig(**limit) if limit else None,
+        work_pool_name=plan["work_pool"]["name"],
+        work_queue_name=plan["work_pool"]["work_queue_name"],
+        job_variables=plan["work_pool"]["job_variables"],
+        tags=[*plan.get("tags", []), *tags],
+        paused=paused,
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    return str(deployment.apply())

@@ -23,7 +23,8 @@ def start_flow_run(config: ConfigT) -> ConfigT:
     """Lock the run's file and return the configuration to run with: the deployment's, overridden by `config`."""
     show_library_lines()  # in a worker's process too
     hold_run_lock()
-    if os.environ.get("PREFECT__FLOW_RUN_ID"):  # a worker started this process
+    if os.environ.get("PREFECT__FLOW_RUN_ID"):  # a worker started this process, in a temporary folder
+        os.chdir(find_home().root)  # relative paths of a deployment are relative to the home
         atexit.register(silence_stderr)
     return with_deployment_values(config)
 

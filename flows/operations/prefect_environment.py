@@ -4,6 +4,7 @@ import importlib.util
 import os
 from pathlib import Path
 
+from flows.operations.running_home import read_running
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
 
@@ -33,6 +34,9 @@ def set_environment(home: Home) -> None:
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" not in os.environ:
         os.environ.setdefault("PREFECT_HOME", str(home.prefect))
+        if running := read_running(home):
+            os.environ["PREFECT_API_URL"] = running.prefect_api
+            os.environ.setdefault("MLFLOW_PORT", str(running.mlflow_port))
 
 
 def server_environment(home: Home) -> dict[str, str]:

@@ -1,0 +1,122 @@
+"""schedule, schedules, unschedule, trigger: when the pipeline runs by itself, and on which text."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.command import Session, add_command
+from flows.commands.options import ConfigFile, Preset, RequiredCorpus, Set, pipeline_config
+from rnnlm.errors import ConfigError
+from rnnlm.text_layout import columns, labelled
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+APP = typer.Typer()
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A deployment, as rnnlm schedules lists it.")]
+
+
+def schedule_command(
+    session: Session,
+    corpus: RequiredCorpus,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the corpus's name.")] = None,
+    cron: Annotated[str, typer.Option(metavar="CRON", help="Minute, hour, day, month and weekday.")] = "0 2 * * *",
+    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Such as Europe/Berlin.")] = "UTC",
+    preset: Preset = "default",
+    config: ConfigFile = None,
+    set: Set = None,
+) -> None:
+    """Run the pipeline on your own text on a schedule; the same name changes an existing one.
+
+    rnnlm schedule --corpus /data/tickets/ --preset smoke
+    rnnlm schedule --corpus notes.txt --cron '30 4 * * 1-5' --timezone Europe/Berlin --name notes
+    """
+    from flows.operations.schedules import absolute_source, check_timing, list_schedules, schedule
+    from rnnlm.corpora.download import corpus_name
+
+    settings = pipeline_config(absolute_source(corpus), preset, config, set, None)
+    check_timing(cron, timezone)
+    with prefect_client() as client:
+        full = schedule(client, name or corpus_name(settings.corpus), settings, cron, timezone)
+        [row] = [row for row in list_schedules(client) if row.name == full]
+    own = full.partition("/")[2]
+    text = [
+        labelled("scheduled", f"{full}, {cron} {timezone}"),
+        labelled("next", f"rnnlm trigger {own}     (now)"),
+        labelled("", "rnnlm schedules"),
+    ]
+    session.print_result("\n".join(text), row.model_dump(mode="json"))
+
+
+def schedules_command(session: Session) -> None:
+    """List what runs on a schedule: corpus, time, next and last run.
+
+    rnnlm schedules
+    """
+    from flows.operations.schedules import list_schedules
+
+    with prefect_client() as client:
+        rows = list_schedules(client)
+    table = [
+        {
+            "name": row.name,
+            "corpus": row.corpus if len(row.corpus) <= 24 else f"…{row.corpus[-23:]}",
+            "cron": row.cron if row.active else f"{row.cron} (paused)",
+            "next": f"{row.next_run:%m-%d %H:%M}" if row.next_run else "",
+            "last": f"{row.last_run:%m-%d %H:%M} {row.last_state}" if row.last_run else "",
+        }
+        for row in rows
+    ]
+    text = "\n".join(columns(table)) if table else "nothing is scheduled: rnnlm schedule --corpus my-folder/"
+    session.print_result(text, [row.model_dump(mode="json") for row in rows])
+
+
+def unschedule_command(session: Session, name: Name) -> None:
+    """Delete a schedule of your own, or pause one that comes with rnnlm.
+
+    rnnlm unschedule notes
+    """
+    from flows.operations.schedules import unschedule
+
+    with prefect_client() as client:
+        done = unschedule(client, name)
+    session.print_result(done, {"done": done})
+
+
+def trigger_command(session: Session, name: Name) -> None:
+    """Start a deployment's run now.
+
+    rnnlm trigger notes
+    """
+    from flows.operations.schedules import trigger
+
+    with prefect_client() as client:
+        full, run_id = trigger(client, name)
+    address = os.environ["PREFECT_API_URL"].removesuffix("/api")
+    text = f"started    {full}\nwatch      {address}/runs/flow-run/{run_id}\n           rnnlm status"
+    session.print_result(text, {"deployment": full, "flow_run_id": run_id})
+
+
+@contextlib.contextmanager
+def prefect_client() -> Iterator["SyncPrefectClient"]:
+    """A client of the server of rnnlm up, or at PREFECT_API_URL. ConfigError if there is none."""
+    address = os.environ.get("PREFECT_API_URL")
+    if address is None:
+        raise ConfigError("no Prefect server: start one with rnnlm up --detach, or set PREFECT_API_URL")
+    from flows.operations.prefect_server import health_problem
+
+    if problem := health_problem(address):
+        raise ConfigError(f"PREFECT_API_URL={address}: no Prefect server answers ({problem});\nstart it: rnnlm up")
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        yield client
+
+
+add_command(APP, "schedule", schedule_command)
+add_command(APP, "schedules", schedules_command)
+add_command(APP, "unschedule", unschedule_command)
+add_command(APP, "trigger", trigger_command)

@@ -1,0 +1,217 @@
+"""up, down, status, logs: run Prefect, MLflow and a worker on this machine; deploy, env: set up servers by hand."""
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.commands.command import Session, add_command
+from rnnlm.errors import ConfigError, RnnlmError
+from rnnlm.text_layout import columns, labelled
+
+if TYPE_CHECKING:
+    from flows.operations.running_home import RunningHome
+    from flows.service.status import HomeStatus
+
+APP = typer.Typer()
+PREFECT_PORT, MLFLOW_PORT = 4200, 5000
+Port = Annotated[int, typer.Option("--port", metavar="N", help="Port of Prefect's server and UI.", min=1, max=65_535)]
+MlflowPort = Annotated[
+    int, typer.Option("--mlflow-port", metavar="N", help="Port of MLflow's server and UI.", min=1, max=65_535)
+]
+SERVICES = "up, prefect, mlflow, deploy, worker"
+
+
+def up_command(
+    session: Session,
+    port: Port = PREFECT_PORT,
+    mlflow_port: MlflowPort = MLFLOW_PORT,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when everything is up, and leave it running.")
+    ] = False,
+    install: Annotated[
+        bool, typer.Option("--install", help="Write a systemd user unit that does this at every start of the machine.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the logs; rnnlm logs shows them.")] = False,
+) -> None:
+    """Start everything that nightly runs need: Prefect, MLflow, a worker and the deployments.
+
+    Ctrl-C or rnnlm down stops all of it. Runs that this interrupts are resumed by the next rnnlm up.
+
+    rnnlm up
+    rnnlm up --detach --port 4300 --mlflow-port 5100
+    """
+    from flows.operations.running_home import read_running
+
+    if install:
+        from flows.service.systemd_unit import install_unit
+
+        lines = install_unit(session.home, port, mlflow_port)
+        session.print_result("\n".join(lines), lines)
+        return
+    if running := read_running(session.home):
+        session.print_result(f"already up\n{up_text(session, running)}", running.model_dump(mode="json"))
+        return
+    if detach:
+        running = wait_until_up(session, port, mlflow_port)
+        session.print_result(up_text(session, running), running.model_dump(mode="json"))
+        return
+    from flows.service.supervisor import Supervisor
+
+    def show(line: str) -> None:
+        if not quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    def when_ready(running: "RunningHome") -> None:
+        session.print_result(up_text(session, running), running.model_dump(mode="json"))
+
+    Supervisor(session.home, port, mlflow_port, show).run(when_ready)
+
+
+def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome":
+    """Start `rnnlm up` in the background. RnnlmError with its last lines if it ends."""
+    from flows.operations.running_home import read_running
+    from flows.service.service_logs import last_lines, log_file
+    from flows.service.supervisor import start_detached
+
+    print("starting Prefect, MLflow, the deployments and a worker …", file=sys.stderr, flush=True)
+    process = start_detached(session.home, port, mlflow_port)
+    while True:
+        running = read_running(session.home)
+        if running is not None and running.ready:
+            return running
+        try:
+            process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            continue
+        last = [line.removeprefix("rnnlm: ") for line in last_lines(log_file(session.home, "up"), 3)]
+        raise RnnlmError("\n".join(["rnnlm up ended while starting:", *last[-2:]]))
+
+
+def up_text(session: Session, running: "RunningHome") -> str:
+    from flows.service.status import next_runs
+
+    coming = next_runs(running.prefect_api)
+    lines = [
+        labelled("home", str(session.home.root)),
+        labelled("prefect", running.prefect_url),
+        labelled("api", running.prefect_api),
+        labelled("mlflow", os.environ.get("MLFLOW_TRACKING_URI", f"{running.mlflow_url}/#/models")),
+        *(labelled("next" if index == 0 else "", f"{when} {name}") for index, (name, when) in enumerate(coming[:3])),
+        labelled("your text", "rnnlm schedule --corpus my-folder/"),
+    ]
+    return "\n".join(lines)
+
+
+def down_command(session: Session) -> None:
+    """Stop what rnnlm up has started. Training writes a checkpoint first.
+
+    rnnlm down
+    """
+    from flows.service.down import stop_home
+
+    stopped = stop_home(session.home)
+    session.print_result("stopped" if stopped else "nothing was running", {"stopped": stopped})
+
+
+def status_command(session: Session) -> None:
+    """Show what runs and how far it is, the last and next runs, champions, disk use and last errors.
+
+    rnnlm status
+    """
+    from flows.service.status import read_status
+
+    status = read_status(session.home)
+    session.print_result(status_text(status), status.model_dump(mode="json"))
+
+
+def status_text(status: "HomeStatus") -> str:
+    lines = [labelled("home", status.home)]
+    if status.servers:
+        lines += [labelled("servers" if n == 0 else "", line) for n, line in enumerate(status.servers)]
+    else:
+        lines.append(labelled("servers", "not up: rnnlm up"))
+    tables: list[tuple[str, list[dict[str, Any]]]] = [
+        ("running", [{"run": run.name, "since": run.when, "progress": run.note} for run in status.running]),
+        ("next", [{"deployment": run.name, "when": run.when} for run in status.next]),
+        ("last", [{"run": run.name, "when": run.when, "state": run.state} for run in status.last]),
+        ("champions", [row.model_dump() for row in status.champions]),
+        ("disk", [{"kind": kind, "size": megabytes(size)} for kind, size in status.disk_bytes.items()]),
+    ]
+    for title, rows in tables:
+        if rows:
+            lines += ["", title, *(f"  {line}" for line in columns(rows))]
+    if status.errors:
+        lines += ["", "errors", *(labelled(f"  {run.when}"[:14], f"{run.name}: {run.note}") for run in status.errors)]
+    return "\n".join(lines)
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def logs_command(
+    session: Session,
+    service: Annotated[str | None, typer.Argument(metavar="SERVICE", help=f"One of {SERVICES}. Default: all.")] = None,
+    number: Annotated[int, typer.Option("-n", "--number", metavar="N", help="Last lines of each log.", min=0)] = 20,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new lines, until Ctrl-C.")] = False,
+) -> None:
+    """Print the logs of rnnlm up, of the servers and of the worker, whose log has the flow runs.
+
+    rnnlm logs worker -f
+    """
+    from flows.service.service_logs import SERVICES as NAMES
+    from flows.service.service_logs import LogReader, last_lines, log_file
+
+    if service is not None and service not in NAMES:
+        raise ConfigError(f"{service}: no such service; expected one of {', '.join(NAMES)}")
+    names = [service] if service else list(NAMES)
+    readers = {name: LogReader(log_file(session.home, name)) for name in names}
+    lines = {name: last_lines(log_file(session.home, name), number) for name in names}
+    text = "\n".join(f"{name:<8} {line}" for name in names for line in lines[name])
+    session.print_result(text or "no logs yet: rnnlm up", lines)
+    while follow:
+        for name, reader in readers.items():
+            for line in reader.new_lines():
+                print(f"{name:<8} {line}", file=session.out, flush=True)
+        time.sleep(0.5)
+
+
+def env_command(session: Session) -> None:
+    """Print variables for servers and workers that are started by hand.
+
+    eval "$(rnnlm env)"
+    """
+    from flows.operations.prefect_environment import server_environment
+
+    variables = server_environment(session.home)
+    lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
+    session.print_result("\n".join(lines), variables)
+
+
+def deploy_command(session: Session) -> None:
+    """Create the deployments of prefect.yaml on a Prefect server.
+
+    rnnlm deploy
+    """
+    if "PREFECT_API_URL" not in os.environ:
+        raise ConfigError(
+            "no Prefect server: start one with rnnlm up, which also deploys, or set PREFECT_API_URL to a server's\n"
+            "address, such as PREFECT_API_URL=http://127.0.0.1:4200/api"
+        )
+    from flows.operations.deployments import deploy_all
+
+    names = deploy_all(session.home)
+    session.print_result("\n".join(f"deployed   {name}" for name in names), names)
+
+
+add_command(APP, "up", up_command)
+add_command(APP, "down", down_command)
+add_command(APP, "status", status_command)
+add_command(APP, "logs", logs_command)
+add_command(APP, "env", env_command)
+add_command(APP, "deploy", deploy_command)

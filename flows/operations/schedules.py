@@ -1,0 +1,143 @@
+"""A user's own schedules: deployments of the pipeline, each with its corpus, settings and time."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows.operations.deployments import apply, full_name, read_plans
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import ConfigError
+from rnnlm.records import Record
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.responses import DeploymentResponse
+
+OWN = "own-schedule"  # tag of a deployment that `rnnlm schedule` has made
+FLOW = "pipeline"
+
+
+class ScheduleRow(Record):
+    """A deployment with a schedule."""
+
+    name: str  # flow/deployment
+    corpus: str  # "" for flows without one
+    cron: str
+    timezone: str
+    active: bool
+    own: bool  # made by `rnnlm schedule`; the others come with rnnlm
+    next_run: datetime | None
+    last_state: str  # "" if it never ran
+    last_run: datetime | None
+
+
+def schedule(client: "SyncPrefectClient", name: str, config: PipelineConfig, cron: str, timezone: str) -> str:
+    """Create or change the deployment `pipeline/NAME`. Returns its full name."""
+    [nightly] = [plan for plan in read_plans() if plan["name"] == "nightly"]
+    if name in {plan["name"] for plan in read_plans()}:
+        raise ConfigError(f"--name {name}: this deployment comes with rnnlm; choose another name")
+    if config.corpus.source != config.corpus.public_source:
+        raise ConfigError(
+            "--corpus: a schedule would store the password of the address in Prefect's database;\n"
+            "download the text to a folder and schedule that"
+        )
+    plan = nightly | {
+        "name": name,
+        "description": f"The whole pipeline on {config.corpus.public_source}.",
+        "parameters": {"config": config.model_dump(mode="json", exclude_defaults=True)},
+        "schedules": [{"slug": name, "cron": cron, "timezone": timezone, "active": True}],
+    }
+    apply(client, plan, tags=(OWN,))
+    return full_name(plan)
+
+
+def list_schedules(client: "SyncPrefectClient") -> list[ScheduleRow]:
+    """All deployments with a schedule, the user's own first."""
+    rows = [schedule_row(client, one) for one in client.read_deployments() if one.schedules]
+    return sorted(rows, key=lambda row: (not row.own, row.name))
+
+
+def schedule_row(client: "SyncPrefectClient", deployment: "DeploymentResponse") -> ScheduleRow:
+    from prefect.client.schemas.sorting import FlowRunSort
+
+    timing = deployment.schedules[0]
+    scheduled = runs_of(client, deployment, ["SCHEDULED"], FlowRunSort.EXPECTED_START_TIME_ASC)
+    done = runs_of(
+        client, deployment, ["RUNNING", "COMPLETED", "FAILED", "CRASHED", "CANCELLED"], FlowRunSort.START_TIME_DESC
+    )
+    config = deployment.parameters.get("config", {})
+    return ScheduleRow(
+        name=f"{client.read_flow(deployment.flow_id).name}/{deployment.name}",
+        corpus=config.get("corpus", {}).get("source", ""),
+        cron=str(getattr(timing.schedule, "cron", "")),
+        timezone=str(getattr(timing.schedule, "timezone", "") or "UTC"),
+        active=timing.active and not deployment.paused,
+        own=OWN in deployment.tags,
+        next_run=scheduled[0].expected_start_time if scheduled else None,
+        last_state=str(done[0].state_name) if done else "",
+        last_run=done[0].start_time if done else None,
+    )
+
+
+def runs_of(client: "SyncPrefectClient", deployment: "DeploymentResponse", states: list[str], order: Any) -> list[Any]:
+    from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+
+    return client.read_flow_runs(
+        deployment_filter=DeploymentFilter.model_validate({"id": {"any_": [deployment.id]}}),
+        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": states}}}),
+        sort=order,
+        limit=1,
+    )
+
+
+def unschedule(client: "SyncPrefectClient", name: str) -> str:
+    """Delete the user's own deployment; pause one that comes with rnnlm. Returns what was done."""
+    deployment, full = find_deployment(client, name)
+    if OWN in deployment.tags:
+        client.delete_deployment(deployment.id)
+        return f"deleted {full}; its runs, corpora and models stay"
+    client.pause_deployment(deployment.id)
+    return f"paused {full}: it comes with rnnlm; resume it in the Prefect UI or with prefect deployment resume"
+
+
+def trigger(client: "SyncPrefectClient", name: str) -> tuple[str, str]:
+    """Start a run now. Returns the deployment's full name and the flow run's id."""
+    deployment, full = find_deployment(client, name)
+    return full, str(client.create_flow_run_from_deployment(deployment.id).id)
+
+
+def find_deployment(client: "SyncPrefectClient", name: str) -> "tuple[DeploymentResponse, str]":
+    """By name or flow/name. ConfigError lists those that exist."""
+    found = {f"{client.read_flow(one.flow_id).name}/{one.name}": one for one in client.read_deployments()}
+    chosen = {full: one for full, one in found.items() if name in (full, one.name)}
+    if len(chosen) != 1:
+        problem = "more than one deployment has this name" if chosen else "no such deployment"
+        known = ", ".join(sorted(chosen or found)) or "none; see rnnlm deploy"
+        raise ConfigError(f"{name}: {problem}; there are: {known}")
+    [(full, deployment)] = chosen.items()
+    return deployment, full
+
+
+def absolute_source(source: str) -> str:
+    """A path in full, since a worker runs in another folder; names, URLs and hf: sources unchanged."""
+    from rnnlm.corpora.catalogue import CATALOGUE
+    from rnnlm.corpora.hub import HUB_PREFIX
+    from rnnlm.corpora.sources import is_url
+
+    if source in CATALOGUE or source.startswith(HUB_PREFIX) or is_url(source):
+        return source
+    return str(Path(source).expanduser().resolve())
+
+
+def check_timing(cron: str, timezone: str) -> None:
+    """ConfigError for what is no cron line or no time zone."""
+    from prefect.client.schemas.schedules import CronSchedule
+    from pydantic import ValidationError
+
+    try:
+        CronSchedule(cron=cron, timezone=timezone)
+    except ValidationError as error:
+        [problem, *_] = error.errors()
+        option, value = ("--timezone", timezone) if problem["loc"][:1] == ("timezone",) else ("--cron", cron)
+        example = "Europe/Berlin" if option == "--timezone" else "'0 2 * * *' for every day at 02:00"
+        raise ConfigError(f"{option} {value!r}: expected {example}") from None

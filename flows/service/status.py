@@ -1,0 +1,184 @@
+"""What `rnnlm status` shows: servers, runs, champions, disk use and errors of a home."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from flows.operations.prefect_server import health_problem
+from flows.operations.running_home import RunningHome, read_running
+from flows.service.home_processes import find_home_processes
+from rnnlm.errors import TrackingError
+from rnnlm.home import Home
+from rnnlm.records import Record
+from rnnlm.registry.champion_history import all_versions, read_history
+from rnnlm.registry.model_lookup import list_models
+from rnnlm.tracking.mlflow_store import reaching_mlflow
+
+RUNS_SHOWN = 5
+ERRORS_WITHIN = timedelta(days=7)
+FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
+UPKEEP = ["settle"]  # flows that run often and say little
+
+
+class RunStatus(Record):
+    name: str
+    when: str  # local time of its start: since when it runs, when it ran, or when it will
+    state: str
+    note: str = ""  # how far it is, or why it failed
+
+
+class ChampionStatus(Record):
+    model: str
+    version: int
+    since: str
+    bits_per_byte: str
+
+
+class HomeStatus(Record):
+    home: str
+    servers: tuple[str, ...] = ()  # one line each; empty: `rnnlm up` does not run
+    running: tuple[RunStatus, ...] = ()
+    next: tuple[RunStatus, ...] = ()
+    last: tuple[RunStatus, ...] = ()
+    errors: tuple[RunStatus, ...] = ()
+    champions: tuple[ChampionStatus, ...] = ()
+    disk_bytes: dict[str, int]
+
+
+def read_status(home: Home) -> HomeStatus:
+    running = read_running(home)
+    status = HomeStatus(home=str(home.root), disk_bytes=disk_bytes(home), champions=champions(home))
+    # The server at PREFECT_API_URL may be a team's, without `rnnlm up` on this machine.
+    api = running.prefect_api if running else os.environ.get("PREFECT_API_URL")
+    servers = server_lines(home, running)
+    if api is None or health_problem(api):
+        return status.model_copy(update={"servers": servers})
+    query = PrefectQuery(api)
+    return status.model_copy(
+        update={
+            "servers": servers,
+            "running": tuple(query.run_status(run, query.last_log_line(run)) for run in query.runs(["RUNNING"])),
+            "next": tuple(RunStatus(name=name, when=when, state="") for name, when in next_runs(api)),
+            "last": tuple(map(query.run_status, query.runs(FINISHED))),
+            "errors": tuple(
+                query.run_status(run, first_line(run["state"].get("message")))
+                for run in query.runs(["FAILED", "CRASHED"], since=datetime.now(UTC) - ERRORS_WITHIN)
+            ),
+        }
+    )
+
+
+def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
+    if running is None:
+        left = len(find_home_processes(home).services)
+        return (f"not up, but {left} processes of a killed rnnlm up are left: rnnlm down, or rnnlm up",) if left else ()
+    since = local_time(running.started)
+    answers = {
+        running.prefect_url: health_problem(running.prefect_api),
+        running.mlflow_url: health_problem(running.mlflow_url),
+    }
+    state = "" if running.ready else ", starting"
+    return (
+        f"up since {since}{state} (process {running.pid})",
+        *(f"{url}{'  does not answer: ' + problem if problem else ''}" for url, problem in answers.items()),
+    )
+
+
+def next_runs(api: str) -> list[tuple[str, str]]:
+    """(deployment, local time) of the next run of each deployment, the soonest first."""
+    query = PrefectQuery(api)
+    names = query.deployment_names()
+    soonest: dict[str, str] = {}
+    for run in query.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200):
+        name = names.get(run["deployment_id"], "")
+        if name and not name.startswith(tuple(f"{flow}/" for flow in UPKEEP)):
+            soonest.setdefault(name, local_time(run["expected_start_time"]))
+    return list(soonest.items())[:RUNS_SHOWN]
+
+
+class PrefectQuery:
+    """Questions to a Prefect API. Plain HTTP: importing Prefect's client takes longer than all of them."""
+
+    def __init__(self, api: str) -> None:
+        self.api = api
+
+    def post(self, path: str, **body: Any) -> Any:
+        answer = httpx.post(f"{self.api}/{path}", json=body, timeout=30)
+        answer.raise_for_status()
+        return answer.json()
+
+    def flow_runs(self, states: list[str], order: str, limit: int, **more: Any) -> list[dict[str, Any]]:
+        """Runs that no other run has started."""
+        chosen = {"state": {"type": {"any_": states}}, "parent_task_run_id": {"is_null_": True}, **more}
+        found: list[dict[str, Any]] = self.post("flow_runs/filter", flow_runs=chosen, sort=order, limit=limit)
+        return found
+
+    def runs(self, states: list[str], since: datetime | None = None) -> list[dict[str, Any]]:
+        """The last runs in one of these states, without upkeep."""
+        upkeep = {flow["id"] for flow in self.post("flows/filter", flows={"name": {"any_": UPKEEP}})}
+        more = {"start_time": {"after_": since.isoformat()}} if since else {}
+        found = self.flow_runs(states, "START_TIME_DESC", 100, **more)
+        return [run for run in found if run["flow_id"] not in upkeep][:RUNS_SHOWN]
+
+    def deployment_names(self) -> dict[str, str]:
+        """Deployment's id → `flow/deployment`."""
+        flows = {flow["id"]: flow["name"] for flow in self.post("flows/filter")}
+        return {one["id"]: f"{flows[one['flow_id']]}/{one['name']}" for one in self.post("deployments/filter")}
+
+    def run_status(self, run: dict[str, Any], note: str = "") -> RunStatus:
+        return RunStatus(name=run["name"], when=local_time(run["start_time"]), state=run["state"]["name"], note=note)
+
+    def last_log_line(self, run: dict[str, Any]) -> str:
+        """What the library told last in the run or in a run that it has started: how far it is."""
+        below = self.post("flow_runs/filter", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
+        ids = [run["id"], *(child["id"] for child in below)]
+        logs = self.post("logs/filter", logs={"flow_run_id": {"any_": ids}}, sort="TIMESTAMP_DESC", limit=50)
+        lines = [log["message"] for log in logs if log["name"].startswith("rnnlm.")]
+        return first_line(lines[0]) if lines else ""
+
+
+def champions(home: Home) -> tuple[ChampionStatus, ...]:
+    try:
+        versions = [version for version in list_models(home) if "champion" in version.aliases]
+        since = {}
+        if versions:
+            with reaching_mlflow(home) as client:
+                since = {one.name: read_history(all_versions(client, one.name))[-1].when for one in versions}
+    except TrackingError:  # a server of somebody else that does not answer
+        return ()
+    return tuple(
+        ChampionStatus(
+            model=one.name,
+            version=one.version,
+            since=local_time(since[one.name]),
+            bits_per_byte="" if one.bits_per_byte is None else f"{one.bits_per_byte:.3f}",
+        )
+        for one in versions
+    )
+
+
+def disk_bytes(home: Home) -> dict[str, int]:
+    """Folder or file of the home → its size in bytes, the largest first; hidden ones are left out."""
+    if not home.root.exists():
+        return {}
+    sizes = {path.name: size_of(path) for path in home.root.iterdir() if not path.name.startswith(".")}
+    shown = {name: size for name, size in sorted(sizes.items(), key=lambda item: -item[1]) if size >= 50_000}
+    return {**shown, "all": sum(sizes.values())}
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder."""
+    files = [Path(folder) / name for folder, _, names in os.walk(path) for name in names] if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def local_time(moment: str) -> str:
+    return f"{datetime.fromisoformat(moment.replace('Z', '+00:00')).astimezone():%m-%d %H:%M}"
+
+
+def first_line(text: str | None) -> str:
+    lines = (text or "").strip().splitlines()
+    return lines[0] if lines else ""

@@ -1,0 +1,84 @@
+"""`rnnlm up --install`: a systemd user unit, so that everything is up again after a restart of the machine."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from rnnlm.errors import ConfigError
+from rnnlm.home import Home
+
+UNIT_NAME = "rnnlm.service"
+STOP_SECONDS = 180  # checkpoints, then four servers
+UNIT = """\
+# Written by `rnnlm up --install`.
+[Unit]
+Description=rnnlm: Prefect, MLflow and a worker for {home}
+
+[Service]
+Type=exec
+ExecStart={command}
+Environment={environment}
+WorkingDirectory={folder}
+# SIGTERM goes to `rnnlm up` alone, which stops training, worker and servers in order.
+KillMode=mixed
+TimeoutStopSec={stop_seconds}
+Restart=on-failure
+RestartSec=10
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def unit_file() -> Path:
+    configuration = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(configuration) / "systemd" / "user" / UNIT_NAME
+
+
+def unit_text(home: Home, prefect_port: int, mlflow_port: int) -> str:
+    command = [sys.executable, "-m", "flows.command_line", "up", "--quiet"]
+    command += ["--port", str(prefect_port), "--mlflow-port", str(mlflow_port)]
+    return UNIT.format(
+        home=escaped(str(home.root)),
+        command=" ".join(map(quoted, command)),
+        environment=quoted(f"RNNLM_HOME={home.root}"),
+        folder=escaped(str(home.root)),
+        stop_seconds=STOP_SECONDS,
+    )
+
+
+def escaped(text: str) -> str:
+    """`%` begins a specifier in a unit."""
+    return text.replace("%", "%%")
+
+
+def quoted(text: str) -> str:
+    """One word of a unit, which may contain spaces, quotes and dollar signs."""
+    text = escaped(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    return f'"{text}"' if any(character in text for character in " \\\"'$") else text
+
+
+def install_unit(home: Home, prefect_port: int, mlflow_port: int) -> list[str]:
+    """Write the unit and enable it. Returns lines for the user: what was done, and what is left to do.
+
+    ConfigError if a unit of another home is there.
+    """
+    path, text = unit_file(), unit_text(home, prefect_port, mlflow_port)
+    if path.exists() and f"RNNLM_HOME={escaped(str(home.root))}" not in path.read_text(encoding="utf-8"):
+        raise ConfigError(f"{path}: belongs to another home; remove it first, or install from that home")
+    home.make(home.root)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    commands = [["systemctl", "--user", "daemon-reload"], ["systemctl", "--user", "enable", "--now", UNIT_NAME]]
+    lines = [f"wrote      {path}"]
+    if shutil.which("systemctl") and all(succeeds(command) for command in commands):
+        lines.append("enabled    it runs now and after every login")
+    else:
+        lines += [f"{'run' if n == 0 else '':<11}{' '.join(command)}" for n, command in enumerate(commands)]
+    return [*lines, "to start   without a login: loginctl enable-linger"]
+
+
+def succeeds(command: list[str]) -> bool:
+    return subprocess.run(command, capture_output=True).returncode == 0

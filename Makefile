@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 
-.PHONY: setup run test test-slow lint docs
+.PHONY: setup run up test test-slow lint docs
 
 setup: $(STAMP)
 
@@ -15,6 +15,9 @@ $(STAMP):
 
 run: setup
 	$(VENV)/bin/rnnlm run
+
+up: setup
+	$(VENV)/bin/rnnlm up --detach
 
 test: setup
 	$(VENV)/bin/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST_OPTIONS)

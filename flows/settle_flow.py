@@ -1,10 +1,12 @@
-"""Give runs whose process was killed a final state, on a schedule."""
+"""Give runs whose process was killed a final state, and start interrupted ones again, on a schedule."""
 
 from prefect import flow
+from prefect.client.orchestration import get_client
 
 from flows.operations.console import show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
 from flows.operations.flow_start import hold_run_lock
+from flows.operations.interrupted_runs import resume_interrupted
 from rnnlm.home import find_home
 
 
@@ -13,4 +15,7 @@ def settle_flow() -> int:
     """Return how many flow, task and MLflow runs of this home were settled."""
     show_library_lines()
     hold_run_lock()
-    return settle_dead_runs(find_home())
+    settled = settle_dead_runs(find_home())
+    with get_client(sync_client=True) as client:
+        resume_interrupted(client)
+    return settled

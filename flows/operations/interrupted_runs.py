@@ -4,15 +4,12 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from flows.operations.dead_runs import WAS_KILLED
-
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun
 
 logger = logging.getLogger(__name__)
 RESUMED = "resumed"  # tag of a run that goes on with an interrupted one
-INTERRUPTED = (WAS_KILLED, "Execution was aborted by a termination signal.")  # the second is Prefect's message
 RESUMABLE_FLOWS = ("pipeline", "train")
 WITHIN = timedelta(days=1)  # an older run is left to the next schedule
 ATTEMPTS = 3  # runs of one deployment that may be interrupted within that time: out of memory kills each of them
@@ -24,9 +21,10 @@ def resume_interrupted(client: "SyncPrefectClient") -> int:
     Idempotent: an interrupted run is followed by one new run, however often this is called.
     """
     resumed = 0
-    for runs in recent_runs(client).values():
+    waiting = due_deployments(client)
+    for deployment, runs in recent_runs(client).items():
         last, interruptions = runs[0], sum(map(was_interrupted, runs))
-        if not was_interrupted(last) or interruptions > ATTEMPTS:
+        if not was_interrupted(last) or interruptions > ATTEMPTS or deployment in waiting:
             continue
         assert last.deployment_id is not None
         client.create_flow_run_from_deployment(
@@ -49,7 +47,11 @@ def recent_runs(client: "SyncPrefectClient") -> "dict[str, list[FlowRun]]":
     found = client.read_flow_runs(
         flow_filter=FlowFilter.model_validate({"name": {"any_": list(RESUMABLE_FLOWS)}}),
         flow_run_filter=FlowRunFilter.model_validate(
-            {"start_time": {"after_": since}, "parent_task_run_id": {"is_null_": True}}
+            {
+                "start_time": {"after_": since},
+                "state": {"type": {"not_any_": ["SCHEDULED"]}},
+                "parent_task_run_id": {"is_null_": True},
+            }
         ),
         sort=FlowRunSort.START_TIME_DESC,
     )
@@ -60,6 +62,18 @@ def recent_runs(client: "SyncPrefectClient") -> "dict[str, list[FlowRun]]":
     return by_deployment
 
 
+def due_deployments(client: "SyncPrefectClient") -> set[str]:
+    """Ids of deployments with a run that is about to start anyway."""
+    from prefect.client.schemas.filters import FlowRunFilter
+
+    due = client.read_flow_runs(
+        flow_run_filter=FlowRunFilter.model_validate(
+            {"state": {"type": {"any_": ["SCHEDULED"]}}, "expected_start_time": {"before_": datetime.now(UTC)}}
+        )
+    )
+    return {str(run.deployment_id) for run in due}
+
+
 def was_interrupted(run: "FlowRun") -> bool:
-    state = run.state
-    return state is not None and state.is_crashed() and state.message in INTERRUPTED
+    """Prefect calls a run Crashed if its process ended from outside, and Failed if its code raised an error."""
+    return run.state is not None and run.state.is_crashed()

@@ -175,6 +175,9 @@ class Supervisor:
                     del restart_at[service.name]
                     service.stop(0)  # children that the killed process has left
                     self.start(service)
+                    if service is self.worker:  # runs end with their worker: settle and resume them
+                        self.deploy.stop(0)
+                        self.deploy.start()
 
     def stop_all(self) -> None:
         """The flow runs first, so that they can report their state; idempotent."""

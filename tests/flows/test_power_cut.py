@@ -15,12 +15,13 @@ from typing import Any
 import httpx
 import pytest
 
-from flows.operations.deployments import CHECKOUT, deploy_all
+from flows.operations.deployments import deploy_all
 from flows.operations.prefect_server import wait_for_server
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 PREFECT = [sys.executable, "-m", "prefect"]
+CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 300
 
 

@@ -1,0 +1,40 @@
+"""Readers of logs see whole lines once, also after a log was moved away because it was long."""
+
+from pathlib import Path
+
+from flows.service.service_logs import LogReader, last_lines
+from flows.service.service_process import ServiceProcess
+
+
+def test_a_reader_begins_at_the_end_and_waits_for_whole_lines(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("before\n")
+    reader = LogReader(log)
+    with log.open("a") as stream:
+        stream.write("one\n\ntwo")
+    assert list(reader.new_lines()) == ["one"]
+    with log.open("a") as stream:
+        stream.write(" halves\n")
+    assert list(reader.new_lines()) == ["two halves"]
+    assert list(reader.new_lines()) == []
+
+
+def test_a_long_log_is_moved_away_and_its_writer_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    service = ServiceProcess("a", [], {}, log, lambda: "")
+    with log.open("ab") as writer:
+        writer.write(b"x" * 10_000_001 + b"\n")
+        writer.flush()
+        reader = LogReader(log)
+        service.rotate_log()
+        writer.write(b"new\n")
+    assert log.read_bytes() == b"new\n"
+    assert (tmp_path / "a.log.1").stat().st_size == 10_000_002
+    assert list(reader.new_lines()) == ["new"]
+
+
+def test_last_lines_are_without_blank_ones(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("one\ntwo\n\nthree\n\n")
+    assert last_lines(log, 2) == ["two", "three"]
+    assert last_lines(tmp_path / "missing.log", 2) == []

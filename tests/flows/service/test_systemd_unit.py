@@ -1,0 +1,41 @@
+"""The systemd unit: valid for systemd, and never one home's in the place of another's."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from flows.service.systemd_unit import install_unit, unit_file, unit_text
+from rnnlm.errors import ConfigError
+from rnnlm.home import Home
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("name", ["home", "a home with spaces", '100% $HOME "it\'s"'])
+def test_systemd_accepts_the_unit(name: str, tmp_path: Path) -> None:
+    home = Home(tmp_path / name)
+    home.make(home.root)
+    unit = tmp_path / "rnnlm.service"
+    unit.write_text(unit_text(home, 4200, 5000), encoding="utf-8")
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
+    command = ["systemd-analyze", "verify", "--user", str(unit)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "rnnlm.service" not in done.stderr
+
+
+def test_installing_writes_the_unit_and_says_what_is_left_to_do(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("PATH", "")  # without systemctl
+    lines = install_unit(home, 4300, 5100)
+    text = unit_file().read_text()
+    assert f"RNNLM_HOME={home.root}" in text
+    assert "up --quiet --port 4300 --mlflow-port 5100" in text
+    assert "systemctl --user enable --now rnnlm.service" in "\n".join(lines)
+    install_unit(home, 4300, 5100)  # again: nothing changes
+    with pytest.raises(ConfigError, match="belongs to another home"):
+        install_unit(Home(tmp_path / "other"), 4200, 5000)

@@ -1,0 +1,158 @@
+"""`rnnlm up` for real: every server starts, survives kill -9, resumes what was interrupted, and leaves nothing."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from flows.operations.running_home import RunningHome, read_running
+from flows.service.home_processes import find_home_processes
+from rnnlm.home import Home
+
+PATIENCE_SECONDS = 300
+SMALL = ["model.hidden_size=16", "tokenizer.kind=word", "training.device=cpu", "sequences.processes=1"]
+
+
+def free_port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+class Up:
+    """Commands of a user who lives in one home."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.ports = ["--port", free_port(), "--mlflow-port", free_port()]
+
+    def rnnlm(self, *arguments: str, code: int = 0) -> str:
+        """Standard output and error of a command, which must exit with the code."""
+        command = [sys.executable, "-m", "flows.command_line", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+        assert done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.rnnlm('logs', '-n', '50')}"
+        return done.stdout + done.stderr
+
+    def running(self) -> RunningHome:
+        running = read_running(self.home)
+        assert running is not None
+        return running
+
+    def flow_runs(self) -> list[dict[str, Any]]:
+        """All runs that have begun, the newest first."""
+        query = {"flow_runs": {"state": {"type": {"not_any_": ["SCHEDULED"]}}}, "sort": "START_TIME_DESC"}
+        found: list[dict[str, Any]] = httpx.post(f"{self.running().prefect_api}/flow_runs/filter", json=query).json()
+        return found
+
+    def pipeline_runs(self) -> list[dict[str, Any]]:
+        return [run for run in self.flow_runs() if "own-schedule" in run["tags"]]
+
+    def processes(self) -> list[psutil.Process]:
+        found = find_home_processes(self.home)
+        return [*found.services, *found.flow_runs.values()]
+
+    def kill(self, service: str) -> None:
+        """SIGKILL for the service's own process, not for its children."""
+        [leader] = [
+            one
+            for one in find_home_processes(self.home).services
+            if one.environ()["RNNLM_SERVICE"] == service and one.pid == os.getsid(one.pid)
+        ]
+        leader.kill()
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                if condition():
+                    return
+            except httpx.HTTPError:  # the server has just been killed
+                pass
+            assert time.monotonic() < end, f"no {what}\n{self.rnnlm('logs', '-n', '50')}"
+            time.sleep(0.5)
+
+    def history_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.home.runs.glob("*/history.jsonl"))
+
+
+@pytest.fixture
+def up(home: Home) -> Iterator[Up]:
+    up = Up(home)
+    try:
+        yield up
+    finally:
+        left = [psutil.Process(running.pid)] if (running := read_running(home)) else []
+        for process in [*left, *up.processes()]:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up: Up, toy_folder: Path) -> None:
+    up.rnnlm("up", "--detach", *up.ports)
+    assert "already up" in up.rnnlm("up", "--detach", *up.ports)
+    other = {"RNNLM_HOME": str(toy_folder.parent / "other")}
+    command = [sys.executable, "-m", "flows.command_line", "up", *up.ports]
+    refused = subprocess.run(command, env=os.environ | other, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 2
+    assert f"port {up.ports[1]} is not free: process " in refused.stderr
+
+    # Long enough to be killed four times; a validation stops it early after the last one, when the text is shorter.
+    settings = [*SMALL, "training.epochs=3000", "training.checkpoints.every_seconds=1"]
+    options = [part for setting in settings for part in ("--set", setting)]
+    scheduled = up.rnnlm("schedule", "--corpus", os.path.relpath(toy_folder), "--name", "mine", *options)
+    assert "pipeline/mine" in scheduled
+    assert "0 2 * * *" in up.rnnlm("schedules")
+    up.rnnlm("trigger", "mine")
+    up.wait_for(lambda: up.history_bytes() > 0, "training")
+    assert "training: step" in up.rnnlm("status")
+
+    for service in ("prefect", "mlflow"):
+        before = up.history_bytes()
+        up.kill(service)
+        up.wait_for(lambda before=before: up.history_bytes() > before, f"training without {service}")
+    up.wait_for(lambda: up.pipeline_runs()[0]["state"]["type"] == "RUNNING", "Prefect's server")
+
+    up.kill("worker")  # its flow run ends with it; another worker goes on with it
+    up.wait_for(lambda: "resumed" in up.pipeline_runs()[0]["tags"], "resumed run after the worker's end")
+    before = up.history_bytes()
+    up.wait_for(lambda: up.history_bytes() > before, "training after the worker's end")
+
+    psutil.Process(up.running().pid).kill()
+    up.wait_for(lambda: read_running(up.home) is None, "end of rnnlm up")
+    assert "killed rnnlm up" in up.rnnlm("status")
+    up.rnnlm("up", "--detach", *up.ports)
+    up.wait_for(lambda: len(up.pipeline_runs()) == 3, "resumed run after rnnlm up was killed")
+    before = up.history_bytes()
+    up.wait_for(lambda: up.history_bytes() > before, "training after rnnlm up was killed")
+
+    # Down: a checkpoint, a final state for every run, no process.
+    up.rnnlm("down")
+    assert up.processes() == []
+    steps = [int(path.stem.rpartition("-")[2]) for path in up.home.runs.glob("*/checkpoints/*.pt")]
+    assert steps
+    assert "nothing was running" in up.rnnlm("down")
+
+    up.rnnlm("up", "--detach", *up.ports)
+    assert {run["state"]["type"] for run in up.flow_runs()} <= {"CRASHED", "COMPLETED", "PENDING", "RUNNING"}
+    short = [part for setting in [*SMALL, "training.epochs=1"] for part in ("--set", setting)]
+    up.rnnlm("schedule", "--corpus", str(toy_folder), "--name", "short", *short)
+    up.rnnlm("trigger", "short")
+    up.wait_for(lambda: "rnnlm-toy" in up.rnnlm("status"), "champion")
+    assert json.loads(up.rnnlm("status", "--json").splitlines()[0])["champions"][0]["model"] == "rnnlm-toy"
+    assert "deleted pipeline/mine" in up.rnnlm("unschedule", "mine")
+    assert "paused pipeline/nightly" in up.rnnlm("unschedule", "nightly")
+    assert "pipeline/mine" not in up.rnnlm("schedules")
+    process = psutil.Process(up.running().pid)
+    process.send_signal(signal.SIGINT)  # Ctrl-C on the terminal of rnnlm up
+    process.wait(PATIENCE_SECONDS)
+    assert up.processes() == []

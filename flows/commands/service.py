@@ -82,7 +82,7 @@ def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome
     process = start_detached(session.home, port, mlflow_port)
     while True:
         running = read_running(session.home)
-        if running is not None and running.ready:
+        if running is not None and running.ready and running.pid == process.pid:
             return running
         try:
             process.wait(0.5)

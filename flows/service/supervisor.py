@@ -87,6 +87,7 @@ class Supervisor:
                 raise ConfigError(f"{self.home.root}: its servers are up already; see rnnlm status")
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, self.request_stop)
+            write_running(self.home, self.running)
             try:
                 self.start_all()
                 when_ready(self.running)
@@ -105,7 +106,6 @@ class Supervisor:
             self.say(f"stopped {left} processes that a killed `rnnlm up` had left")
         check_port(self.running.prefect_port, "--port")
         check_port(self.running.mlflow_port, "--mlflow-port")
-        write_running(self.home, self.running)
         prepare_store(self.home)  # before MLflow's server and a first run could create it at the same time
         first = [service for service in self.services if service is not self.worker]
         for service in first:

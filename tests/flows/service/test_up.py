@@ -138,8 +138,7 @@ def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up
     # Down: a checkpoint, a final state for every run, no process.
     up.rnnlm("down")
     assert up.processes() == []
-    steps = [int(path.stem.rpartition("-")[2]) for path in up.home.runs.glob("*/checkpoints/*.pt")]
-    assert steps
+    assert list(up.home.runs.glob("*/checkpoints/*"))
     assert "nothing was running" in up.rnnlm("down")
 
     up.rnnlm("up", "--detach", *up.ports)

@@ -1,0 +1,217 @@
+"""Thirty nights on a growing text, as `rnnlm up` and `rnnlm schedule` run them, with a kill -9 and a power cut.
+
+    python benchmarks/nights.py TEXT [--nights 30] [--preset smoke] [--set FIELD=VALUE …] [--home FOLDER] [--json]
+
+Night n reads the first 40 % of TEXT and a thirtieth of the rest for each night before it; every fifth night reads what
+the night before has read. In one night the flow's process is killed, in another every process of the home. Every
+seventh night the deployment `prune` runs. The table has a row per night: seconds from the trigger to the last state,
+what became of the model, its bits per byte on the test split, and the size of the home.
+Exits with 1 if a night has no result, a run is left unfinished, or a registered champion cannot be loaded.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from flows.operations.running_home import read_running
+from flows.service.home_processes import find_home_processes
+from flows.service.status import disk_bytes
+from rnnlm.home import Home
+from rnnlm.text_layout import columns
+
+NAME = "growing"
+PATIENCE_SECONDS = 1800
+FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--nights", type=int, default=30)
+    parser.add_argument("--preset", default="smoke")
+    parser.add_argument("--set", action="append", default=[], dest="overrides")
+    parser.add_argument("--home", type=Path, help="an empty folder; default: a temporary one")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rnnlm-nights-") as temporary:
+        nights = Nights(Home((options.home or Path(temporary) / "home").resolve()), Path(temporary) / f"{NAME}.txt")
+        try:
+            rows = nights.run(options)
+            problems = nights.problems(rows)
+        finally:
+            nights.end()
+    print(json.dumps(rows) if options.json else "\n".join(columns(rows)))
+    print("\n".join(problems) or "nothing lost: every night has its result, every run is final, the champion loads")
+    return 1 if problems else 0
+
+
+class Nights:
+    def __init__(self, home: Home, text: Path) -> None:
+        self.home = home
+        self.text = text
+        self.ports = ["--port", free_port(), "--mlflow-port", free_port()]
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
+        self.environment["RNNLM_HOME"] = str(home.root)
+
+    def rnnlm(self, *arguments: str) -> str:
+        command = [sys.executable, "-m", "flows.command_line", *arguments]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"rnnlm {' '.join(arguments)}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def up(self) -> None:
+        self.rnnlm("up", "--detach", *self.ports)
+
+    def run(self, options: argparse.Namespace) -> list[dict[str, Any]]:
+        lines = options.text.read_text(encoding="utf-8").splitlines(keepends=True)
+        self.write_text(lines, 0, options.nights)
+        self.up()
+        settings = [part for override in options.overrides for part in ("--set", override)]
+        self.rnnlm(
+            "schedule", "--corpus", str(self.text), "--name", NAME, "--cron", "0 0 1 1 *", "--preset", options.preset,
+            *settings,
+        )  # fmt: skip
+        rows = []
+        for night in range(options.nights):
+            self.write_text(lines, night, options.nights)
+            accident = {options.nights // 3: "kill -9", 2 * options.nights // 3: "power cut"}.get(night, "")
+            rows.append(self.night(night, accident))
+            if night % 7 == 6:
+                self.wait_for_end(json.loads(self.rnnlm("trigger", "prune", "--json"))["deployment"])
+                rows[-1]["MB"] = f"{rows[-1]['MB']} → {self.megabytes()}"
+            print(rows[-1], file=sys.stderr, flush=True)
+        return rows
+
+    def write_text(self, lines: list[str], night: int, nights: int) -> None:
+        """Every fifth night has the text of the night before."""
+        night = night - 1 if night % 5 == 4 else night
+        self.text.write_text("".join(lines[: int(len(lines) * (0.4 + 0.6 * night / nights))]), encoding="utf-8")
+
+    def night(self, night: int, accident: str) -> dict[str, Any]:
+        versions = len(self.versions())
+        began = time.monotonic()
+        deployment = json.loads(self.rnnlm("trigger", NAME, "--json"))["deployment"]
+        if accident:
+            self.wait(lambda: self.history_bytes() > 0, "training")
+            self.strike(accident)
+        state = self.wait_for_end(deployment)
+        found = self.versions()
+        new = found[0] if len(found) > versions else None
+        return {
+            "night": night + 1,
+            "text, MB": f"{self.text.stat().st_size / 1e6:.2f}",
+            "seconds": f"{time.monotonic() - began:.0f}",
+            "accident": accident,
+            "state": state,
+            "model": "unchanged" if new is None else "champion" if self.was_promoted(new) else "challenger",
+            "bits/byte": f"{found[0]['bits_per_byte']:.3f}",
+            "MB": self.megabytes(),
+        }
+
+    def strike(self, accident: str) -> None:
+        """SIGKILL for the flow's process, or for everything; then what a schedule or systemd does afterwards."""
+        found = find_home_processes(self.home)
+        killed = list(found.flow_runs.values())
+        if accident == "power cut":
+            running = read_running(self.home)
+            assert running is not None
+            killed += [psutil.Process(running.pid), *found.services]
+        for process in killed:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        psutil.wait_procs(killed, timeout=10)
+        if accident == "power cut":
+            self.up()
+        else:
+            time.sleep(5)  # the worker reports the end of the process
+            self.rnnlm("trigger", "settle")  # as its schedule does every 30 minutes
+
+    def wait_for_end(self, deployment: str) -> str:
+        """Until the deployment's newest run is final and none waits to start; its state."""
+        newest: list[dict[str, Any]] = []
+
+        def ended() -> bool:
+            nonlocal newest
+            newest = self.flow_runs(deployment)
+            crashed = bool(newest) and newest[0]["state"]["type"] == "CRASHED"  # it will be started again
+            return bool(newest) and all(run["state"]["type"] in FINAL for run in newest) and not crashed
+
+        self.wait(ended, f"end of {deployment}")
+        return str(newest[0]["state"]["type"])
+
+    def flow_runs(self, deployment: str) -> list[dict[str, Any]]:
+        """Runs that are not merely scheduled for later, the newest first."""
+        running = read_running(self.home)
+        assert running is not None
+        query = {
+            "deployments": {"name": {"any_": [deployment.partition("/")[2]]}},
+            "flow_runs": {"tags": {"not_all_": ["auto-scheduled"]}},
+            "sort": "EXPECTED_START_TIME_DESC",
+        }
+        answer = httpx.post(f"{running.prefect_api}/flow_runs/filter", json=query, timeout=60)
+        runs: list[dict[str, Any]] = answer.raise_for_status().json()
+        return [run for run in runs if "auto-scheduled" not in run["tags"]]
+
+    def wait(self, condition: Any, what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            with contextlib.suppress(httpx.HTTPError):  # the server starts again
+                if condition():
+                    return
+            if time.monotonic() > deadline:
+                raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s\n{self.rnnlm('logs', '-n', '30')}")
+            time.sleep(0.5)
+
+    def history_bytes(self) -> int:
+        """Of runs in training: finished ones have no checkpoints."""
+        return sum(
+            path.stat().st_size
+            for path in self.home.runs.glob("*/history.jsonl")
+            if not (path.parent / "COMPLETE").exists()
+        )
+
+    def versions(self) -> list[dict[str, Any]]:
+        return list(json.loads(self.rnnlm("models", "--json")))
+
+    def was_promoted(self, version: dict[str, Any]) -> bool:
+        return "champion" in version["aliases"]
+
+    def megabytes(self) -> str:
+        return f"{disk_bytes(self.home)['all'] / 1e6:.0f}"
+
+    def problems(self, rows: list[dict[str, Any]]) -> list[str]:
+        found = [f"night {row['night']}: {row['state']}" for row in rows if row["state"] != "COMPLETED"]
+        running = read_running(self.home)
+        assert running is not None
+        unfinished = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING", "CANCELLING"]}}}}
+        for run in httpx.post(f"{running.prefect_api}/flow_runs/filter", json=unfinished, timeout=60).json():
+            found.append(f"flow run {run['name']} is left {run['state']['name']}")
+        if not json.loads(self.rnnlm("generate", f"rnnlm-{NAME}", "--json")):
+            found.append("the champion generates nothing")
+        return found
+
+    def end(self) -> None:
+        self.rnnlm("down")
+
+
+def free_port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

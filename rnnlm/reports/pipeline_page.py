@@ -102,7 +102,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
         f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
         f"run        {record.run.folder}",
     ]
-    lines += [labelled("start", str(record.run.started_from))] if record.run.started_from else []
+    lines += [labelled("started", f"from {record.run.started_from}")] if record.run.started_from else []
     lines += [labelled("done", ", ".join(done))] if done else []
     if skipped:
         lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))

@@ -10,7 +10,7 @@ from rnnlm.errors import ModelError, TrackingError
 from rnnlm.home import Home, digest_of
 from rnnlm.records import DatasetRecord, StartedFrom
 from rnnlm.registry.bundle import model_digest
-from rnnlm.registry.model_lookup import find_version, registered_folder, registered_name_and_version, registered_version
+from rnnlm.registry.model_lookup import find_version, full_reference, registered_folder, registered_version
 from rnnlm.registry.model_names import registered_name
 from rnnlm.registry.promotion import cleaning_hides_text, training_digests
 from rnnlm.stages import write_json_once, write_once
@@ -60,16 +60,24 @@ def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name:
     """
     wanted = config.training.start_from
     try:
-        version = find_version(home, name, "champion", None) if wanted == "champion" else named_version(home, wanted)
-        if version is None:
-            return f"{name} has no champion yet"
-        folder = registered_folder(home, f"models:/{version.name}/{version.version}")
+        if wanted == "champion":
+            version = find_version(home, name, "champion", None)
+        else:
+            version = registered_version(home, full_reference(home, wanted))
+        return f"{name} has no champion yet" if version is None else start_or_reason(home, config, dataset, version)
     except TrackingError as error:  # it must not stop training
         return f"MLflow is unavailable ({str(error).splitlines()[0]})"
     except ModelError as error:
         if wanted != "champion":
             raise
         return f"the champion cannot be loaded ({str(error).splitlines()[0]})"
+
+
+def start_or_reason(
+    home: Home, config: PipelineConfig, dataset: DatasetRecord, version: "ModelVersion"
+) -> StartedFrom | str:
+    """The version, copied into home.starts; or the reason why it does not fit. ModelError if it cannot be loaded."""
+    folder = registered_folder(home, f"models:/{version.name}/{version.version}")
     # If it is unknown which documents the version has seen, the new model could not be judged by them.
     why = find_difference(config.model, dataset.tokenizer_folder, folder) or cleaning_hides_text(config.corpus, version)
     if why is not None:
@@ -91,9 +99,3 @@ def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name:
 
     write_once(home, start_folder(home, start), copy)
     return start
-
-
-def named_version(home: Home, wanted: str) -> "ModelVersion":
-    """By NAME, NAME@ALIAS, NAME/3 or models:/…; ModelError if it does not exist."""
-    name, version = registered_name_and_version(home, wanted)
-    return registered_version(home, f"models:/{name}{'/' if version.isdecimal() else '@'}{version}")

@@ -127,8 +127,8 @@ def test_a_version_is_found_by_any_of_its_names(warm: Registrar, wanted: str) ->
     ("wanted", "told"),
     [
         ("models:/rnnlm-toy/9", "no such version in the registry"),
-        ("rnnlm-unknown", "no registered model"),
-        (".", "no registered model"),
+        ("rnnlm-unknown", "rnnlm-unknown: expected models:/NAME@ALIAS"),
+        (".", "expected models:/NAME@ALIAS"),
     ],
 )
 def test_a_version_that_does_not_exist_is_an_error(warm: Registrar, wanted: str, told: str) -> None:
@@ -164,6 +164,17 @@ def test_a_champion_that_cannot_be_loaded_does_not_stop_the_night(
     warm.config = changed(warm.config, {"training.start_from": f"{TOY}/1"})
     with pytest.raises(ModelError):
         chosen(warm)
+
+
+def test_a_champion_of_another_program_does_not_stop_the_night(
+    warm: Registrar, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    folder = model_folder(warm.home, f"models:/{TOY}/1")
+    (folder / "rnnlm_tokenizer.json").unlink()
+    (folder.parents[1] / "COMPLETE").unlink()  # as of a version that this program did not register
+    assert chosen(warm) is None
+    assert "training: starts from random weights: the champion cannot be loaded (" in caplog.text
 
 
 def test_an_unavailable_server_does_not_stop_the_night(

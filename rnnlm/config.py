@@ -353,7 +353,7 @@ class FeedConfig(Section):
 class WarmStartConfig(Section):
     """The learning rate and budget of a run that goes on from another model, in place of those of a new one."""
 
-    learning_rate: PositiveFloat = setting(1e-3, "Peak learning rate.")
+    learning_rate: PositiveFloat = setting(4e-3, "Peak learning rate.")
     epochs: PositiveInt = setting(1, "Number of passes over the training split.")
     maximum_tokens: PositiveInt | None = setting(
         None, "Approximate number of tokens to train on; the schedule is made for it. null: all epochs."

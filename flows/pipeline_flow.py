@@ -5,7 +5,7 @@
               3. store_sequences      tokenize into one checked DuckDB file of shifted sequences
               4. check_leakage        stop if too much held-out text is in the training text
               5. describe_sequences   report sizes, lengths, vocabulary and duplicates
-    train     6. train_model          train the Elman network with checkpoints
+    train     6. train_model          train the Elman network with checkpoints, anew or from the champion's weights
               7. evaluate_perplexity  score whole splits beside the baselines
               8. keep_references      store validation scores that `rnnlm score` compares texts with
               9. measure_surprise     find the sentences, positions and words with the highest loss

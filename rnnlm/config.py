@@ -350,7 +350,26 @@ class FeedConfig(Section):
     )
 
 
+class WarmStartConfig(Section):
+    """The learning rate and budget of a run that goes on from another model, in place of those of a new one."""
+
+    learning_rate: PositiveFloat = setting(4e-3, "Peak learning rate.")
+    epochs: PositiveInt = setting(1, "Number of passes over the training split.")
+    maximum_tokens: PositiveInt | None = setting(
+        None, "Approximate number of tokens to train on; the schedule is made for it. null: all epochs."
+    )
+
+
 class TrainingConfig(Section):
+    start_from: str = setting(
+        "nothing",
+        "Initial weights. nothing: random ones. champion: those of the registered model's champion. Or those of a "
+        "registered version: NAME, NAME@ALIAS or models:/NAME/3.",
+        min_length=1,
+    )
+    warm_start: WarmStartConfig = setting(
+        WarmStartConfig(), "Learning rate and budget of a run that goes on from another model."
+    )
     epochs: PositiveInt = setting(3, "Number of passes over the training split.")
     maximum_tokens: PositiveInt | None = setting(
         None, "Approximate number of tokens to train on; the schedule is made for it. null: all epochs."
@@ -386,6 +405,13 @@ class TrainingConfig(Section):
     divergence: DivergenceConfig = setting(DivergenceConfig(), "Detection of divergence, and rollbacks.")
     distributed: DistributedConfig = setting(DistributedConfig(), "Training in several processes.")
     feed: FeedConfig = setting(FeedConfig(), "How batches reach the model.")
+
+    def of_warm_start(self) -> "TrainingConfig":
+        """The settings of a run that goes on from another model."""
+        warm = self.warm_start
+        optimizer = self.optimizer.model_copy(update={"learning_rate": warm.learning_rate})
+        budget = {"epochs": warm.epochs, "maximum_tokens": warm.maximum_tokens}
+        return self.model_copy(update={"optimizer": optimizer, **budget})
 
     @model_validator(mode="after")
     def check_batch_size(self) -> "TrainingConfig":

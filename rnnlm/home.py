@@ -46,6 +46,7 @@ class Home:
     scores = Below("scores")  # shards of unfinished bulk scorings, and plots of finished ones
     references = Below("references")  # scores of validation text, for models whose folder does not hold them
     runs = Below("runs")
+    starts = Below("starts")  # which model each run goes on from, and copies of those models
     artifacts = Below("artifacts")
     prefect = Below("prefect")
     mlflow_database = Below("mlflow.db")

@@ -84,6 +84,20 @@ class DatasetRecord(StageRecord):
         return self.folder / "tokenizer"
 
 
+class StartedFrom(Record):
+    """The registered version whose weights a run began with."""
+
+    name: str
+    version: int
+    model_sha256: str  # of its weights
+    token_rows_kept: int  # tokens of the new vocabulary that the version knows
+    token_rows: int  # tokens of the new vocabulary
+
+    def __str__(self) -> str:
+        kept = f"{self.token_rows_kept:,} of {self.token_rows:,} token rows kept"
+        return f"{self.name} version {self.version}: {kept}"
+
+
 class RunRecord(StageRecord):
     """A finished training run: `folder/model` holds safetensors, configuration and tokenizer."""
 
@@ -94,6 +108,7 @@ class RunRecord(StageRecord):
     trained_tokens: int
     best_validation_perplexity: float  # at `temperature`
     temperature: float = 1.0  # already divided into the weights of the head
+    started_from: StartedFrom | None = None  # None: from random weights
 
     @property
     def model_folder(self) -> Path:

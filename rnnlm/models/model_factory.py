@@ -23,35 +23,38 @@ def build_model(
 
     ConfigError if the vocabulary is too large for one-hot input.
     """
-    one_hot = config.input == "one-hot"
-    if one_hot and vocabulary_size > ONE_HOT_VOCABULARY:
+    if config.input == "one-hot" and vocabulary_size > ONE_HOT_VOCABULARY:
         raise ConfigError(
             f"model.input=one-hot: the vocabulary has {vocabulary_size:,} ids, "
             f"expected at most {ONE_HOT_VOCABULARY:,};\n"
             "use tokenizer.kind=char, or model.input=embedding"
         )
-    model = ElmanForCausalLM(
-        ElmanConfig(
-            vocab_size=vocabulary_size,
-            hidden_size=config.hidden_size,
-            embedding_size=vocabulary_size if one_hot else config.embedding_size,
-            num_hidden_layers=config.layers,
-            nonlinearity=config.nonlinearity,
-            backend=config.backend,
-            diagonal=config.recurrence == "diagonal",
-            residual=config.residual,
-            tie_word_embeddings=config.tie_embeddings,
-            one_hot=one_hot,
-        )
-    )
+    model = ElmanForCausalLM(architecture(config, vocabulary_size))
     bias = torch.from_numpy(log_unigram) if config.head_bias == "unigram" and log_unigram is not None else None
     initialize(model.language_model, config.recurrent_initialization, torch.Generator().manual_seed(seed), bias)
-    if one_hot:
+    if config.input == "one-hot":
         embedding = model.language_model.embedding
         with torch.no_grad():
             nn.init.eye_(embedding.weight)
             embedding.weight[embedding.padding_idx] = 0.0
     return model
+
+
+def architecture(config: ModelConfig, vocabulary_size: int) -> ElmanConfig:
+    """The network's shapes and functions, as they are saved with it."""
+    one_hot = config.input == "one-hot"
+    return ElmanConfig(
+        vocab_size=vocabulary_size,
+        hidden_size=config.hidden_size,
+        embedding_size=vocabulary_size if one_hot else config.embedding_size,
+        num_hidden_layers=config.layers,
+        nonlinearity=config.nonlinearity,
+        backend=config.backend,
+        diagonal=config.recurrence == "diagonal",
+        residual=config.residual,
+        tie_word_embeddings=config.tie_embeddings,
+        one_hot=one_hot,
+    )
 
 
 def load_model(folder: Path, device: str = "cpu") -> ElmanForCausalLM:

@@ -129,4 +129,6 @@ def provenance(run: RunRecord, tags: dict[str, str], parent: int | None) -> str:
         if parent
         else "there was no champion when it was registered",
     ]
+    if run.started_from is not None:
+        rows.insert(1, f"training went on from {run.started_from}")
     return "\n".join(f"- {row}" for row in rows)

@@ -27,6 +27,7 @@ from rnnlm.registry.model_names import Alias
 from rnnlm.registry.version_tags import Candidate, corpus_folder
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sql_statements import statement
+from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -90,7 +91,8 @@ def compare_with_champion(
         return undecidable(number, why)
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
         own, losses = Path(temporary) / TRAINING_DOCUMENTS, Path(temporary) / PAIRED_LOSSES
-        write_known_digests(dataset, config.training.validation.tokens, own)
+        if write_training_documents(candidate, own) is None:
+            return undecidable(number, "it is unknown what the model that the candidate started from was trained on")
         champions = training_digests(champion, champion_folder)
         documents = holdout_documents(dataset, [own, champions] if champions else [own])
         if not documents:
@@ -103,12 +105,25 @@ def compare_with_champion(
         evidence = measure_evidence(losses, config.registry, 1 + len(compared_before(client, champion)))
         client.log_model_artifact(version.tags["logged_model_id"], str(losses), EVIDENCE)
     decision = decide(evidence, number, config.registry)
-    if champions or champion.tags.get("dataset_id") == dataset.dataset_id:
+    same_text = champion.tags.get("dataset_id") == dataset.dataset_id and "started_from" not in champion.tags
+    if champions or same_text:
         return decision
     # Registered before training documents were kept. What the champion may have seen can only help it: a candidate
     # that wins nevertheless is better.
     reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
     return Decision(decision.alias, reason, evidence)
+
+
+def write_training_documents(candidate: Candidate, path: Path) -> int | None:
+    """Write the fingerprints of all documents that the candidate and its ancestors by warm start have seen.
+
+    Returns their number; None, and no file, if it is unknown what an ancestor has seen.
+    """
+    run, sample_tokens = candidate.run, candidate.config.training.validation.tokens
+    ancestors = run.folder / ANCESTOR_DOCUMENTS if run.started_from else None
+    if ancestors is not None and not ancestors.exists():
+        return None
+    return write_known_digests(candidate.dataset, sample_tokens, path, ancestors)
 
 
 def known_documents(home: Home, candidate: Candidate) -> KnownDocuments | None:

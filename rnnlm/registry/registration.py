@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rnnlm.evaluation.paired.holdout_documents import write_known_digests
 from rnnlm.home import Home, write_json
 from rnnlm.records import Evidence, RegisteredVersion
 from rnnlm.registry.bundle import (
@@ -21,7 +20,7 @@ from rnnlm.registry.bundle import (
 from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.model_card import description_of, model_card
 from rnnlm.registry.model_names import Alias, registered_name
-from rnnlm.registry.promotion import Decision, compare_with_champion
+from rnnlm.registry.promotion import Decision, compare_with_champion, write_training_documents
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.ticket_queue import ensure_registered_model
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, identity_tags, origin_tags
@@ -89,6 +88,8 @@ def add_version(
     mlflow_run_id = mlflow_run_of(client, home, candidate)
     experiment = client.get_run(mlflow_run_id).info.experiment_id
     tags = identity | origin_tags(home, candidate.config, candidate.dataset)
+    if (start := candidate.run.started_from) is not None:
+        tags["started_from"] = f"{start.name}/{start.version}"
     champion = champion_of(client, name)
     card = model_card(name, candidate, tags, int(champion.version) if champion else None)
     logged = client.create_logged_model(experiment, name=name, source_run_id=mlflow_run_id, model_type="language model")
@@ -96,7 +97,8 @@ def add_version(
     seen_documents = log_files(client, model_id, location, mlflow_run_id, candidate, card)
     client.finalize_logged_model(model_id, "READY")
     client.log_outputs(mlflow_run_id, [LoggedModelOutput(model_id, step=0)])
-    tags |= {"training_documents": str(seen_documents), "document_digests": "letters"}
+    if seen_documents is not None:
+        tags |= {"training_documents": str(seen_documents), "document_digests": "letters"}
     return client.create_model_version(
         name,
         location,
@@ -109,10 +111,10 @@ def add_version(
 
 def log_files(
     client: "MlflowClient", model_id: str, location: str, mlflow_run_id: str, candidate: Candidate, card: str
-) -> int:
+) -> int | None:
     """Log the bundle and the evidence beside it, with a marker of their digests; damaged files are overwritten.
 
-    Returns the number of documents that training has seen.
+    Returns the number of documents that training has seen; None if it is unknown.
     """
     from mlflow.models import Model
 
@@ -122,8 +124,7 @@ def log_files(
         evidence = saved / EVIDENCE
         evidence.mkdir()
         write_json(evidence / CONFIGURATION, candidate.config.model_dump(mode="json"))
-        sample_tokens = candidate.config.training.validation.tokens
-        seen_documents = write_known_digests(candidate.dataset, sample_tokens, evidence / TRAINING_DOCUMENTS)
+        seen_documents = write_training_documents(candidate, evidence / TRAINING_DOCUMENTS)
         mark_complete(saved)
         client.log_model_artifacts(model_id, str(saved))
     return seen_documents

@@ -61,8 +61,11 @@ def sequences_report(dataset: DatasetRecord, leaked_share: float) -> str:
 
 
 def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig) -> str:
+    if run.started_from is not None:
+        training = training.of_warm_start()
     rows: FactRows = [
         ("run", f"`{run.run_id}`"),
+        ("started from", str(run.started_from or "random weights")),
         ("model", f"Elman, {model.layers} × {model.hidden_size}, {model.nonlinearity}{stack_kind(model)}"),
         ("epochs", training.epochs),
         ("trained tokens", f"{run.trained_tokens:,}"),
@@ -99,6 +102,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
         f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
         f"run        {record.run.folder}",
     ]
+    lines += [labelled("started", f"from {record.run.started_from}")] if record.run.started_from else []
     lines += [labelled("done", ", ".join(done))] if done else []
     if skipped:
         lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))

@@ -80,6 +80,7 @@ def lineage_report(details: "VersionDetails") -> str:
         "perplexity": ", ".join(perplexities),
         "weights": f"sha256 {tags['model_sha256']}" if "model_sha256" in tags else "",
         "run": f"{details.run_id}, MLflow run {details.mlflow_run_id}",
+        "started": f"from {tags['started_from']}" if "started_from" in tags else "",
         "code": join_tags(details.code, version="rnnlm {}", git_commit="commit {}"),
         "settings": settings_line(tags.get("configuration", "")),
         "dataset": details.dataset_id,

@@ -53,6 +53,11 @@ class TextTokenizer:
     def vocabulary_size(self) -> int:
         return self._tokenizer.get_vocab_size()
 
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """Spelling → id of every token, special ones included."""
+        return dict(self._tokenizer.get_vocab())
+
     def encode(self, line: str) -> list[int]:
         return self.encode_lines([LONE_SURROGATE.sub("\ufffd", line)])[0]
 

@@ -6,6 +6,7 @@ RUN/processes/                  job and result of distributed training; deleted 
 RUN/checkpoints/                deleted when the run is complete; see checkpointing/checkpoints.py
 RUN/tracking.json               how much of it the tracker has sent
 RUN/model/, run.json, COMPLETE  the result
+RUN/ancestor_documents.parquet  what the model that it started from has seen; see warm_start.py
 """
 
 import logging
@@ -14,12 +15,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from rnnlm.config import PipelineConfig, result_settings
+from rnnlm.config import PipelineConfig, TrainingConfig, result_settings
 from rnnlm.home import Home, read_json, remove_partials, write_json
-from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.stages import COMPLETE, find_damage, mark_complete, move_aside, stage, stage_key
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
@@ -28,6 +30,7 @@ from rnnlm.training.distributed.job import PROCESSES, Job, train_in_processes
 from rnnlm.training.events import TRACKING, Tracker
 from rnnlm.training.history import SAMPLES
 from rnnlm.training.training_setup import train_in_this_process
+from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
 
 logger = logging.getLogger(__name__)
 UNMARKED = (CHECKPOINTS, PROCESSES, TRACKING, SAMPLES)  # temporary, or may change after the run is complete
@@ -42,15 +45,17 @@ def run_training(
     dataset: DatasetRecord,
     open_tracker: OpenTracker,
     *,
+    start: StartedFrom | None = None,
     force: bool = False,
 ) -> RunRecord:
-    """A complete run in home.runs, named by the digest of dataset, model and training settings.
+    """A complete run in home.runs, named by the digest of dataset, model and training settings and initial weights.
 
+    start: the model to begin with, whose copy is in home.starts; None: random weights.
     An unfinished run resumes from its last good checkpoint, with the same result as without the interruption.
     Of two concurrent calls for the same run the second one waits and then finds it complete.
     """
     device = choose_device(config.training.device)
-    run_id = name_run(config, dataset)
+    run_id = name_run(config, dataset, start)
     folder = home.runs / run_id
     home.make(home.runs)
     with home.lock(f"run-{run_id}"):
@@ -61,9 +66,23 @@ def run_training(
         clear_folder(folder, damage, force)
         folder.mkdir(exist_ok=True)
         write_json(folder / "config.json", config.model_dump(mode="json"))
-        write_json(folder / STARTED, {"run_id": run_id, "dataset_id": dataset.dataset_id})
+        started: dict[str, Any] = {"run_id": run_id, "dataset_id": dataset.dataset_id}
+        job = Job(folder=folder, config=config, dataset=dataset)
+        if start is not None:
+            started["started_from"] = start.model_dump()
+            job = warm_job(home, job, start)
+        write_json(folder / STARTED, started)
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
-            return write_run(Job(folder=folder, config=config, dataset=dataset), device, tracker, interruption)
+            return write_run(job, start, device, tracker, interruption)
+
+
+def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:
+    """The job with the initial weights, learning rate and budget of a warm start."""
+    earlier = start_folder(home, start)
+    if (earlier / ANCESTOR_DOCUMENTS).exists():
+        shutil.copy(earlier / ANCESTOR_DOCUMENTS, job.folder)
+    training = job.config.training.of_warm_start()
+    return job.model_copy(update={"config": job.config.model_copy(update={"training": training}), "start": earlier})
 
 
 def find_run_damage(folder: Path) -> str | None:
@@ -82,18 +101,28 @@ def clear_folder(folder: Path, damage: str | None, force: bool) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def name_run(config: PipelineConfig, dataset: DatasetRecord) -> str:
+def name_run(config: PipelineConfig, dataset: DatasetRecord, start: StartedFrom | None = None) -> str:
     """The run id: a digest of everything that its result depends on."""
+    facts = {} if start is None else {"start": start.model_sha256}
     return stage_key(
         "training",
         dataset=dataset.dataset_id,
         model=result_settings(config.model),
-        training=result_settings(config.training),
+        training=used_settings(config.training, start is not None),
         versions={name: version(name) for name in ("torch", "transformers", "numpy")},
+        **facts,
     )[:16]
 
 
-def write_run(job: Job, device: torch.device, tracker: Tracker, interruption: Interruption) -> RunRecord:
+def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
+    """The settings that a run's result depends on: its initial weights count, not the name they were found by."""
+    settings = result_settings(training.of_warm_start() if warm else training)
+    return {name: value for name, value in settings.items() if name not in ("start_from", "warm_start")}
+
+
+def write_run(
+    job: Job, start: StartedFrom | None, device: torch.device, tracker: Tracker, interruption: Interruption
+) -> RunRecord:
     """Train, from the start or from a checkpoint, and write the result up to its COMPLETE marker."""
     folder = job.folder
     if job.config.training.distributed.processes > 1:
@@ -106,12 +135,13 @@ def write_run(job: Job, device: torch.device, tracker: Tracker, interruption: In
         "dataset_id": job.dataset.dataset_id,
         "mlflow_run_id": tracker.mlflow_run_id,
         **result.model_dump(),
+        **({} if start is None else {"started_from": start.model_dump()}),
     }
     write_json(folder / "run.json", facts)
     mark_complete(folder, apart_from=UNMARKED)
     remove_temporary(folder)
     remove_partials(folder)  # the replaced run
-    return RunRecord(**facts, folder=folder)
+    return RunRecord.model_validate({**facts, "folder": folder})
 
 
 def remove_temporary(folder: Path) -> None:

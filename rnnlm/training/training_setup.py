@@ -37,6 +37,7 @@ from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import Schedule
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.temperature_scaling import divide_logits, fit_temperature
+from rnnlm.training.warm_start import begin_with
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,8 @@ def train_in_this_process(
     seed_everything(training.seed, training.deterministic)
     unigram = unigram_log_probabilities(dataset)
     model = build_model(job.config.model, dataset.vocabulary_size, training.seed, unigram)
+    if job.start is not None:
+        begin_with(model, dataset.tokenizer_folder, job.start)
     with float32_products(training.precision):
         outcome = run_loop(model, job, device, on_event, interruption, process_group)
     result = TrainingResult(trained_tokens=outcome.trained_tokens, best_validation_perplexity=outcome.best_perplexity)

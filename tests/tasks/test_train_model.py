@@ -1,3 +1,5 @@
+import pytest
+
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
@@ -5,6 +7,7 @@ from rnnlm.registry.model_lookup import model_folder
 from rnnlm.stages import is_complete
 from tasks.train_model import train_model
 from tests.configs import changed
+from tests.registrar import Registrar
 
 
 def test_a_run_is_trained_and_tracked(
@@ -16,3 +19,15 @@ def test_a_run_is_trained_and_tracked(
     assert run.mlflow_run_id
     assert model_folder(tracked_home, str(run.folder)) == run.model_folder
     assert train_model.fn(config, toy_dataset).skipped
+
+
+def test_a_run_goes_on_from_the_champion_and_the_next_night_finds_it(register: Registrar) -> None:
+    champion = register()
+    config = changed(register.config, {"training.start_from": "champion", "training.warm_start.learning_rate": 1e-3})
+    run = train_model.fn(config, register.dataset)
+    assert run.started_from is not None
+    assert (run.started_from.name, run.started_from.version) == (champion.name, champion.version)
+    assert run.best_validation_perplexity < register.run.best_validation_perplexity
+    assert train_model.fn(config, register.dataset) == run.model_copy(
+        update={"skipped": True, "seconds": pytest.approx(0, abs=60)}
+    )

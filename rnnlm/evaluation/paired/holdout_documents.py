@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.errors import CorpusError
@@ -28,12 +29,15 @@ class HoldoutDocument:
     sha256: str  # hexadecimal
 
 
-def write_known_digests(dataset: DatasetRecord, evaluation_tokens: int | None, path: Path) -> int:
+def write_known_digests(
+    dataset: DatasetRecord, evaluation_tokens: int | None, path: Path, ancestors: Path | None = None
+) -> int:
     """Write a Parquet file with the distinct fingerprints of all documents that training has seen; return their number.
 
     These are the training split and the part of the validation split that the checkpoint and the temperature were
     chosen on (training.validation.tokens). The file is kept with a registered version, whose dataset may be gone when
-    it is compared. Fingerprints do not change with cleaning.
+    it is compared. Fingerprints do not change with cleaning. ancestors: such a file of the model that training started
+    from, whose documents have been seen too.
     """
     sample = tuning_sample(StoredSplit(dataset, "valid"), evaluation_tokens)
     sample.close()
@@ -48,6 +52,9 @@ def write_known_digests(dataset: DatasetRecord, evaluation_tokens: int | None, p
             "lasts": [tokens_before(last) for _, last in sample.stretches],
         }
         digests = connection.sql(statement("promotion/read_known_digests"), params=places).to_arrow_table()
+    if ancestors is not None:
+        both = pa.concat_tables([digests, pq.read_table(ancestors, schema=digests.schema)])
+        digests = both.group_by("sha256").aggregate([]).sort_by("sha256")
     pq.write_table(digests, path, compression="zstd")
     return len(digests)
 

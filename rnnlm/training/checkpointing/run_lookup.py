@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, read_json
-from rnnlm.records import DatasetRecord
+from rnnlm.records import DatasetRecord, StartedFrom
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.training.training_run import STARTED, find_run_damage, name_run
 
@@ -38,7 +38,8 @@ def find_unfinished(home: Home, name: str) -> tuple[PipelineConfig, DatasetRecor
             f"{folder.name}: its dataset {started['dataset_id'][:12]} is missing or damaged;\n"
             f"prepare it again: rnnlm prepare --corpus {config.corpus.public_source} (see its config.json)"
         )
-    if name_run(config, dataset) != started["run_id"]:
+    start = StartedFrom(**started["started_from"]) if "started_from" in started else None
+    if name_run(config, dataset, start) != started["run_id"]:
         raise ModelError(
             f"{folder.name}: started with other versions of rnnlm, torch, transformers or numpy and cannot be resumed\n"
             f"exactly; install those, or train anew: rnnlm train --corpus {config.corpus.public_source}"

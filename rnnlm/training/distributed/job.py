@@ -20,6 +20,7 @@ class Job(Record):
     folder: Path  # of the run
     config: PipelineConfig
     dataset: DatasetRecord
+    start: Path | None = None  # folder of the model to begin with; see training/warm_start.py
 
     def launch(self, first: bool = True) -> Launch:
         """The processes of one node."""

@@ -1,0 +1,81 @@
+"""Warm start: a new model begins with the weights of an earlier one. Rows of tokens are copied by their spelling."""
+
+from pathlib import Path
+
+import torch
+
+from rnnlm.config import ModelConfig
+from rnnlm.errors import ModelError
+from rnnlm.home import Home
+from rnnlm.models.hugging_face import ElmanConfig, ElmanForCausalLM
+from rnnlm.models.model_factory import architecture, load_model
+from rnnlm.records import StartedFrom
+from rnnlm.stages import find_damage
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+
+# In a start's folder and in a run's: fingerprints of all documents that the model a run started from has seen.
+ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
+SETTINGS = {  # field of a saved model → the setting that it comes from
+    "one_hot": "model.input",
+    "hidden_size": "model.hidden_size",
+    "embedding_size": "model.embedding_size",
+    "num_hidden_layers": "model.layers",
+    "residual": "model.residual",
+    "nonlinearity": "model.nonlinearity",
+    "diagonal": "model.recurrence",
+    "tie_word_embeddings": "model.tie_embeddings",
+}
+
+
+def start_folder(home: Home, start: StartedFrom) -> Path:
+    """The copy of the model that a run starts from, with its tokenizer and ANCESTOR_DOCUMENTS if they are known."""
+    return home.starts / start.model_sha256[:16]
+
+
+def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) -> str | None:
+    """Why a new model cannot begin with the weights of the model in `earlier`; None if it can."""
+    new_tokenizer, old_tokenizer = load_tokenizer(tokenizer_folder), load_tokenizer(earlier)
+    for name in ("kind", "splitting", "unknown_literal"):
+        new, old = getattr(new_tokenizer, name), getattr(old_tokenizer, name)
+        if new != old:
+            return f"tokenizer.{name} is {new} and was {old}"
+    wanted, found = architecture(config, 1), ElmanConfig.from_pretrained(earlier)
+    for field, setting in SETTINGS.items():
+        if field == "embedding_size" and wanted.one_hot:
+            continue  # the size of the vocabulary, which may change
+        new, old = getattr(wanted, field), getattr(found, field)
+        if new != old:
+            return f"{setting} differs ({field} is {new} and was {old})"
+    return None
+
+
+def shared_tokens(tokenizer_folder: Path, earlier: Path) -> dict[int, int]:
+    """New id → id in `earlier`, of the tokens that both vocabularies spell the same."""
+    old = load_tokenizer(earlier).vocabulary
+    new = load_tokenizer(tokenizer_folder).vocabulary
+    return {token_id: old[spelling] for spelling, token_id in new.items() if spelling in old}
+
+
+def begin_with(model: ElmanForCausalLM, tokenizer_folder: Path, earlier: Path) -> None:
+    """Give a new model the weights of the model in `earlier`, in place. Tokens that are new keep their initial rows.
+
+    ModelError if the files in `earlier` are missing or damaged.
+    """
+    if (damage := find_damage(earlier)) is not None:
+        raise ModelError(f"{earlier}: {damage};\nrun again with --force training, which decides anew where to start")
+    copy_weights(model, load_model(earlier), shared_tokens(tokenizer_folder, earlier))
+
+
+@torch.no_grad()
+def copy_weights(model: ElmanForCausalLM, earlier: ElmanForCausalLM, shared: dict[int, int]) -> None:
+    """shared: new token id → id in `earlier`. Both have the same shapes, apart from their vocabularies."""
+    new_ids, old_ids = torch.tensor(list(shared)), torch.tensor(list(shared.values()))
+    by_token = {"embedding.weight", "head.weight", "head.bias"}
+    if model.config.one_hot:  # the embedding is the identity, so the first W has a row for each token
+        by_token = {"stack.cells.0.W", "head.weight", "head.bias"}
+    old_weights = dict(earlier.language_model.named_parameters())
+    for name, weight in model.language_model.named_parameters():
+        if name in by_token:
+            weight[new_ids] = old_weights[name][old_ids]
+        elif weight.requires_grad:  # not the identity
+            weight.copy_(old_weights[name])

@@ -1,0 +1,257 @@
+"""Which model a run goes on from, and what its ancestors have seen when it is judged."""
+
+import logging
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rnnlm.config import ModelConfig
+from rnnlm.errors import ModelError
+from rnnlm.evaluation.paired.holdout_documents import write_known_digests
+from rnnlm.home import Home
+from rnnlm.records import RegisteredVersion, RunRecord, StartedFrom
+from rnnlm.registry.bundle import TRAINING_DOCUMENTS, model_digest
+from rnnlm.registry.lineage import show_version
+from rnnlm.registry.model_lookup import model_folder
+from rnnlm.registry.registration import register_model
+from rnnlm.registry.starting_model import choose_start
+from rnnlm.registry.version_tags import Candidate
+from rnnlm.reports.pipeline_page import training_report
+from rnnlm.reports.registry_page import lineage_report
+from rnnlm.sequences.dataset_reader import connect
+from rnnlm.tracking.mlflow_store import reaching_mlflow
+from rnnlm.training.training_run import run_training
+from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
+from tests.configs import changed
+from tests.conftest import untracked
+from tests.registrar import Registrar
+from tests.rnnlm.registry.contest import NAME, Contest
+from tests.rnnlm.registry.test_champion_comparison import evidence_folder
+
+TOY = "rnnlm-toy"
+WARM = {"training.start_from": "champion", "training.warm_start.learning_rate": 1e-3}
+
+
+@pytest.fixture
+def warm(register: Registrar) -> Registrar:
+    """The toy run is champion, and the next one is to start from it."""
+    register()
+    register.config = changed(register.config, WARM)
+    return register
+
+
+def chosen(warm: Registrar, *, force: bool = False) -> StartedFrom | None:
+    return choose_start(warm.home, warm.config, warm.dataset, force=force)
+
+
+def take_over(warm: Registrar, name: str = TOY) -> RegisteredVersion:
+    """Another version becomes champion."""
+    settings = {"training.seed": 7, "training.start_from": "nothing"}
+    run = run_training(warm.home, changed(warm.config, settings), warm.dataset, untracked)
+    registered = register_model(
+        warm.home, Candidate(warm.config, warm.dataset, run, warm.evaluation, warm.samples), force=True
+    )
+    with reaching_mlflow(warm.home) as client:
+        client.set_registered_model_alias(name, "champion", str(registered.version))
+    return registered
+
+
+def test_the_champion_is_found_and_copied_with_what_it_has_seen(
+    warm: Registrar, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    start = chosen(warm)
+    rows = warm.dataset.vocabulary_size
+    digest = model_digest(warm.run.model_folder)
+    assert start == StartedFrom(name=TOY, version=1, model_sha256=digest, token_rows_kept=rows, token_rows=rows)
+    assert f"training: starts from rnnlm-toy version 1: {rows} of {rows} token rows kept" in caplog.messages
+    kept = start_folder(warm.home, start) / ANCESTOR_DOCUMENTS
+    documents = model_folder(warm.home, f"models:/{TOY}/1").parents[1] / "evidence" / TRAINING_DOCUMENTS
+    assert pq.read_table(kept).equals(pq.read_table(documents))
+
+
+def test_an_unchanged_night_finds_its_run_although_the_champion_has_changed(warm: Registrar) -> None:
+    first = chosen(warm)
+    run = run_training(warm.home, warm.config, warm.dataset, untracked, start=first)
+    second = take_over(warm)
+    again = chosen(warm)
+    assert again == first
+    assert run_training(warm.home, warm.config, warm.dataset, untracked, start=again).skipped
+    forced = chosen(warm, force=True)
+    assert forced is not None
+    assert forced.version == second.version
+    assert chosen(warm) == forced  # remembered in its place
+    assert run.run_id != run_training(warm.home, warm.config, warm.dataset, untracked, start=forced).run_id
+
+
+def test_a_remembered_decision_needs_neither_mlflow_nor_the_version(warm: Registrar) -> None:
+    start = chosen(warm)
+    shutil.rmtree(warm.home.artifacts)
+    warm.home.mlflow_database.unlink()
+    assert chosen(warm) == start
+    assert run_training(warm.home, warm.config, warm.dataset, untracked, start=start).started_from == start
+
+
+def test_without_a_champion_training_starts_from_random_weights_and_that_is_remembered(
+    register: Registrar, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    register.config = changed(register.config, WARM)
+    assert chosen(register) is None
+    assert "training: starts from random weights: rnnlm-toy has no champion yet" in caplog.messages
+    run = run_training(register.home, register.config, register.dataset, untracked, start=None)
+    assert run.skipped  # it is the run with start_from=nothing, which is finished
+    register()
+    assert chosen(register) is None  # the second night with the same text
+
+
+def test_nothing_is_asked_of_the_registry_unless_the_setting_is_set(register: Registrar, home: Home) -> None:
+    home.mlflow_database.unlink()
+    assert chosen(register) is None
+    assert not home.mlflow_database.exists()
+    assert not home.starts.exists()
+
+
+@pytest.mark.parametrize("wanted", ["models:/rnnlm-toy/1", "rnnlm-toy/1", "rnnlm-toy", "rnnlm-toy@champion"])
+def test_a_version_is_found_by_any_of_its_names(warm: Registrar, wanted: str) -> None:
+    warm.config = changed(warm.config, {"training.start_from": wanted})
+    start = chosen(warm)
+    assert start is not None
+    assert (start.name, start.version) == (TOY, 1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ("models:/rnnlm-toy/9", "no such version in the registry"),
+        ("rnnlm-unknown", "rnnlm-unknown: expected models:/NAME@ALIAS"),
+        (".", "expected models:/NAME@ALIAS"),
+    ],
+)
+def test_a_version_that_does_not_exist_is_an_error(warm: Registrar, wanted: str, told: str) -> None:
+    warm.config = changed(warm.config, {"training.start_from": wanted})
+    with pytest.raises(ModelError, match=told):
+        chosen(warm)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"model.hidden_size": 8}, "model.hidden_size differs (hidden_size is 8 and was 16)"),
+        ({"corpus.digits": "N"}, "corpus.digits differs, so it is unknown which documents"),
+    ],
+)
+def test_a_champion_that_does_not_fit_is_told_in_one_line(
+    warm: Registrar, caplog: pytest.LogCaptureFixture, settings: dict[str, object], told: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    warm.config = changed(warm.config, settings)
+    assert chosen(warm) is None
+    (line,) = [message for message in caplog.messages if message.startswith("training: ")]
+    assert line.startswith(f"training: starts from random weights: rnnlm-toy version 1 does not fit: {told}")
+
+
+def test_a_champion_that_cannot_be_loaded_does_not_stop_the_night(
+    warm: Registrar, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    shutil.rmtree(model_folder(warm.home, f"models:/{TOY}/1"))
+    assert chosen(warm) is None
+    assert "training: starts from random weights: the champion cannot be loaded (" in caplog.text
+    warm.config = changed(warm.config, {"training.start_from": f"{TOY}/1"})
+    with pytest.raises(ModelError):
+        chosen(warm)
+
+
+def test_a_champion_of_another_program_does_not_stop_the_night(
+    warm: Registrar, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    folder = model_folder(warm.home, f"models:/{TOY}/1")
+    (folder / "rnnlm_tokenizer.json").unlink()
+    (folder.parents[1] / "COMPLETE").unlink()  # as of a version that this program did not register
+    assert chosen(warm) is None
+    assert "training: starts from random weights: the champion cannot be loaded (" in caplog.text
+
+
+def test_an_unavailable_server_does_not_stop_the_night(
+    register: Registrar, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # the port of `discard`: nobody listens
+    register.config = changed(register.config, WARM)
+    assert chosen(register) is None
+    assert "training: starts from random weights: MLflow is unavailable (" in caplog.text
+
+
+def warm_run(contest: Contest, quality: str, ancestors: list[str] | None) -> RunRecord:
+    """The run as one that started from version 1; ancestors: fingerprints of what that had seen, None if unknown."""
+    run = contest.run_of(quality)
+    if ancestors is not None:
+        pq.write_table(pa.table({"sha256": ancestors}), run.folder / ANCESTOR_DOCUMENTS)
+    start = StartedFrom(name=NAME, version=1, model_sha256="0" * 64, token_rows_kept=7_912, token_rows=8_000)
+    return run.model_copy(update={"started_from": start})
+
+
+def register_warm(contest: Contest, run: RunRecord) -> RegisteredVersion:
+    return register_model(
+        contest.home, Candidate(contest.config, contest.dataset, run, contest.evaluation, contest.samples)
+    )
+
+
+def unseen_fingerprints(contest: Contest, folder: Path) -> list[str]:
+    """Of the validation documents that a run on the contest's dataset has not seen."""
+    write_known_digests(contest.dataset, contest.config.training.validation.tokens, folder / "own.parquet")
+    seen = set(pq.read_table(folder / "own.parquet")["sha256"].to_pylist())
+    with connect(contest.dataset) as connection:
+        rows = connection.execute("select distinct fingerprint from documents where split = 'valid'").fetchall()
+    return sorted({fingerprint for (fingerprint,) in rows} - seen)
+
+
+def test_what_an_ancestor_has_seen_is_no_evidence(contest: Contest, tmp_path: Path) -> None:
+    unseen = unseen_fingerprints(contest, tmp_path)
+    contest.register("poor")
+    candidate = register_warm(contest, warm_run(contest, "good", unseen[:40]))
+    assert candidate.evidence is not None
+    assert candidate.evidence.documents == len(unseen) - 40
+    assert candidate.alias == "champion"
+    # Its own file has both, for the next candidate to be compared with it or to start from it.
+    known = pq.read_table(evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS)["sha256"].to_pylist()
+    own = pq.read_table(tmp_path / "own.parquet")["sha256"].to_pylist()
+    assert known == sorted({*own, *unseen[:40]})
+    with reaching_mlflow(contest.home) as client:
+        tags = client.get_model_version(NAME, "2").tags
+    assert (tags["started_from"], tags["training_documents"]) == (f"{NAME}/1", str(len(known)))
+    next_one = contest.register("good", force=True)
+    assert next_one.evidence is not None
+    assert next_one.evidence.documents == len(unseen) - 40
+
+
+def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> None:
+    contest.register("poor")
+    candidate = register_warm(contest, warm_run(contest, "good", None))
+    assert (candidate.alias, candidate.evidence) == ("challenger", None)
+    assert candidate.reason == (
+        "not comparable with champion version 1: it is unknown what the model that the candidate started from was "
+        "trained on"
+    )
+    with reaching_mlflow(contest.home) as client:
+        assert "training_documents" not in client.get_model_version(NAME, "2").tags  # nor is it known of this one
+    assert not (evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS).exists()
+
+
+def test_people_are_told_what_a_version_started_from(contest: Contest) -> None:
+    run = warm_run(contest, "good", [])
+    register_warm(contest, run)
+    details = show_version(contest.home, NAME, "1")
+    started = "rnnlm-contest version 1: 7,912 of 8,000 token rows kept"
+    assert f"- training went on from {started}\n" in details.description
+    assert "\nstarted    from rnnlm-contest/1\n" in lineage_report(details)
+    training = changed(contest.config, {"training.warm_start.epochs": 9}).training
+    report = training_report(run, ModelConfig(), training)
+    assert f"| started from | {started} |" in report
+    assert "| epochs | 9 |" in report

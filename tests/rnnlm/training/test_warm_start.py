@@ -1,0 +1,295 @@
+"""A model that begins with the weights of an earlier one: token rows by spelling, the rest as it is."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from rnnlm.config import ModelConfig, PipelineConfig, TokenizerConfig, TrainingConfig
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.errors import ModelError
+from rnnlm.evaluation.baselines import unigram_log_probabilities
+from rnnlm.evaluation.token_losses import nll_of_batches
+from rnnlm.home import Home, digest_of
+from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.model_factory import build_model, load_model
+from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
+from rnnlm.registry.bundle import model_digest
+from rnnlm.sequences.data_feed import evaluation_batches
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.stages import mark_complete
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from rnnlm.training.checkpointing.run_lookup import find_unfinished
+from rnnlm.training.training_run import name_run, run_training, used_settings
+from rnnlm.training.warm_start import begin_with, copy_weights, find_difference, shared_tokens, start_folder
+from tests.configs import changed, plain_model
+from tests.conftest import UntrackedRun, untracked
+
+# Six old tokens, seven new ones: the four special ones, then old 4 and 5 are new 6 and 4; new 5 is a new word.
+SHARED = {0: 0, 1: 1, 2: 2, 3: 3, 6: 4, 4: 5}
+ARCHITECTURES = {
+    "untied": {},
+    "tied": {"tie_embeddings": True},
+    "projection": {"tie_embeddings": True, "embedding_size": 3},
+    "another embedding size": {"embedding_size": 3},
+    "one-hot": {"input": "one-hot"},
+    "residual diagonal layers": {
+        "layers": 2,
+        "residual": True,
+        "recurrence": "diagonal",
+        "recurrent_initialization": "identity",
+    },
+}
+
+
+def trained(config: ModelConfig, vocabulary_size: int, seed: int) -> ElmanForCausalLM:
+    """A model in which every weight differs from its initial value, as after training."""
+    model = build_model(config, vocabulary_size, seed)
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.language_model.parameters():
+            if weight.requires_grad:
+                weight.add_(torch.randn(weight.shape, generator=draw))
+        if not model.config.one_hot:
+            model.language_model.embedding.weight[0] = 0.0
+    return model
+
+
+@pytest.mark.parametrize("settings", ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
+def test_rows_of_known_tokens_are_the_earlier_models_and_new_ones_stay_fresh(settings: dict[str, object]) -> None:
+    config = plain_model({"hidden_size": 4, **settings})
+    old, new, fresh = trained(config, 6, seed=1), build_model(config, 7, seed=2), build_model(config, 7, seed=2)
+    copy_weights(new, old, SHARED)
+    by_token = {"embedding.weight", "head.weight", "head.bias"}
+    if settings.get("input") == "one-hot":
+        assert torch.equal(new.language_model.embedding.weight[1:], torch.eye(7)[1:])
+        by_token = {"stack.cells.0.W", "head.weight", "head.bias"}
+    olds, freshs = (dict(model.language_model.named_parameters()) for model in (old, fresh))
+    for name, weight in new.language_model.named_parameters():
+        if name in by_token:
+            assert torch.equal(weight[[0, 1, 2, 3, 6, 4]], olds[name][[0, 1, 2, 3, 4, 5]]), name
+            assert torch.equal(weight[5], freshs[name][5]), name
+        elif weight.requires_grad:
+            assert torch.equal(weight, olds[name]), name
+
+
+@pytest.mark.parametrize("settings", ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
+def test_after_known_tokens_the_new_model_gives_known_tokens_the_earlier_logits(settings: dict[str, object]) -> None:
+    """What the rows are for: the same text, spelled in the ids of each vocabulary."""
+    config = plain_model({"hidden_size": 4, **settings})
+    old, new = trained(config, 6, seed=1).eval(), build_model(config, 7, seed=2).eval()
+    copy_weights(new, old, SHARED)
+    logits_before, _ = old.language_model(torch.tensor([[2, 4, 5, 1]]))
+    logits_now, _ = new.language_model(torch.tensor([[2, 6, 4, 1]]))
+    assert torch.equal(logits_now[..., [1, 3, 6, 4]], logits_before[..., [1, 3, 4, 5]])
+
+
+def test_the_bias_of_a_new_word_is_its_frequency() -> None:
+    config = plain_model({"hidden_size": 4})
+    log_unigram = torch.linspace(-3.0, -1.0, 7)
+    new = build_model(config, 7, 2, log_unigram.numpy())
+    copy_weights(new, trained(config, 6, seed=1), SHARED)
+    assert new.language_model.head.bias[5] == log_unigram[5]
+
+
+def grown_dataset(home: Home, folder: Path, config: PipelineConfig) -> DatasetRecord:
+    """The toy corpus with two new words, so that ids of old ones change."""
+    later = shutil.copytree(config.corpus.source, folder)
+    with (later / "train.txt").open("a", encoding="utf-8") as text:
+        text.write("the zebra admires the cat near the river .\n" * 40)
+    corpus = config.corpus.model_copy(update={"source": str(later), "name": "toy"})
+    return prepare_dataset(home, config.model_copy(update={"corpus": corpus}))
+
+
+def test_tokens_are_matched_by_their_spelling(
+    home: Home, tmp_path: Path, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    later = grown_dataset(home, tmp_path / "later", toy_config)
+    shared = shared_tokens(later.tokenizer_folder, toy_run.model_folder)
+    old, new = load_tokenizer(toy_run.model_folder), load_tokenizer(later.tokenizer_folder)
+    assert later.vocabulary_size == toy_dataset.vocabulary_size + 2
+    assert sorted(set(range(later.vocabulary_size)) - set(shared)) == sorted(new.encode("zebra admires"))
+    assert any(new_id != old_id for new_id, old_id in shared.items())
+    assert new.pieces(list(shared)) == old.pieces(list(shared.values()))
+
+
+def started_from(home: Home, run: RunRecord, rows: int) -> StartedFrom:
+    """The run as a model to start from, with its copy in the home."""
+    start = StartedFrom(
+        name="toy", version=1, model_sha256=model_digest(run.model_folder), token_rows_kept=rows, token_rows=rows
+    )
+    home.starts.mkdir()
+    shutil.copytree(run.model_folder, start_folder(home, start))
+    mark_complete(start_folder(home, start))
+    return start
+
+
+def test_with_the_same_vocabulary_the_first_loss_is_the_earlier_models(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    start = started_from(home, toy_run, toy_dataset.vocabulary_size)
+    model = build_model(toy_config.model, toy_dataset.vocabulary_size, 7, unigram_log_probabilities(toy_dataset))
+
+    def loss(model: ElmanForCausalLM) -> tuple[float, int]:
+        source = StoredSplit(toy_dataset, "valid")
+        return nll_of_batches(model.language_model, evaluation_batches(source, toy_dataset.mode, 64))
+
+    earlier = loss(load_model(toy_run.model_folder))
+    assert loss(model) != earlier
+    begin_with(model, toy_dataset.tokenizer_folder, start_folder(home, start))
+    assert loss(model) == earlier
+
+
+def test_a_damaged_copy_is_told(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    start = started_from(home, toy_run, toy_dataset.vocabulary_size)
+    weights = start_folder(home, start) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    with pytest.raises(ModelError, match="model.safetensors differs from its sha256"):
+        run_training(home, toy_config, toy_dataset, untracked, start=start)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"model.hidden_size": 8}, "model.hidden_size differs (hidden_size is 8 and was 16)"),
+        ({"model.layers": 2}, "model.layers differs (num_hidden_layers is 2 and was 1)"),
+        ({"model.nonlinearity": "relu"}, "model.nonlinearity differs (nonlinearity is relu and was tanh)"),
+        ({"model.tie_embeddings": True}, "model.tie_embeddings differs (tie_word_embeddings is True and was False)"),
+        ({"model.embedding_size": 8}, "model.embedding_size differs (embedding_size is 8 and was 16)"),
+        ({"model.input": "one-hot"}, "model.input differs (one_hot is True and was False)"),
+        ({"model.residual": True}, "model.residual differs (residual is True and was False)"),
+        (
+            {"model.recurrence": "diagonal", "model.recurrent_initialization": "spread"},
+            "model.recurrence differs (diagonal is True and was False)",
+        ),
+        ({"model.backend": "loop"}, None),  # the same function
+        ({"model.recurrent_initialization": "identity"}, None),  # weights that are replaced
+    ],
+)
+def test_another_architecture_is_refused(
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    settings: dict[str, object],
+    told: str | None,
+) -> None:
+    config = changed(toy_config, settings)
+    assert find_difference(config.model, toy_dataset.tokenizer_folder, toy_run.model_folder) == told
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"kind": "char"}, "tokenizer.kind is char and was word"),
+        ({"kind": "word", "splitting": "punctuation"}, "tokenizer.splitting is punctuation and was whitespace"),
+        ({"kind": "word", "unknown_literal": "UNK"}, "tokenizer.unknown_literal is UNK and was <unk>"),
+        ({"kind": "word", "minimum_count": 100}, None),  # only a smaller vocabulary
+    ],
+)
+def test_another_way_to_split_text_is_refused(
+    home: Home, toy_config: PipelineConfig, toy_run: RunRecord, settings: dict[str, object], told: str | None
+) -> None:
+    corpus = obtain_corpus(home, toy_config.corpus)
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig.model_validate(settings))
+    assert find_difference(toy_config.model, tokenizer.folder, toy_run.model_folder) == told
+
+
+def test_settings_of_runs_from_random_weights_are_digested_as_before_there_was_a_warm_start() -> None:
+    """Else no run that an earlier version finished would be found again. The digest was printed by commit 695e35c."""
+    digest = "c18972d014e324d922d38a048cf985ba48c407b5655074beac64f9975a39f24d"
+    assert digest_of(used_settings(TrainingConfig(), warm=False)) == digest
+    assert digest_of(used_settings(TrainingConfig(start_from="champion"), warm=False)) == digest
+
+
+def test_the_run_id_depends_on_the_weights_and_not_on_their_name(
+    toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    start = StartedFrom(name="toy", version=1, model_sha256="a" * 64, token_rows_kept=1, token_rows=1)
+    by_alias = changed(toy_config, {"training.start_from": "champion"})
+    by_number = changed(toy_config, {"training.start_from": "models:/toy/1"})
+    plain = name_run(toy_config, toy_dataset)
+    assert name_run(by_alias, toy_dataset) == plain
+    warm = name_run(by_alias, toy_dataset, start)
+    assert warm == name_run(by_number, toy_dataset, start) != plain
+    other = start.model_copy(update={"model_sha256": "b" * 64})
+    assert name_run(by_alias, toy_dataset, other) not in (plain, warm)
+    longer = changed(by_alias, {"training.warm_start.epochs": 2})
+    assert name_run(longer, toy_dataset) == plain  # it has no effect there
+    assert name_run(longer, toy_dataset, start) != warm
+    assert name_run(changed(by_alias, {"training.epochs": 9}), toy_dataset, start) == warm  # nor this here
+
+
+class Failing(UntrackedRun):
+    """A power cut at the given call, if any: 0 is before the first step."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    @contextmanager
+    def open(self, run_id: str) -> Iterator["Failing"]:
+        if self.left == 0:
+            raise RuntimeError("the power is cut here")
+        yield self
+
+    def __call__(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise RuntimeError("the power is cut here")
+
+
+@pytest.mark.parametrize("call", [0, 2, 8])
+def test_a_run_stopped_at_any_time_ends_with_the_weights_of_one_never_stopped(
+    home: Home, tmp_path: Path, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord, call: int
+) -> None:
+    """Before the first checkpoint (0, 2) and after it (8). The earlier model is gone by then; its copy is not."""
+    config = changed(toy_config, {"training.start_from": "champion", "training.warm_start.learning_rate": 1e-3})
+    later = grown_dataset(home, tmp_path / "later", config)
+    start = started_from(home, toy_run, later.vocabulary_size)
+    whole = run_training(home, config, later, untracked, start=start)
+    weights = (whole.model_folder / "model.safetensors").read_bytes()
+    shutil.rmtree(whole.folder)
+    shutil.rmtree(toy_run.folder)
+    with pytest.raises(RuntimeError, match="the power is cut here"):
+        run_training(home, config, later, Failing(call).open, start=start)
+    folder = home.runs / whole.run_id
+    assert bool(list(folder.glob("checkpoints/step-*"))) == (call == 8)
+    assert find_unfinished(home, whole.run_id)[0] == config
+    again = run_training(home, config, later, untracked, start=start)
+    assert again.started_from == start
+    assert (again.model_folder / "model.safetensors").read_bytes() == weights
+    assert run_training(home, config, later, untracked, start=start) == again.model_copy(
+        update={"skipped": True, "seconds": pytest.approx(0, abs=60)}
+    )
+
+
+def test_a_warm_start_has_its_own_budget_and_learning_rate(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    """With no learning to speak of the result is the earlier model."""
+    settings = {
+        "training.epochs": 5,
+        "training.warm_start.epochs": 2,
+        "training.warm_start.maximum_tokens": 1_000,
+        "training.warm_start.learning_rate": 1e-30,
+    }
+    start = started_from(home, toy_run, toy_dataset.vocabulary_size)
+    run = run_training(home, changed(toy_config, settings), toy_dataset, untracked, start=start)
+    assert run.trained_tokens == pytest.approx(1_000, abs=300)  # the last batch may be smaller
+    assert model_digest(run.model_folder) == start.model_sha256
+
+
+@pytest.mark.slow
+def test_several_processes_start_from_the_same_weights(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    settings = {"training.distributed.processes": 2, "training.warm_start.learning_rate": 1e-30}
+    start = started_from(home, toy_run, toy_dataset.vocabulary_size)
+    run = run_training(home, changed(toy_config, settings), toy_dataset, untracked, start=start)
+    assert model_digest(run.model_folder) == start.model_sha256

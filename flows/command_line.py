@@ -78,6 +78,9 @@ COMMANDS = {  # heading → command → (module of flows/commands, first sentenc
     "Servers": {
         "deploy": ("service", "Create the deployments of prefect.yaml on a Prefect server."),
         "env": ("service", "Print variables for servers and workers that are started by hand."),
+        "prune": ("upkeep", "Remove what nobody needs any more."),
+        "backup": ("upkeep", "Back up registry, metrics, registered models and corpora."),
+        "restore": ("upkeep", "Restore a backup into an empty home."),
         "join": ("pipeline", "Train as another node of a run started with training.distributed.rendezvous."),
     },
 }

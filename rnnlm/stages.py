@@ -3,8 +3,10 @@
 import functools
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -70,6 +72,7 @@ def write_once(home: Home, final: Path, build: Callable[[Path], None], *, force:
         move_back(final)  # after a kill between the two renames below
         remove_partials(final)
         if not force and final.exists():
+            mark_used(final)
             damage = find_damage(final)
             if damage is None:
                 return True
@@ -124,6 +127,12 @@ def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> None:
     for path in files:
         sync(path)
     write_json(folder / COMPLETE, {str(path.relative_to(folder)): file_digest(path) for path in files})
+
+
+def mark_used(folder: Path) -> None:
+    """Note that somebody needs the finished folder, before verifying it: `rnnlm prune` keeps what was used lately."""
+    with suppress(OSError):  # missing, or read-only and so never pruned
+        os.utime(folder / COMPLETE)
 
 
 def find_damage(folder: Path, apart_from: Collection[str] = ()) -> str | None:

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -90,6 +91,30 @@ def lock_released(path: Path) -> Iterator[bool]:
         yield path.exists()
     finally:
         os.close(descriptor)
+
+
+def oldest_living_run(home: Home) -> float | None:
+    """When the oldest flow run whose process lives was started, in seconds since 1970; None if none lives."""
+    started = []
+    for path in lock_folder(home).glob(f"*{LOCK_SUFFIX}"):
+        with contextlib.suppress(FileNotFoundError), lock_released(path) as dead:
+            if not dead or may_still_be_locked(path):
+                started.append(path.stat().st_mtime)
+    return min(started, default=None)
+
+
+def lock_restored_runs(home: Home) -> int:
+    """Give each living flow run of a restored database a lock file that nobody holds, so that it is settled as dead."""
+    database = home.prefect / "prefect.db"
+    if not database.exists():
+        return 0
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute("select id from flow_run where state_type in ('PENDING', 'RUNNING', 'CANCELLING')")
+        paths = [lock_file(home, UUID(identity)) for (identity,) in rows]
+    lock_folder(home).mkdir(parents=True, exist_ok=True)
+    for path in paths:
+        path.touch()
+    return len(paths)
 
 
 def settle_flow_run(client: "SyncPrefectClient", run_id: UUID) -> int | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from flows.operations.running_home import read_running
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
+from rnnlm.upkeep.retention_config import RetentionConfig
 
 LOCAL_API = "http://127.0.0.1:4200/api"  # where `prefect server start` listens
 VARIABLE_DEFAULTS = {
@@ -21,6 +22,9 @@ VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # 20 s are too few on a busy machine
     # Prefect's default keeps leases in memory: a restart would leave a dead run's concurrency slot taken for ever.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+    # Prefect's server deletes old flow runs with their logs and artifacts; events it deletes after 7 days by default.
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(RetentionConfig().days * 24 * 3600),  # seconds
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # an unused service of `mlflow ui` that takes 700 MB
     **ENVIRONMENT_DEFAULTS,
 }

@@ -9,7 +9,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import Metadata, Source
 from rnnlm.home import Home, read_json
 from rnnlm.records import LeftOut
-from rnnlm.stages import is_complete
+from rnnlm.stages import is_complete, mark_used
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -33,7 +33,11 @@ def now() -> str:
 def read_note(home: Home, path: Path) -> Note | None:
     """The note, if its corpus is complete."""
     noted = read_json(path)
-    if not noted or not is_complete(home.corpora / noted["digest"][:16]):
+    if not noted:
+        return None
+    corpus = home.corpora / noted["digest"][:16]
+    mark_used(corpus)
+    if not is_complete(corpus):
         return None
     left_out = tuple(LeftOut(**one) for one in noted["left_out"])
     return Note(

@@ -14,7 +14,7 @@ from rnnlm.records import ModelVersion
 from rnnlm.registry.bundle import BUNDLE, EVIDENCE, find_bundle_damage, local_artifacts, model_digest
 from rnnlm.registry.champion_history import all_versions, created
 from rnnlm.registry.model_names import is_lock
-from rnnlm.stages import write_once
+from rnnlm.stages import mark_used, write_once
 from rnnlm.tracking.mlflow_store import ignoring, is_empty, reaching_mlflow, tracking_uri
 
 if TYPE_CHECKING:
@@ -140,6 +140,7 @@ def model_folder(home: Home, wanted: str | None) -> Path:
             return place
     runs = sorted(home.runs.glob(f"{reference}*/model")) if RUN_ID.fullmatch(reference) else []
     if len(found := [run for run in runs if is_model(run)]) == 1:
+        mark_used(found[0].parent)
         return found[0]
     if found:
         names = ", ".join(run.parent.name for run in found[:MODELS_SHOWN])

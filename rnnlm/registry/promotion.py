@@ -102,7 +102,7 @@ def compare_with_champion(
             "champion": champion_model,
         }
         write_paired_losses(contestants, documents, corpus_folder(home, dataset), losses)
-        evidence = measure_evidence(losses, config.registry, 1 + len(compared_before(client, champion)))
+        evidence = measure_evidence(losses, config.registry, 1 + comparisons_before(client, champion))
         client.log_model_artifact(version.tags["logged_model_id"], str(losses), EVIDENCE)
     decision = decide(evidence, number, config.registry)
     same_text = champion.tags.get("dataset_id") == dataset.dataset_id and "started_from" not in champion.tags
@@ -137,12 +137,17 @@ def known_documents(home: Home, candidate: Candidate) -> KnownDocuments | None:
     return KnownDocuments(nll_nats, {number: (first, last) for number, first, last in rows})
 
 
-def compared_before(client: "MlflowClient", champion: "ModelVersion") -> list["ModelVersion"]:
-    """The versions that were compared with this champion."""
+def comparisons_before(client: "MlflowClient", champion: "ModelVersion") -> int:
+    """How many versions were compared with this champion, also if `rnnlm prune` has removed some since.
+
+    Each comparison's evidence has its number; prune keeps the version with the highest.
+    """
     wanted = f"name = '{champion.name}' and tags.parent_version = '{champion.version}'"
-    return [
-        version for version in all_pages(partial(client.search_model_versions, wanted)) if "evidence" in version.tags
+    found = all_pages(partial(client.search_model_versions, wanted))
+    numbers = [
+        json.loads(version.tags["evidence"]).get("comparison", 1) for version in found if "evidence" in version.tags
     ]
+    return max(len(numbers), *numbers, 0)
 
 
 def cleaning_hides_text(candidate: CorpusConfig, champion: "ModelVersion") -> str | None:

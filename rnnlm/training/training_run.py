@@ -22,7 +22,7 @@ import torch
 from rnnlm.config import PipelineConfig, TrainingConfig, result_settings
 from rnnlm.home import Home, read_json, remove_partials, write_json
 from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
-from rnnlm.stages import COMPLETE, find_damage, mark_complete, move_aside, stage, stage_key
+from rnnlm.stages import COMPLETE, find_damage, mark_complete, mark_used, move_aside, stage, stage_key
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.devices import choose_device
@@ -59,6 +59,7 @@ def run_training(
     folder = home.runs / run_id
     home.make(home.runs)
     with home.lock(f"run-{run_id}"):
+        mark_used(folder)
         damage = find_run_damage(folder)
         if damage is None and not force:
             remove_temporary(folder)  # left by a kill at the very end

@@ -114,7 +114,7 @@ def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up
     assert "0 2 * * *" in up.rnnlm("schedules")
     up.rnnlm("trigger", "mine")
     up.wait_for(lambda: up.history_bytes() > 0, "training")
-    assert "training: step" in up.rnnlm("status")
+    up.wait_for(lambda: "training: step" in up.rnnlm("status"), "progress in rnnlm status")
 
     for service in ("prefect", "mlflow"):
         before = up.history_bytes()

@@ -1,0 +1,48 @@
+"""Delete old flow runs from the home's own Prefect database, for homes without a running Prefect server.
+
+A server deletes them itself, by the settings in prefect_environment.py; a temporary one does not.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+
+from rnnlm.home import Home
+
+
+def remove_old_flow_runs(home: Home, days: int) -> None:
+    """With their logs and artifacts. Nothing to do if a server is configured or there is no database."""
+    if "PREFECT_API_URL" in os.environ or not (database_of(home)).exists():
+        return
+    hours = max(24 * days, 2)  # Prefect refuses an hour or less
+    os.environ["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"] = str(hours * 3600)
+    from prefect.context import refresh_global_settings_context
+
+    refresh_global_settings_context()
+    asyncio.run(vacuum())
+
+
+def database_of(home: Home) -> Path:
+    return home.prefect / "prefect.db"
+
+
+async def vacuum() -> None:
+    from prefect.server.database import provide_database_interface
+    from prefect.server.services.db_vacuum import (
+        vacuum_old_events,
+        vacuum_old_flow_runs,
+        vacuum_orphaned_artifacts,
+        vacuum_orphaned_logs,
+        vacuum_stale_artifact_collections,
+    )
+
+    database = provide_database_interface()
+    for remove in (
+        vacuum_old_flow_runs,
+        vacuum_old_flow_runs,  # again: a deleted run's subflows have lost their parent now
+        vacuum_old_events,
+        vacuum_orphaned_logs,
+        vacuum_orphaned_artifacts,
+        vacuum_stale_artifact_collections,
+    ):
+        await remove(db=database)

@@ -41,7 +41,8 @@ def choose_start(
 
     def decide() -> dict[str, object]:
         found = find_start(home, config, dataset, name)
-        return {"reason": found} if isinstance(found, str) else {"start": found.model_dump()}
+        chosen = {"reason": found} if isinstance(found, str) else {"start": found.model_dump()}
+        return {"dataset_id": dataset.dataset_id, **chosen}  # prune keeps the decision as long as the dataset
 
     home.make(home.starts)
     decision, _ = write_json_once(home, home.starts / f"{key[:16]}.json", key, decide, force=force)

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from rnnlm.home import Home, read_json
 from rnnlm.records import Record
 from rnnlm.registry.stored_versions import StoredModels, StoredRun, StoredVersion, read_store
-from rnnlm.stages import COMPLETE
+from rnnlm.stages import COMPLETE, read_stored_json
 from rnnlm.training.events import TRACKING
 
 # In the order of their removal: what needs others goes before them, so a kill leaves nothing without what it needs.
@@ -20,6 +20,7 @@ Kind = Literal[
     "mlflow-run",
     "dataset",
     "description",
+    "start",  # of warm starts: copies of models, and decisions which of them a dataset's training begins with
     "note",  # about the state of a source: corpora/known
     "corpus",
     "tokenizer",
@@ -39,6 +40,7 @@ FOLDERS: dict[str, Kind] = {  # below the home; each entry is one item
     "runs": "run",
     "datasets": "dataset",
     "descriptions": "description",
+    "starts": "start",
     "corpora/known": "note",
     "corpora": "corpus",
     "tokenizers": "tokenizer",
@@ -128,7 +130,7 @@ def lineage(version: StoredVersion) -> tuple[Key, ...]:
 
 def files_of(home: Home) -> Iterator[Item]:
     """The items that are files and folders of the home."""
-    notes = notes_by_corpus(home)
+    notes, decisions = notes_by_corpus(home), decisions_by_dataset(home)
     for folder, kind in FOLDERS.items():
         for path in entries(home.root / folder):
             place = f"{folder}/{path.name}"
@@ -143,22 +145,29 @@ def files_of(home: Home) -> Iterator[Item]:
                 bytes=size_of(path),
                 used=last_used(path),
                 path=path,
-                needs=tuple(needs_of(kind, path, notes)),
+                needs=tuple(needs_of(kind, path, notes, decisions)),
                 finished=kind != "run" or (path / COMPLETE).exists(),
                 group=str((read_json(path / "dataset.json") or {}).get("corpus_name", "")) if kind == "dataset" else "",
             )
 
 
-def needs_of(kind: Kind, path: Path, notes: dict[str, list[Key]]) -> Iterator[Key]:
+def needs_of(kind: Kind, path: Path, notes: dict[str, list[Key]], decisions: dict[str, list[Key]]) -> Iterator[Key]:
     if kind == "run":
-        if dataset := (read_json(path / STARTED) or {}).get("dataset_id"):
+        started = read_json(path / STARTED) or {}
+        if dataset := started.get("dataset_id"):
             yield ("dataset", dataset)
+        if "started_from" in started and not (path / COMPLETE).exists():
+            yield ("start", started["started_from"]["model_sha256"][:16])
         if mlflow_run := (read_json(path / TRACKING) or {}).get("mlflow_run_id"):
             yield ("mlflow-run", mlflow_run)
     elif kind == "dataset":
         yield ("description", path.name)
+        yield from decisions.get(path.name, [])
         if digest := (read_json(path / "dataset.json") or {}).get("corpus_digest"):
             yield ("corpus", digest[:16])
+    elif kind == "start" and path.suffix == ".json":
+        if start := (read_stored_json(path) or {}).get("start"):
+            yield ("start", start["model_sha256"][:16])
     elif kind == "corpus":
         yield from notes.get(path.name, [])
 
@@ -169,6 +178,16 @@ def notes_by_corpus(home: Home) -> dict[str, list[Key]]:
     for path in entries(home.corpora / "known"):
         digest = (read_json(path) or {}).get("digest", "")
         found.setdefault(digest[:16], []).append(("note", path.name))
+    return found
+
+
+def decisions_by_dataset(home: Home) -> dict[str, list[Key]]:
+    """Dataset → the decisions of rnnlm/registry/starting_model.py about it."""
+    found: dict[str, list[Key]] = {}
+    for path in entries(home.root / "starts"):
+        if path.suffix == ".json":
+            dataset = (read_stored_json(path) or {}).get("dataset_id", "")
+            found.setdefault(dataset, []).append(("start", path.name))
     return found
 
 

@@ -27,6 +27,7 @@ LOCK_NAMES: dict[Kind, str] = {  # of an item's writers; {} is its name
     "tokenizer": "tokenizers-{}",
     "dataset": "datasets-{}",
     "description": "descriptions-{}",
+    "start": "starts-{}",
     "shards": "datasets-{}",
     "ngram": "ngrams-{}",
     "fetched": "fetched-{}",

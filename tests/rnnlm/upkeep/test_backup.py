@@ -84,6 +84,7 @@ def test_mlflow_loads_a_restored_version_by_itself(contest: Contest, tmp_path: P
     assert continuation["text"]
 
 
+@pytest.mark.slow
 def test_random_registries_survive_backup_and_restore(tracked_home: Home, tmp_path: Path) -> None:
     random_history(tracked_home, seed=6, nights=5)
     held = check_aliases(tracked_home)

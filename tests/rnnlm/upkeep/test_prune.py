@@ -12,7 +12,7 @@ from rnnlm.home import Home, write_json
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.promotion_commands import roll_back
 from rnnlm.registry.stored_versions import read_store
-from rnnlm.stages import is_complete, write_once
+from rnnlm.stages import COMPLETE, is_complete, write_json_once, write_once
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.upkeep.inventory import Item, Key, take_inventory
 from rnnlm.upkeep.prune import prune_home, remove_item
@@ -48,7 +48,7 @@ def names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.exists() else set()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_never_removes_what_a_registered_alias_needs(tracked_home: Home, seed: int) -> None:
     random_history(tracked_home, seed)
     held, before = check_aliases(tracked_home), chains(tracked_home)
@@ -65,6 +65,28 @@ def test_never_removes_what_a_registered_alias_needs(tracked_home: Home, seed: i
         if chain:
             assert roll_back(tracked_home, name).version == chain[0]
     check_aliases(tracked_home)
+
+
+def test_a_start_stays_as_long_as_the_dataset_that_it_was_decided_for_or_an_unfinished_run(home: Home) -> None:
+    """Without its decision, an unchanged night would begin with the new champion and train again."""
+    weights = {name: f"{name:0<64}" for name in ("decided", "begun", "done", "forgotten")}
+    for sha256 in weights.values():
+        write_folder(home.starts / sha256[:16], age_days=50, config={})
+    write_folder(home.datasets / "kept", 50, dataset={"corpus_name": "a", "corpus_digest": ""})
+    for dataset, name in (("kept", "decided"), ("gone", "forgotten")):
+        decision = {"dataset_id": dataset, "start": {"model_sha256": weights[name]}}
+        write_json_once(home, home.starts / f"{dataset}.json", "key", lambda decision=decision: decision)
+    for run, name in (("unfinished", "begun"), ("finished", "done")):
+        folder = write_folder(
+            home.runs / run, 20, started={"dataset_id": "kept", "started_from": {"model_sha256": weights[name]}}
+        )
+        if run == "unfinished":
+            (folder / COMPLETE).unlink()
+        make_older(folder, 20)
+    make_older(home.starts, 50)
+    prune_home(home, RetentionConfig(days=30))
+    assert names_in(home.runs) == {"unfinished", "finished"}
+    assert names_in(home.starts) == {"kept.json", weights["decided"][:16], weights["begun"][:16]}
 
 
 def test_a_dry_run_removes_nothing_and_reports_what_a_run_then_removes(tracked_home: Home) -> None:
@@ -131,6 +153,7 @@ def age_registry(home: Home) -> None:
     age_versions(home, 50)
 
 
+@pytest.mark.slow
 def test_the_database_shrinks(tracked_home: Home) -> None:
     register_night(tracked_home, "rnnlm-a", "keep", 0)
     for night in range(4):

@@ -3,9 +3,9 @@
     python benchmarks/nights.py TEXT [--nights 30] [--preset smoke] [--set FIELD=VALUE …] [--home FOLDER] [--json]
 
 Night n reads the first 40 % of TEXT and a thirtieth of the rest for each night before it; every fifth night reads what
-the night before has read. In one night the flow's process is killed, in another every process of the home. Every
-seventh night `rnnlm prune` follows, as the weekly deployment does. The table has a row per night: seconds from the trigger to the last state,
-what became of the model, its bits per byte on the test split, and the size of the home.
+the night before has read. In one night the flow's process is killed, in another every process of the home. After every
+seventh night `rnnlm prune` runs, as the weekly deployment does. The table has a row per night: seconds from the trigger
+to the last state, what became of the model, its bits per byte on the test split, and the size of the home.
 Exits with 1 if a night has no result, a run is left unfinished, or a registered champion cannot be loaded.
 """
 

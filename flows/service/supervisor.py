@@ -101,7 +101,7 @@ class Supervisor:
         self.stopping.set()
 
     def start_all(self) -> None:
-        left = stop_services(self.home, STOP_SECONDS)  # flow runs go on: they reach the new server
+        left = stop_services(self.home, STOP_SECONDS)  # a worker's flow runs end with it, and are resumed
         if left:
             self.say(f"stopped {left} processes that a killed `rnnlm up` had left")
         check_port(self.running.prefect_port, "--port")

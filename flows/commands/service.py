@@ -11,11 +11,11 @@ import typer
 
 from flows.commands.command import Session, add_command
 from rnnlm.errors import ConfigError, RnnlmError
-from rnnlm.text_layout import columns, labelled
+from rnnlm.text_layout import labelled, shorten, text_tables
 
 if TYPE_CHECKING:
     from flows.operations.running_home import RunningHome
-    from flows.service.status import HomeStatus
+    from flows.service.status import HomeStatus, RunStatus
 
 APP = typer.Typer()
 PREFECT_PORT, MLFLOW_PORT = 4200, 5000
@@ -135,23 +135,26 @@ def status_text(status: "HomeStatus") -> str:
         lines += [labelled("servers" if n == 0 else "", line) for n, line in enumerate(status.servers)]
     else:
         lines.append(labelled("servers", "not up: rnnlm up"))
-    tables: list[tuple[str, list[dict[str, Any]]]] = [
-        ("running", [{"run": run.name, "since": run.when, "progress": run.note} for run in status.running]),
-        ("next", [{"deployment": run.name, "when": run.when} for run in status.next]),
-        ("last", [{"run": run.name, "when": run.when, "state": run.state} for run in status.last]),
-        ("champions", [row.model_dump() for row in status.champions]),
-        ("disk", [{"kind": kind, "size": megabytes(size)} for kind, size in status.disk_bytes.items()]),
+    lines += [
+        line for run in status.running for line in (labelled("running", run.name), labelled("", running_note(run)))
     ]
-    for title, rows in tables:
-        if rows:
-            lines += ["", title, *(f"  {line}" for line in columns(rows))]
+    tables: dict[str, list[dict[str, Any]]] = {
+        "next": [{"deployment": run.name, "when": run.when} for run in status.next],
+        "last": [{"run": shorten(run.name, 44), "when": run.when, "state": run.state} for run in status.last],
+        "champions": [row.model_dump() for row in status.champions],
+        "disk": [{"kind": kind, "MB": f"{size / 1e6:,.1f}"} for kind, size in status.disk_bytes.items()],
+    }
+    lines += text_tables(tables)
     if status.errors:
-        lines += ["", "errors", *(labelled(f"  {run.when}"[:14], f"{run.name}: {run.note}") for run in status.errors)]
+        lines += ["", "errors"]
+        lines += [
+            line for run in status.errors for line in (f"  {run.when}  {run.name}", f"    {shorten(run.note, 74)}")
+        ]
     return "\n".join(lines)
 
 
-def megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
+def running_note(run: "RunStatus") -> str:
+    return f"since {run.when}; {run.note}" if run.note else f"since {run.when}"
 
 
 def logs_command(

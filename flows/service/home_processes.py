@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ import psutil
 from flows.service.service_process import SERVICE_VARIABLE
 from rnnlm.home import Home
 
+POLL_SECONDS = 0.1
 FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # set by Prefect's worker
 
 
@@ -64,10 +66,19 @@ def stop_processes(processes: list[psutil.Process], seconds: float) -> None:
     children = [child for process in processes for child in children_of(process)]
     for process in processes:
         send(process.terminate)
-    _, alive = psutil.wait_procs(processes, timeout=seconds)
-    for process in [*alive, *(child for child in children if child.is_running())]:
+    deadline = time.monotonic() + seconds
+    while any(map(runs, processes)) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    for process in filter(runs, [*processes, *children]):
         send(process.kill)
-    psutil.wait_procs(alive, timeout=seconds)
+
+
+def runs(process: psutil.Process) -> bool:
+    """False for a zombie: the paused worker that started it cannot take note of its end."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def children_of(process: psutil.Process) -> list[psutil.Process]:

@@ -1,0 +1,63 @@
+"""Processes of a home are found by their environment and end, whoever is, or is not, waiting for them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from flows.service.home_processes import find_home_processes, stop_flow_runs, stop_processes, stop_services
+from rnnlm.home import Home
+
+SLEEP = "import time; print('ready', flush=True); time.sleep(600)"
+DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
+PARENT = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); time.sleep(600)"
+
+
+def start(home: Home, code: str, **variables: str) -> "subprocess.Popen[str]":
+    environment = os.environ | {"RNNLM_HOME": str(home.root)} | variables
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_services_and_flow_runs_of_this_home_alone_are_found(home: Home, tmp_path: Path) -> None:
+    service = start(home, SLEEP, RNNLM_SERVICE="worker")
+    flow_run = start(home, SLEEP, RNNLM_SERVICE="worker", PREFECT__FLOW_RUN_ID="a")
+    stranger = start(Home(tmp_path / "other"), SLEEP, RNNLM_SERVICE="worker")
+    try:
+        found = find_home_processes(home)
+        assert [process.pid for process in found.services] == [service.pid]
+        assert {run: process.pid for run, process in found.flow_runs.items()} == {"a": flow_run.pid}
+        assert stop_flow_runs(home, 10) == 1
+        assert flow_run.wait(10) == -signal.SIGTERM
+        assert stop_services(home, 10) == 1
+        assert service.wait(10) == -signal.SIGTERM
+        assert stranger.poll() is None
+    finally:
+        for process in (service, flow_run, stranger):
+            process.kill()
+            process.wait()
+
+
+def test_a_process_that_ignores_sigterm_is_killed(home: Home) -> None:
+    deaf = start(home, DEAF, PREFECT__FLOW_RUN_ID="a")
+    stop_flow_runs(home, 0.2)
+    assert deaf.wait(10) == -signal.SIGKILL
+
+
+def test_the_end_of_a_paused_workers_flow_run_is_noticed(home: Home) -> None:
+    """The paused worker cannot take note of the end: the flow run stays a zombie, and nobody waits for it in vain."""
+    worker = start(home, PARENT, RNNLM_SERVICE="worker", PREFECT__FLOW_RUN_ID="a")
+    [flow_run] = find_home_processes(home).flow_runs["a"].children()
+    try:
+        worker.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        stop_processes([flow_run], 60)
+        assert time.monotonic() - began < 30
+        assert flow_run.status() == "zombie"
+    finally:
+        worker.kill()
+        worker.wait()

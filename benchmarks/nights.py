@@ -158,7 +158,6 @@ class Nights:
         assert running is not None
         query = {
             "deployments": {"name": {"any_": [deployment.partition("/")[2]]}},
-            "flow_runs": {"tags": {"not_all_": ["auto-scheduled"]}},
             "sort": "EXPECTED_START_TIME_DESC",
         }
         answer = httpx.post(f"{running.prefect_api}/flow_runs/filter", json=query, timeout=60)
@@ -168,7 +167,7 @@ class Nights:
     def wait(self, condition: Any, what: str) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
-            with contextlib.suppress(httpx.HTTPError):  # the server starts again
+            with contextlib.suppress(httpx.TransportError):  # the server starts again
                 if condition():
                     return
             if time.monotonic() > deadline:

@@ -1,5 +1,6 @@
 """up, down, status, logs: run Prefect, MLflow and a worker on this machine; deploy, env: set up servers by hand."""
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -93,9 +94,13 @@ def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome
 
 
 def up_text(session: Session, running: "RunningHome") -> str:
-    from flows.service.status import next_runs
+    import httpx
 
-    coming = next_runs(running.prefect_api)
+    from flows.service.status import PrefectQuery, next_runs
+
+    coming = []
+    with contextlib.suppress(httpx.HTTPError):  # busy; everything else has answered
+        coming = next_runs(PrefectQuery(running.prefect_api))
     lines = [
         labelled("home", str(session.home.root)),
         labelled("prefect", running.prefect_url),

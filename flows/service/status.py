@@ -56,19 +56,23 @@ def read_status(home: Home) -> HomeStatus:
     servers = server_lines(home, running)
     if api is None or health_problem(api):
         return status.model_copy(update={"servers": servers})
-    query = PrefectQuery(api)
-    return status.model_copy(
-        update={
-            "servers": servers,
-            "running": tuple(query.run_status(run, query.last_log_line(run)) for run in query.runs(["RUNNING"])),
-            "next": tuple(RunStatus(name=name, when=when, state="") for name, when in next_runs(api)),
-            "last": tuple(map(query.run_status, query.runs(FINISHED))),
-            "errors": tuple(
-                query.run_status(run, first_line(run["state"].get("message")))
-                for run in query.runs(["FAILED", "CRASHED"], since=datetime.now(UTC) - ERRORS_WITHIN)
-            ),
-        }
-    )
+    status = status.model_copy(update={"servers": servers})
+    try:
+        return status.model_copy(update=runs_of(PrefectQuery(api)))
+    except httpx.HTTPError as error:  # it has just ended, or is very busy
+        return status.model_copy(update={"servers": (*servers, f"Prefect does not answer: {error}")})
+
+
+def runs_of(query: "PrefectQuery") -> dict[str, tuple[RunStatus, ...]]:
+    return {
+        "running": tuple(query.run_status(run, query.last_log_line(run)) for run in query.runs(["RUNNING"])),
+        "next": tuple(RunStatus(name=name, when=when, state="") for name, when in next_runs(query)),
+        "last": tuple(map(query.run_status, query.runs(FINISHED))),
+        "errors": tuple(
+            query.run_status(run, first_line(run["state"].get("message")))
+            for run in query.runs(["FAILED", "CRASHED"], since=datetime.now(UTC) - ERRORS_WITHIN)
+        ),
+    }
 
 
 def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
@@ -87,9 +91,8 @@ def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
     )
 
 
-def next_runs(api: str) -> list[tuple[str, str]]:
+def next_runs(query: "PrefectQuery") -> list[tuple[str, str]]:
     """(deployment, local time) of the next run of each deployment, the soonest first."""
-    query = PrefectQuery(api)
     names = query.deployment_names()
     soonest: dict[str, str] = {}
     for run in query.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200):

@@ -3,17 +3,19 @@
     prepare   1. download_corpus      fetch the text and store it as UTF-8, named by its sha256
               2. train_tokenizer      learn the vocabulary from the training split
               3. store_sequences      tokenize into one checked DuckDB file of shifted sequences
-              4. check_leakage        stop if too much held-out text is in the training text
-              5. describe_sequences   report sizes, lengths, vocabulary and duplicates
-    train     6. train_model          train the Elman network with checkpoints, anew or from the champion's weights
-              7. evaluate_perplexity  score whole splits beside the baselines
-              8. keep_references      store validation scores that `rnnlm score` compares texts with
-              9. measure_surprise     find the sentences, positions and words with the highest loss
-             10. probe_gradients      measure how far back gradients reach (optional)
+              4. describe_sequences   report sizes, lengths, vocabulary and duplicates
+              5. check_gates          compare the text with the champion's; warn, or stop here
+              6. raise_events         tell automations of drift, and why the run stopped
+    train     7. train_model          train the Elman network with checkpoints, anew or from the champion's weights
+              8. evaluate_perplexity  score whole splits beside the baselines
+              9. keep_references      store validation scores that `rnnlm score` compares texts with
+             10. measure_surprise     find the sentences, positions and words with the highest loss
+             11. probe_gradients      measure how far back gradients reach (optional)
                  probe_positions      measure accuracy by position in the row (optional)
-             11. generate_samples     continue the configured prompts
-             12. log_results          send scores, samples and plots to MLflow
-             13. register_model       add a version to the registry, as champion or challenger
+             12. generate_samples     continue the configured prompts
+             13. log_results          send scores, samples and plots to MLflow
+             14. register_model       add a version to the registry, as champion or challenger
+             15. raise_events         tell automations of a new champion or a worse candidate
 
 Each output is named by a digest of everything it depends on, so a stage whose verified output exists is skipped;
 `config.force` names stages to run again.
@@ -25,7 +27,10 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from flows.operations.flow_start import start_flow_run
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
+from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, PipelineRecord, PreparedRecord, TrainedRecord
+from rnnlm.registry.night_events import gate_events, registration_events
+from rnnlm.reports.gates_page import gates_report
 from rnnlm.reports.pipeline_page import (
     corpus_report,
     samples_report,
@@ -36,7 +41,7 @@ from rnnlm.reports.pipeline_page import (
 from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.registry_page import registration_report
 from rnnlm.text_layout import picture_report
-from tasks.check_leakage import check_leakage
+from tasks.check_gates import check_gates
 from tasks.describe_sequences import describe_sequences
 from tasks.download_corpus import download_corpus
 from tasks.evaluate_perplexity import evaluate_perplexity
@@ -46,6 +51,7 @@ from tasks.log_results import log_results
 from tasks.measure_surprise import measure_surprise
 from tasks.probe_gradients import probe_gradients
 from tasks.probe_positions import probe_positions
+from tasks.raise_events import raise_events
 from tasks.register_model import register_model
 from tasks.store_sequences import store_sequences
 from tasks.train_model import train_model
@@ -72,9 +78,13 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     create_markdown_artifact(tokenizer_report(tokenizer), key="tokenizer")
 
     dataset = store_sequences(corpus, tokenizer, config.sequences, force="sequences" in config.force)
-    leaked_share = check_leakage(dataset, config.sequences)
-    create_markdown_artifact(sequences_report(dataset, leaked_share), key="sequences")
+    create_markdown_artifact(sequences_report(dataset), key="sequences")
     create_markdown_artifact(describe_sequences(dataset, force="sequences" in config.force), key="description")
+
+    gates = check_gates(config, dataset)
+    create_markdown_artifact(gates_report(gates), key="gates")
+    raise_events(gate_events(gates))
+    gates.raise_if_stopped()
     return PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset)
 
 
@@ -113,6 +123,7 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
 
     registered = register_model(config, dataset, run, evaluation, samples, force="registration" in config.force)
     create_markdown_artifact(registration_report(registered, evaluation), key="registration")
+    raise_events(registration_events(find_home(), registered, evaluation, dataset.corpus_name))
     return TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered)
 
 

@@ -5,10 +5,10 @@ from prefect.artifacts import create_markdown_artifact
 
 from flows.operations.flow_start import start_flow_run
 from rnnlm.reports.scoring_page import scores_report
-from rnnlm.scoring.drift import ScoredRecord
+from rnnlm.scoring.drift import ScoredRecord, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
 from tasks.compare_scores import compare_scores
-from tasks.raise_drift_event import raise_drift_event
+from tasks.raise_events import raise_events
 from tasks.score_texts import score_texts
 
 
@@ -19,5 +19,5 @@ def score_flow(config: ScoringConfig) -> ScoredRecord:
     scoring = score_texts(config)
     drift = compare_scores(config, scoring)
     create_markdown_artifact(scores_report(config, scoring, drift), key="scores")
-    raise_drift_event(config, scoring, drift)
+    raise_events(drift_events(config, scoring, drift))
     return ScoredRecord(scoring=scoring, drift=drift)

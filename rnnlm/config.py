@@ -174,18 +174,51 @@ class SequencesConfig(Section):
         64, "Largest number of predicted tokens per stored row, sentence mode.", ge=1, le=65_536
     )
     block_length: int = setting(128, "Number of predicted tokens per stored row, stream mode.", ge=2, le=1_048_576)
-    maximum_leakage: float = setting(
-        1.0,
-        "Largest allowed share of a held-out split that also occurs in the training text. 1: any.",
-        ge=0.0,
-        le=1.0,
-        changes_results=False,
-    )
     processes: int | None = setting(
         None, "Number of processes that tokenize. null: one per CPU core.", ge=1, le=1_024, changes_results=False
     )
     memory_mebibytes: int = setting(
         128, "Memory limit of DuckDB while it stores sequences, in MiB.", ge=16, le=1_048_576, changes_results=False
+    )
+
+
+def threshold(default: float | None, description: str) -> Any:
+    """A share above which a gate warns or stops. null: never."""
+    return setting(default, f"{description} null: never.", ge=0.0, le=1.0, changes_results=False)
+
+
+class GatesConfig(Section):
+    """Checks before training. Above *_warn_at: a warning. Above *_stop_at: the run ends, and the champion stays."""
+
+    shrinkage_warn_at: float | None = threshold(
+        0.1, "Warn if the corpus is smaller than the champion's by more than this share."
+    )
+    shrinkage_stop_at: float | None = threshold(
+        0.5, "Stop if the corpus is smaller than the champion's by more than this share."
+    )
+    unknown_warn_at: float | None = threshold(
+        0.25, "Warn if more than this share of a held-out split's tokens are unknown words."
+    )
+    unknown_stop_at: float | None = threshold(
+        None, "Stop if more than this share of a held-out split's tokens are unknown words."
+    )
+    duplicates_warn_at: float | None = threshold(
+        0.5, "Warn if more than this share of the training rows (stream mode: documents) repeat another."
+    )
+    duplicates_stop_at: float | None = threshold(
+        None, "Stop if more than this share of the training rows (stream mode: documents) repeat another."
+    )
+    leakage_warn_at: float | None = threshold(
+        0.2, "Warn if more than this share of a held-out split is in the training text too."
+    )
+    leakage_stop_at: float | None = threshold(
+        None, "Stop if more than this share of a held-out split is in the training text too."
+    )
+    drift_warn_at: float | None = threshold(
+        0.1, "Warn if the distance between the character frequencies of this and the champion's text is larger."
+    )
+    drift_stop_at: float | None = threshold(
+        0.4, "Stop if the distance between the character frequencies of this and the champion's text is larger."
     )
 
 
@@ -504,6 +537,7 @@ class PipelineConfig(Section):
     corpus: CorpusConfig = setting(CorpusConfig(), "Where the text comes from, and how it is read.")
     tokenizer: TokenizerConfig = setting(TokenizerConfig(), "How text becomes token ids.")
     sequences: SequencesConfig = setting(SequencesConfig(), "How token ids are cut into stored rows.")
+    gates: GatesConfig = setting(GatesConfig(), "Checks of the data before training.")
     model: ModelConfig = setting(ModelConfig(), "The recurrent network.")
     training: TrainingConfig = setting(TrainingConfig(), "How the network is trained.")
     evaluation: EvaluationConfig = setting(EvaluationConfig(), "Perplexity after training.")

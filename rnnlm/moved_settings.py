@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MOVED = {  # former path → path today
+    "sequences.maximum_leakage": "gates.leakage_stop_at",
     "training.loss": "training.loss.kind",
     "training.sampled_classes": "training.loss.sampled_classes",
     "training.learning_rate": "training.optimizer.learning_rate",

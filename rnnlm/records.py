@@ -1,7 +1,7 @@
 """Frozen records that stages pass on: paths, digests and counts, never tensors or connections."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -186,6 +186,17 @@ class Evidence(Record):
     confidence: float  # see rnnlm/evaluation/paired/bootstrap.py
     resamples: int
     comparison: int = 1  # its number with this champion
+
+
+class NightEvent(Record):
+    """Something that people want to hear of: a Prefect event, on which automations act."""
+
+    name: str  # rnnlm.SUBJECT.WHAT_HAPPENED
+    resource_id: str
+    resource_name: str
+    message: str  # for people: one or two sentences
+    labels: dict[str, str] = {}  # on the event's resource, for the triggers of automations
+    payload: dict[str, Any] = {}
 
 
 class RegisteredVersion(StageRecord):

@@ -38,6 +38,7 @@ BUNDLE = "artifacts/model"  # in a registered model; MLflow keeps the name of th
 EVIDENCE = "evidence"  # beside it: what promotion rests on
 TRAINING_DOCUMENTS = "training_documents.parquet"
 CONFIGURATION = "configuration.json"
+CHARACTERS = "characters.json"  # see rnnlm/corpora/character_profile.py
 
 
 def model_digest(folder: Path) -> str:

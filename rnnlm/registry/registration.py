@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rnnlm.corpora.character_profile import count_characters, training_text
 from rnnlm.home import Home, write_json
 from rnnlm.records import Evidence, RegisteredVersion
 from rnnlm.registry.bundle import (
+    CHARACTERS,
     CONFIGURATION,
     EVIDENCE,
     TRAINING_DOCUMENTS,
@@ -23,7 +25,7 @@ from rnnlm.registry.model_names import Alias, registered_name
 from rnnlm.registry.promotion import Decision, compare_with_champion, write_training_documents
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.ticket_queue import ensure_registered_model
-from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, identity_tags, origin_tags
+from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, corpus_folder, identity_tags, origin_tags
 from rnnlm.stages import mark_complete, stage
 from rnnlm.tracking.mlflow_runs import track_later
 from rnnlm.tracking.mlflow_store import experiment_id, ignoring, reaching_mlflow
@@ -56,7 +58,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
                     version = add_version(client, home, candidate, name, identity)
                 elif damage is not None:
                     logger.warning("%s version %s: %s; its files are written again", name, version.version, damage)
-                    repair_version(client, candidate, version)
+                    repair_version(client, home, candidate, version)
                 if not is_decided(version):
                     assign_alias(client, home, candidate, version, confirm_lock)
         else:
@@ -94,7 +96,7 @@ def add_version(
     card = model_card(name, candidate, tags, int(champion.version) if champion else None)
     logged = client.create_logged_model(experiment, name=name, source_run_id=mlflow_run_id, model_type="language model")
     model_id, location = str(logged.model_id), str(logged.artifact_location)
-    seen_documents = log_files(client, model_id, location, mlflow_run_id, candidate, card)
+    seen_documents = log_files(client, home, model_id, location, mlflow_run_id, candidate, card)
     client.finalize_logged_model(model_id, "READY")
     client.log_outputs(mlflow_run_id, [LoggedModelOutput(model_id, step=0)])
     if seen_documents is not None:
@@ -110,7 +112,13 @@ def add_version(
 
 
 def log_files(
-    client: "MlflowClient", model_id: str, location: str, mlflow_run_id: str, candidate: Candidate, card: str
+    client: "MlflowClient",
+    home: Home,
+    model_id: str,
+    location: str,
+    mlflow_run_id: str,
+    candidate: Candidate,
+    card: str,
 ) -> int | None:
     """Log the bundle and the evidence beside it, with a marker of their digests; damaged files are overwritten.
 
@@ -124,6 +132,8 @@ def log_files(
         evidence = saved / EVIDENCE
         evidence.mkdir()
         write_json(evidence / CONFIGURATION, candidate.config.model_dump(mode="json"))
+        if (text := training_text(corpus_folder(home, candidate.dataset))) is not None:
+            write_json(evidence / CHARACTERS, count_characters(text))
         seen_documents = write_training_documents(candidate, evidence / TRAINING_DOCUMENTS)
         mark_complete(saved)
         client.log_model_artifacts(model_id, str(saved))
@@ -136,12 +146,12 @@ def damage_of(version: "ModelVersion") -> str | None:
     return None if artifacts is None else find_bundle_damage(version, artifacts)
 
 
-def repair_version(client: "MlflowClient", candidate: Candidate, version: "ModelVersion") -> None:
+def repair_version(client: "MlflowClient", home: Home, candidate: Candidate, version: "ModelVersion") -> None:
     """Write the version's files again. Its weights are the run's: find_registered compared them."""
     parent = version.tags.get("parent_version")
     card = model_card(version.name, candidate, version.tags, int(parent) if parent else None)
     model_id = version.tags["logged_model_id"]
-    log_files(client, model_id, str(version.source), str(version.run_id), candidate, card)
+    log_files(client, home, model_id, str(version.source), str(version.run_id), candidate, card)
 
 
 def mlflow_run_of(client: "MlflowClient", home: Home, candidate: Candidate) -> str:

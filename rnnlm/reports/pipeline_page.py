@@ -53,10 +53,10 @@ def tokenizer_report(tokenizer: TokenizerRecord) -> str:
     return facts("Tokenizer", tokenizer, rows)
 
 
-def sequences_report(dataset: DatasetRecord, leaked_share: float) -> str:
+def sequences_report(dataset: DatasetRecord) -> str:
     rows: FactRows = [("dataset", f"`{dataset.dataset_id}`"), ("mode", dataset.mode)]
     rows += [(f"predicted tokens, {split}", f"{count:,}") for split, count in dataset.predicted_tokens.items()]
-    rows += [("file", f"`{dataset.database}`"), ("held-out text found in training text", f"at most {leaked_share:.1%}")]
+    rows += [("file", f"`{dataset.database}`")]
     return facts("Sequences", dataset, rows)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home, atomic_file
 from rnnlm.plots import PALE, RED, new_figure, set_titles
-from rnnlm.records import Record
+from rnnlm.records import NightEvent, Record
 from rnnlm.scoring.bulk_scoring import ScoringRecord, work_folder
 from rnnlm.scoring.reference_scores import find_reference
 from rnnlm.scoring.score_output import reading_scores
@@ -19,6 +19,7 @@ from rnnlm.text_layout import TableRows
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 PLOTTED_LEVELS = [0.005, 0.995]  # quantiles at the ends of the plot's bins
 BINS = 40
+SCORES_DRIFTED = "rnnlm.scores.drifted"
 CHANCE = 0.001  # probability that two samples of one distribution are farther apart than `noise`
 
 
@@ -71,6 +72,36 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
         threshold=config.drift_threshold,
         distributions=found,
         picture=picture,
+    )
+
+
+def drift_events(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> tuple[NightEvent, ...]:
+    """SCORES_DRIFTED about the model, if there is drift."""
+    found = drift.distributions
+    if not drift.drifted or found is None:
+        return ()
+    payload = {
+        "input": config.input,
+        "output": str(scoring.output),
+        "distance": found.distance,
+        "threshold": drift.threshold,
+        "noise": found.noise,
+        "documents": found.documents,
+        "reference_documents": found.reference_documents,
+        "quantiles": found.quantiles,
+    }
+    message = (
+        f"{config.input}: the scores of {found.documents:,} documents are {found.distance:.2f} from those of the "
+        f"validation text of {scoring.model}; expected at most {drift.threshold:.2f}."
+    )
+    return (
+        NightEvent(
+            name=SCORES_DRIFTED,
+            resource_id=f"rnnlm.model.{scoring.model_digest[:16]}",
+            resource_name=scoring.model,
+            message=message,
+            payload=payload,
+        ),
     )
 
 

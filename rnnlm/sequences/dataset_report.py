@@ -1,11 +1,9 @@
 """Describe a dataset with sql/descriptions: sizes, lengths, vocabulary, duplicates and leaks."""
 
-import logging
 from pathlib import Path
 
 import duckdb
 
-from rnnlm.errors import DatasetError
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.sequences.dataset_plots import draw_description
@@ -15,8 +13,6 @@ from rnnlm.sql_statements import names
 from rnnlm.stages import write_once
 from rnnlm.text_layout import TableRows
 
-logger = logging.getLogger(__name__)
-WORTH_A_WARNING = 0.2  # share of a held-out split
 LENGTH_BINS = 40
 TOKENS_SHOWN = 15
 LINES_SHOWN = 5
@@ -75,26 +71,3 @@ def measure_dataset(dataset: DatasetRecord) -> Description:
 def knows_sources(connection: duckdb.DuckDBPyConnection) -> bool:
     """False for a dataset of an older version."""
     return "source_number" in connection.table("documents").columns
-
-
-def check_leakage(home: Home, dataset: DatasetRecord, maximum_share: float) -> float:
-    """The largest share of a held-out split that is also in the training split.
-
-    DatasetError above the maximum. A warning above WORTH_A_WARNING, because the perplexity of memorised text means
-    little.
-    """
-    leaks = describe_dataset(home, dataset)[0].leaks
-    for leak in leaks:
-        if leak["leaked_share"] > maximum_share:
-            raise DatasetError(
-                f"{dataset.database}: {leak['leaked_share']:.1%} of the {leak['split']} split's tokens are in text "
-                f"that the training split has too, expected at most {maximum_share:.1%};\n"
-                "remove the duplicates from the corpus, or raise sequences.maximum_leakage"
-            )
-        if leak["leaked_share"] > WORTH_A_WARNING:
-            logger.warning(
-                "sequences: %.1f%% of the %s split's tokens are in text that the training split has too",
-                100 * leak["leaked_share"],
-                leak["split"],
-            )
-    return max((leak["leaked_share"] for leak in leaks), default=0.0)

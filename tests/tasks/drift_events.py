@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 from prefect.settings import get_current_settings
 
-from tasks.raise_drift_event import DRIFT_EVENT
+from rnnlm.scoring.drift import SCORES_DRIFTED
 
 PERSISTED_WITHIN_SECONDS = 60  # the server stores events a few seconds after they came
 
@@ -16,7 +16,7 @@ def drift_events(folder: Path) -> list[dict[str, Any]]:
     """Of scorings whose output lies in the folder."""
     answer = httpx.post(
         f"{get_current_settings().api.url}/events/filter",
-        json={"filter": {"event": {"name": [DRIFT_EVENT]}}},
+        json={"filter": {"event": {"name": [SCORES_DRIFTED]}}},
         timeout=30,
     )
     answer.raise_for_status()
@@ -27,6 +27,6 @@ def awaited_drift_events(folder: Path) -> list[dict[str, Any]]:
     """As soon as there are any."""
     end = time.monotonic() + PERSISTED_WITHIN_SECONDS
     while not (found := drift_events(folder)):
-        assert time.monotonic() < end, f"no event {DRIFT_EVENT} within {PERSISTED_WITHIN_SECONDS} s"
+        assert time.monotonic() < end, f"no event {SCORES_DRIFTED} within {PERSISTED_WITHIN_SECONDS} s"
         time.sleep(0.5)
     return found

@@ -24,8 +24,8 @@ from rnnlm.training.export import write_model
 from tests.rnnlm.registry.contest import NAME, Contest, write_contest_corpus
 
 
-def evidence_folder(home: Home, version: int) -> Path:
-    bundle = model_folder(home, f"models:/{NAME}/{version}")
+def evidence_folder(home: Home, version: int, name: str = NAME) -> Path:
+    bundle = model_folder(home, f"models:/{name}/{version}")
     return Path(str(bundle).removesuffix(BUNDLE)) / EVIDENCE
 
 

@@ -15,7 +15,7 @@ from rnnlm.records import DatasetRecord
 from rnnlm.reports.dataset_page import description_report, description_text
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import find_dataset
-from rnnlm.sequences.dataset_report import Description, check_leakage, describe_dataset, measure_dataset
+from rnnlm.sequences.dataset_report import Description, describe_dataset, measure_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.conftest import home_in
@@ -101,12 +101,6 @@ def test_the_longest_lines_are_put_together_again(home: Home, tmp_path: Path, mo
 def test_a_stream_leaks_by_the_document(home: Home, tmp_path: Path) -> None:
     dataset = store(home, tmp_path, mode="stream")
     assert [row["leaked_units"] for row in describe(home, dataset).leaks] == [0, 0]
-
-
-def test_more_leakage_than_configured_is_an_error(home: Home, described: DatasetRecord) -> None:
-    assert check_leakage(home, described, 0.5) == pytest.approx(3 / 7)
-    with pytest.raises(DatasetError, match=r"42\.9% of the valid split.*\n.*maximum_leakage"):
-        check_leakage(home, described, 0.4)
 
 
 def test_pictures_and_reports_say_what_was_measured(home: Home, described: DatasetRecord) -> None:

@@ -1,0 +1,69 @@
+"""How far texts are from each other in characters: what the thresholds of `gates.drift` rest on.
+
+    .venv/bin/python benchmarks/gates.py ../shared/data
+
+FOLDER holds brown.txt (one sentence per line), ptb/train.txt and tinyshakespeare.txt. Each row compares a text with a
+champion's text. The damaged ones are made from Brown's second half and compared with its first.
+"""
+
+import base64
+import random
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rnnlm.corpora.character_profile import character_distance, count_characters
+from rnnlm.text_layout import columns
+
+
+def main(folder: Annotated[Path, typer.Argument(metavar="FOLDER", exists=True)]) -> None:
+    brown = (folder / "brown.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    middle = len(brown) // 2
+    first, second = "".join(brown[:middle]), "".join(brown[middle:])
+    shuffled = random.Random(0).sample(brown, len(brown))
+    ptb = (folder / "ptb" / "train.txt").read_text(encoding="utf-8")
+    shakespeare = (folder / "tinyshakespeare.txt").read_text(encoding="utf-8")
+    pairs = {
+        "Brown, lines dealt into two halves": ("".join(shuffled[:middle]), "".join(shuffled[middle:])),
+        "Brown, 20 kB dealt beside the rest": ("".join(shuffled[200:]), "".join(shuffled[:200])),
+        "Brown, first and second half (other genres)": (first, second),
+        "Brown, first half and 20 kB of the second": (first, second[:20_000]),
+        "Brown and its first half with 10% of Shakespeare": (first, second + shakespeare[: len(second) // 10]),
+        "Brown and Tiny Shakespeare": (first, shakespeare),
+        "Brown and PTB (lower case, N for numbers)": (first, ptb),
+        "Brown, half of it upper case": (first, second[: len(second) // 2] + second[len(second) // 2 :].upper()),
+        "Brown, all upper case": (first, second.upper()),
+        "Brown, a tenth of it base64": (first, second + encoded(second[: len(second) // 10])),
+        "Brown, half of it base64": (first, second[: len(second) // 2] + encoded(second[len(second) // 2 :])),
+        "Brown as hexadecimal digits": (first, second.encode().hex()),
+        "Brown in UTF-16 read as Latin-1": (first, second.encode("utf-16").decode("latin-1")),
+        "Brown in Cyrillic letters": (first, second.translate(cyrillic())),
+    }
+    with tempfile.TemporaryDirectory() as temporary:
+        rows = [{"texts": name, "distance": f"{distance(Path(temporary), *pair):.3f}"} for name, pair in pairs.items()]
+    print("\n".join(columns(rows)))
+
+
+def distance(folder: Path, champion: str, text: str) -> float:
+    profiles = []
+    for number, content in enumerate((champion, text)):
+        path = folder / f"{number}.txt"
+        path.write_text(content, encoding="utf-8")
+        profiles.append(count_characters(path))
+    return character_distance(*profiles)
+
+
+def encoded(text: str) -> str:
+    return base64.encodebytes(text.encode()).decode()
+
+
+def cyrillic() -> dict[int, int]:
+    """Each Latin letter to a Cyrillic one."""
+    small = {ord("a") + number: ord("а") + number for number in range(26)}
+    return small | {letter - 32: target - 32 for letter, target in small.items()}
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,159 @@
+"""Gates before training: is the text damaged, or another than the champion's? Warn, or stop the run.
+
+| gate       | measured, as a share (0 to 1; more is worse)                                                |
+|------------|---------------------------------------------------------------------------------------------|
+| shrinkage  | how much smaller the corpus is than the champion's, in bytes                                  |
+| unknown    | unknown words among the predicted tokens of a held-out split, the larger of the two          |
+| duplicates | rows of the training split (documents in stream mode) that repeat another                    |
+| leakage    | predicted tokens of a held-out split in text that training has too, the larger of the two    |
+| drift      | distance of character frequencies from the champion's training text; see character_profile   |
+
+By default a gate stops only where nothing but damage is likely, and only against a champion: half of the text is gone,
+or its characters are others (another script or encoding, binary data). The other measures are also high for honest
+texts, such as a word vocabulary on a small text, so they warn.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from rnnlm.config import PipelineConfig
+from rnnlm.corpora.character_profile import character_distance, count_characters, training_text
+from rnnlm.errors import DatasetError, ModelError, TrackingError
+from rnnlm.home import Home, read_json
+from rnnlm.records import DatasetRecord, Record
+from rnnlm.registry.bundle import BUNDLE, CHARACTERS, EVIDENCE
+from rnnlm.registry.model_lookup import find_version, registered_folder
+from rnnlm.registry.model_names import registered_name
+from rnnlm.registry.version_tags import corpus_folder
+from rnnlm.sequences.dataset_report import Description, describe_dataset
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+logger = logging.getLogger(__name__)
+Outcome = Literal["passed", "warned", "stopped", "not measured"]
+Measurement = float | str  # a share, or why it could not be measured
+
+
+class GateResult(Record):
+    """What one gate has measured and decided."""
+
+    gate: str
+    outcome: Outcome
+    share: float | None  # None: not measured
+    text: str  # what was measured, with the share; or why it was not
+    warn_at: float | None
+    stop_at: float | None
+
+
+class GatesRecord(Record):
+    """All gates of a dataset, in the order of the table above."""
+
+    corpus_name: str
+    model_name: str  # whose champion the dataset is compared with
+    results: tuple[GateResult, ...]
+
+    def with_outcome(self, outcome: Outcome) -> list[GateResult]:
+        return [result for result in self.results if result.outcome == outcome]
+
+    def raise_if_stopped(self) -> None:
+        """DatasetError about the first gate that stops the run."""
+        for result in self.with_outcome("stopped"):
+            raise DatasetError(
+                f"{self.corpus_name}: not trained, the champion stays: {result.text}; at most {result.stop_at:.1%} "
+                f"is allowed.\nRepair the text, or raise gates.{result.gate}_stop_at (null: never stop)."
+            )
+
+
+def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> GatesRecord:
+    """Measure every gate and log those that warn. Without a champion or MLflow, what needs the champion is left out."""
+    description = describe_dataset(home, dataset)[0]
+    name = registered_name(config.registry, dataset.corpus_name)
+    try:
+        champion = find_version(home, name, "champion", None)
+        missing = f"{name} has no champion yet"
+    except TrackingError as error:  # it must not stop training
+        champion, missing = None, f"MLflow is unavailable ({str(error).splitlines()[0]})"
+    unit = "rows" if dataset.mode == "sentence" else "documents"
+    measured: dict[str, tuple[Measurement, str]] = {
+        "shrinkage": (
+            missing if champion is None else shrinkage(description, champion),
+            "the corpus is {share} smaller than the champion's",
+        ),
+        "unknown": (unknown_share(description), "{share} of a held-out split's tokens are unknown words"),
+        "duplicates": (duplicate_share(description), f"{{share}} of the training {unit} repeat another"),
+        "leakage": (leaked_share(description), "{share} of a held-out split's tokens are in the training text too"),
+        "drift": (
+            missing if champion is None else drift(home, dataset, champion),
+            "the distance of its character frequencies from the champion's text is {share}",
+        ),
+    }
+    results = tuple(judged(config, gate, found, text) for gate, (found, text) in measured.items())
+    record = GatesRecord(corpus_name=dataset.corpus_name, model_name=name, results=results)
+    for result in record.with_outcome("warned"):
+        logger.warning("gates: %s; expected at most %.1f%%", result.text, 100 * (result.warn_at or 0))
+    return record
+
+
+def judged(config: PipelineConfig, gate: str, found: Measurement, text: str) -> GateResult:
+    """text: with a place for the share."""
+    warn_at = getattr(config.gates, f"{gate}_warn_at")
+    stop_at = getattr(config.gates, f"{gate}_stop_at")
+    outcome: Outcome = "passed"
+    if isinstance(found, str):
+        outcome = "not measured"
+    elif stop_at is not None and found > stop_at:
+        outcome = "stopped"
+    elif warn_at is not None and found > warn_at:
+        outcome = "warned"
+    return GateResult(
+        gate=gate,
+        outcome=outcome,
+        share=None if isinstance(found, str) else found,
+        text=found if isinstance(found, str) else text.format(share=f"{found:.1%}"),
+        warn_at=warn_at,
+        stop_at=stop_at,
+    )
+
+
+def shrinkage(description: Description, champion: "ModelVersion") -> Measurement:
+    before = int(champion.tags.get("corpus_bytes", 0))
+    if not before:
+        return f"version {champion.version} does not tell the size of its corpus"
+    now: int = sum(row["byte_count"] for row in description.splits)
+    return max(0.0, 1 - now / before)
+
+
+def unknown_share(description: Description) -> float:
+    return max((row["unknown_rate"] for row in held_out(description.splits)), default=0.0)
+
+
+def duplicate_share(description: Description) -> float:
+    unit = "sequence" if description.mode == "sentence" else "document"
+    for row in description.duplicates:
+        if row["split"] == "train":
+            return float(row[f"repeated_{unit}s"] / max(1, row[f"{unit}_count"]))
+    return 0.0
+
+
+def leaked_share(description: Description) -> float:
+    return max((row["leaked_share"] for row in description.leaks), default=0.0)
+
+
+def held_out(rows: list[dict[str, float]]) -> Iterator[dict[str, float]]:
+    return (row for row in rows if row["split"] != "train")
+
+
+def drift(home: Home, dataset: DatasetRecord, champion: "ModelVersion") -> Measurement:
+    if champion.tags.get("corpus_digest") == dataset.corpus_digest:
+        return 0.0
+    try:
+        folder = registered_folder(home, f"models:/{champion.name}/{champion.version}")
+    except ModelError as error:
+        return f"the champion cannot be loaded ({str(error).splitlines()[0]})"
+    profile = read_json(folder.parents[len(BUNDLE.split("/")) - 1] / EVIDENCE / CHARACTERS)
+    text = training_text(corpus_folder(home, dataset))
+    if profile is None or text is None:
+        return f"version {champion.version} was registered without the character frequencies of its text"
+    return character_distance(profile, count_characters(text))

@@ -1,0 +1,113 @@
+"""What a night tells people: its champion was replaced, its candidate is worse, its perplexity regressed, it stopped.
+
+| event                      | when                                                                              |
+|----------------------------|-----------------------------------------------------------------------------------|
+| rnnlm.champion.replaced    | a candidate was shown to be better than the champion                              |
+| rnnlm.candidate.worse      | one was not; label `rnnlm.candidates`: how many in a row, compared with this one  |
+| rnnlm.perplexity.regressed | the test split needs 3% more bits per byte than with the version registered before |
+| rnnlm.night.stopped        | a gate has stopped the run before training                                        |
+| rnnlm.corpus.drifted       | the gate `drift` warns or stops                                                   |
+
+Bits per byte, the logarithm of perplexity per byte, can be compared although every night has a tokenizer of its own.
+A night that registers nothing new is no event. rnnlm.scores.drifted is in rnnlm/scoring/drift.py.
+"""
+
+import logging
+
+from rnnlm.errors import TrackingError
+from rnnlm.home import Home
+from rnnlm.records import EvaluationRecord, NightEvent, RegisteredVersion
+from rnnlm.registry.data_gates import GatesRecord
+from rnnlm.registry.model_lookup import registered_versions
+
+logger = logging.getLogger(__name__)
+CHAMPION_REPLACED = "rnnlm.champion.replaced"
+CANDIDATE_WORSE = "rnnlm.candidate.worse"
+PERPLEXITY_REGRESSED = "rnnlm.perplexity.regressed"
+NIGHT_STOPPED = "rnnlm.night.stopped"
+CORPUS_DRIFTED = "rnnlm.corpus.drifted"
+CANDIDATES = "rnnlm.candidates"  # label: candidates in a row that were compared with the champion and not better
+REGRESSION = 0.03  # relative rise of bits per byte: several times what another seed or a few new documents change
+
+
+def gate_events(gates: GatesRecord) -> tuple[NightEvent, ...]:
+    events = [
+        NightEvent(
+            name=NIGHT_STOPPED,
+            **resource(gates.model_name),
+            message=f"{gates.corpus_name}: not trained, the champion stays: {result.text}.",
+            payload={"corpus": gates.corpus_name, **result.model_dump()},
+        )
+        for result in gates.with_outcome("stopped")
+    ]
+    events += [
+        NightEvent(
+            name=CORPUS_DRIFTED,
+            **resource(gates.model_name),
+            message=f"{gates.corpus_name}: {result.text}.",
+            payload={"corpus": gates.corpus_name, **result.model_dump()},
+        )
+        for result in gates.results
+        if result.gate == "drift" and result.outcome in ("warned", "stopped")
+    ]
+    return tuple(events)
+
+
+def registration_events(
+    home: Home, registered: RegisteredVersion, evaluation: EvaluationRecord, corpus_name: str
+) -> tuple[NightEvent, ...]:
+    """The events of a new version; none if it was registered before."""
+    if registered.skipped:
+        return ()
+    version, evidence = f"{registered.name} version {registered.version}", registered.evidence
+    facts = {"corpus": corpus_name, "version": registered.version, "reason": registered.reason}
+    events = []
+    if registered.alias == "champion" and evidence is not None:
+        events.append(
+            NightEvent(
+                name=CHAMPION_REPLACED,
+                **resource(registered.name),
+                message=f"{corpus_name}: {version} is the new champion: {registered.reason}.",
+                payload=facts,
+            )
+        )
+    if registered.alias == "challenger":
+        candidates = evidence.comparison if evidence else 0
+        in_a_row = f" Candidates in a row that were not better: {candidates}." if candidates > 1 else ""
+        events.append(
+            NightEvent(
+                name=CANDIDATE_WORSE,
+                **resource(registered.name),
+                message=f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}",
+                labels={CANDIDATES: str(candidates)},
+                payload=facts | {"candidates": candidates},
+            )
+        )
+    now, before = evaluation.scores["test"].bits_per_byte, bits_per_byte_before(home, registered)
+    if before is not None and now > before * (1 + REGRESSION):
+        events.append(
+            NightEvent(
+                name=PERPLEXITY_REGRESSED,
+                **resource(registered.name),
+                message=f"{corpus_name}: {version} needs {now:.3f} bits per byte of the test split, "
+                f"{now / before - 1:.1%} more than the version before it ({before:.3f}).",
+                payload=facts | {"bits_per_byte": now, "bits_per_byte_before": before},
+            )
+        )
+    return tuple(events)
+
+
+def resource(model_name: str) -> dict[str, str]:
+    return {"resource_id": f"rnnlm.model.{model_name}", "resource_name": model_name}
+
+
+def bits_per_byte_before(home: Home, registered: RegisteredVersion) -> float | None:
+    """Of the version registered before this one; None if there is none, or MLflow is unavailable."""
+    try:
+        versions = registered_versions(home, registered.name)
+    except TrackingError as error:
+        logger.warning("the version before %s could not be read: %s", registered.version, error)
+        return None
+    earlier = [number for number in versions if number < registered.version]
+    tag = versions[max(earlier)].tags.get("bits_per_byte") if earlier else None
+    return None if tag is None else float(tag)

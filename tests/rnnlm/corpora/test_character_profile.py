@@ -1,0 +1,24 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from rnnlm.corpora.character_profile import character_distance, count_characters
+
+
+def test_characters_are_counted_without_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("ab a\r\nä\n".encode())
+    assert count_characters(tmp_path / "a.txt") == {"a": 2, "b": 1, " ": 1, "ä": 1}
+
+
+def test_distance_is_0_for_equal_shares_and_1_without_a_common_character() -> None:
+    assert character_distance({"a": 1, "b": 3}, {"a": 10, "b": 30}) == 0
+    assert character_distance({"a": 5}, {"b": 7}) == 1
+    assert character_distance({}, {"b": 7}) == 0
+
+
+def test_distance_of_half_a_half_b_from_all_a() -> None:
+    # Mean: a 3/4, b 1/4. Half of (1/2 log2(2/3) + 1/2 log2(2)) and half of log2(4/3), in bits; its square root.
+    divergence = (0.5 * math.log2(2 / 3) + 0.5) / 2 + math.log2(4 / 3) / 2
+    assert character_distance({"a": 1, "b": 1}, {"a": 9}) == pytest.approx(math.sqrt(divergence))
+    assert character_distance({"a": 9}, {"a": 1, "b": 1}) == pytest.approx(math.sqrt(divergence))

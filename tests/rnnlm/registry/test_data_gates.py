@@ -1,0 +1,166 @@
+"""Each gate made to pass, to warn and to stop, on texts whose shares are counted by hand."""
+
+import json
+import logging
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import DatasetError
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord
+from rnnlm.registry.bundle import CHARACTERS
+from rnnlm.registry.data_gates import GateResult, GatesRecord, check_gates
+from rnnlm.reports.gates_page import gates_report
+from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.tracking.mlflow_store import reaching_mlflow
+from tests.configs import changed, plain_config
+from tests.conftest import home_in
+from tests.registrar import Registrar
+from tests.rnnlm.registry.test_champion_comparison import evidence_folder
+
+TEXTS = {
+    "train": "a b\n\na c\na c\nd\n",  # 4 rows, of which one repeats another
+    "valid": "a c\nzz a zz\n",  # 7 predicted tokens: 2 of them unknown, 3 (a c <eos>) in the training text
+    "test": "b b\n",
+}
+SHARES = {"unknown": 2 / 7, "duplicates": 1 / 4, "leakage": 3 / 7}
+TOY = "rnnlm-toy"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, PipelineConfig, DatasetRecord]]:
+    folder = tmp_path_factory.mktemp("gates")
+    with home_in(folder) as home:
+        (folder / "small").mkdir()
+        for split, text in TEXTS.items():
+            (folder / "small" / f"{split}.txt").write_text(text)
+        config = plain_config({"corpus.source": str(folder / "small")})
+        yield home, config, prepare_dataset(home, config)
+
+
+def result_of(record: GatesRecord, gate: str) -> GateResult:
+    [result] = [result for result in record.results if result.gate == gate]
+    return result
+
+
+@pytest.mark.parametrize("gate", SHARES)
+def test_a_share_passes_at_its_threshold_and_warns_or_stops_above_it(
+    small: tuple[Home, PipelineConfig, DatasetRecord], gate: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    home, config, dataset = small
+    share = SHARES[gate]
+    at = {f"gates.{gate}_warn_at": share, f"gates.{gate}_stop_at": share}
+    passed = check_gates(home, changed(config, at), dataset)
+    assert result_of(passed, gate).share == pytest.approx(share)
+    assert result_of(passed, gate).outcome == "passed"
+    passed.raise_if_stopped()
+    assert not [message for message in caplog.messages if f"{share:.1%}" in message]
+
+    warned = check_gates(home, changed(config, at | {f"gates.{gate}_warn_at": share - 0.01}), dataset)
+    assert result_of(warned, gate).outcome == "warned"
+    assert any(f"{share:.1%}" in message for message in caplog.messages)
+    warned.raise_if_stopped()
+    assert any("**warned**" in line and f"{share:.1%}" in line for line in gates_report(warned).splitlines())
+
+    stopped = check_gates(home, changed(config, at | {f"gates.{gate}_stop_at": share - 0.01}), dataset)
+    assert result_of(stopped, gate).outcome == "stopped"
+    expected = rf"small: not trained, the champion stays: .*{share:.1%}.*at most {share - 0.01:.1%}"
+    with pytest.raises(DatasetError, match=expected + rf".*\n.*gates\.{gate}_stop_at"):
+        stopped.raise_if_stopped()
+    assert "stopped, the champion stays" in gates_report(stopped)
+
+
+def test_without_a_champion_nothing_is_compared_and_nothing_stops(
+    small: tuple[Home, PipelineConfig, DatasetRecord],
+) -> None:
+    home, config, dataset = small
+    record = check_gates(home, config, dataset)
+    for gate in ("shrinkage", "drift"):
+        assert result_of(record, gate).outcome == "not measured"
+        assert "rnnlm-small has no champion yet" in result_of(record, gate).text
+    record.raise_if_stopped()
+
+
+def other_text(register: Registrar, texts: dict[str, str]) -> DatasetRecord:
+    """The toy corpus with other texts in some of its splits."""
+    folder = Path(register.config.corpus.source)
+    for split, text in texts.items():
+        (folder / f"{split}.txt").write_text(text, encoding="utf-8")
+    return prepare_dataset(register.home, register.config)
+
+
+def test_the_champions_own_text_has_neither_shrunk_nor_drifted(register: Registrar) -> None:
+    register()
+    record = check_gates(register.home, register.config, register.dataset)
+    assert [result_of(record, gate).share for gate in ("shrinkage", "drift")] == [0.0, 0.0]
+
+
+def test_a_corpus_of_a_third_of_the_bytes_stops_the_night_and_the_champion_stays(register: Registrar) -> None:
+    register()
+    folder = Path(register.config.corpus.source)
+    before = {split: (folder / f"{split}.txt").read_text() for split in ("train", "valid", "test")}
+    lines = before["train"].splitlines(keepends=True)
+    after = before | {"train": "".join(lines[:50])}
+    dataset = other_text(register, after)
+    record = check_gates(register.home, register.config, dataset)
+    share = 1 - sum(map(len, after.values())) / sum(map(len, before.values()))
+    assert 0.5 < share < 0.7
+    assert result_of(record, "shrinkage").share == pytest.approx(share)
+    with pytest.raises(DatasetError, match=r"smaller than the champion's.*\n.*gates\.shrinkage_stop_at"):
+        record.raise_if_stopped()
+    with reaching_mlflow(register.home) as client:
+        assert str(client.get_registered_model(TOY).aliases["champion"]) == "1"
+    larger = other_text(register, {"train": before["train"] + "the cat sees the dog near the tree .\n"})
+    assert result_of(check_gates(register.home, register.config, larger), "shrinkage").share == 0.0
+
+
+def test_a_text_of_other_characters_stops_the_night(
+    register: Registrar, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    register()
+    folder = Path(register.config.corpus.source)
+    train = (folder / "train.txt").read_text()
+    kept = json.loads((evidence_folder(register.home, 1, TOY) / CHARACTERS).read_text())
+    assert kept["."] == train.count(".") == 300
+    assert "\n" not in kept
+
+    # Capitals instead of small letters: what is common are the blank and the full stop, with the same shares.
+    dataset = other_text(register, {"train": train.upper()})
+    share_common = (train.count(" ") + train.count(".")) / (len(train) - train.count("\n"))
+    record = check_gates(register.home, register.config, dataset)
+    assert result_of(record, "drift").share == pytest.approx(math.sqrt(1 - share_common))
+    assert result_of(record, "drift").outcome == "stopped"
+    with pytest.raises(DatasetError, match=r"character frequencies.*\n.*gates\.drift_stop_at"):
+        record.raise_if_stopped()
+
+    # One line more: hardly another distribution.
+    same = other_text(register, {"train": train + "the cat sees the dog near the tree .\n"})
+    found = result_of(check_gates(register.home, register.config, same), "drift")
+    assert found.share is not None
+    assert 0 < found.share < 0.01
+    assert found.outcome == "passed"
+
+
+def test_a_champion_without_character_frequencies_is_not_compared(register: Registrar) -> None:
+    register()
+    (evidence_folder(register.home, 1, TOY) / CHARACTERS).unlink()
+    dataset = other_text(register, {"train": "the dog sees the cat .\n" * 200})
+    found = result_of(check_gates(register.home, register.config, dataset), "drift")
+    assert (found.outcome, found.share) == ("not measured", None)
+    assert "registered without" in found.text
+
+
+def test_the_former_setting_of_the_largest_leak_still_stops(
+    small: tuple[Home, PipelineConfig, DatasetRecord],
+) -> None:
+    home, config, dataset = small
+    values = config.model_dump(exclude_defaults=True)
+    values["sequences"] = {"maximum_leakage": 0.4}
+    older = PipelineConfig.model_validate(values)
+    with pytest.raises(DatasetError, match=r"42\.9% of a held-out split"):
+        check_gates(home, older, dataset).raise_if_stopped()

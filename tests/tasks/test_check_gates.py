@@ -1,0 +1,12 @@
+from rnnlm.config import PipelineConfig
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord
+from tasks.check_gates import check_gates
+
+
+def test_all_gates_are_checked_in_order(
+    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    record = check_gates.fn(toy_config, toy_dataset)
+    assert record.model_name == "rnnlm-toy"
+    assert [result.gate for result in record.results] == ["shrinkage", "unknown", "duplicates", "leakage", "drift"]

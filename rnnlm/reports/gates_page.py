@@ -9,7 +9,7 @@ def gates_report(gates: GatesRecord) -> str:
     rows: TableRows = [
         {
             "gate": result.gate,
-            "outcome": f"**{result.outcome}**" if result.outcome in ("warned", "stopped") else result.outcome,
+            "outcome": result.outcome,
             "measured": result.text,
             "warns above": threshold(result.warn_at),
             "stops above": threshold(result.stop_at),

@@ -64,7 +64,7 @@ def test_a_share_passes_at_its_threshold_and_warns_or_stops_above_it(
     assert result_of(warned, gate).outcome == "warned"
     assert any(f"{share:.1%}" in message for message in caplog.messages)
     warned.raise_if_stopped()
-    assert any("**warned**" in line and f"{share:.1%}" in line for line in gates_report(warned).splitlines())
+    assert any("| warned |" in line and f"{share:.1%}" in line for line in gates_report(warned).splitlines())
 
     stopped = check_gates(home, changed(config, at | {f"gates.{gate}_stop_at": share - 0.01}), dataset)
     assert result_of(stopped, gate).outcome == "stopped"
@@ -118,9 +118,7 @@ def test_a_corpus_of_a_third_of_the_bytes_stops_the_night_and_the_champion_stays
     assert result_of(check_gates(register.home, register.config, larger), "shrinkage").share == 0.0
 
 
-def test_a_text_of_other_characters_stops_the_night(
-    register: Registrar, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_text_of_other_characters_stops_the_night(register: Registrar, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     register()
     folder = Path(register.config.corpus.source)

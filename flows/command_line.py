@@ -74,6 +74,7 @@ COMMANDS = {  # heading → command → (module of flows/commands, first sentenc
         "schedules": ("schedules", "List what runs on a schedule: corpus, time, next and last run."),
         "unschedule": ("schedules", "Delete a schedule of your own, or pause one that comes with rnnlm."),
         "trigger": ("schedules", "Start a deployment's run now."),
+        "notify": ("notifications", "Send what people should hear of to a webhook, Slack or an e-mail address."),
     },
     "Servers": {
         "deploy": ("service", "Create the deployments of prefect.yaml on a Prefect server."),

@@ -25,6 +25,7 @@ from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
 from flows.operations.flow_start import start_flow_run
+from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import find_home
@@ -62,8 +63,9 @@ from tasks.train_tokenizer import train_tokenizer
 def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
     """Run every stage, from the corpus to the registered model."""
     config = start_flow_run(config)
-    prepared = prepare_flow(config)
-    trained = train_flow(config, prepared.dataset)
+    with run_limits(config.limits):
+        prepared = prepare_flow(config)
+        trained = train_flow(config, prepared.dataset)
     return PipelineRecord(**dict(prepared), **dict(trained))
 
 

@@ -517,6 +517,21 @@ class TrackingConfig(Section):
     )
 
 
+class LimitsConfig(Section):
+    """Of a run of the flow `pipeline`."""
+
+    hours: PositiveFloat | None = setting(
+        None,
+        "Longest wall time of a flow run, in hours; then it fails, and the next one goes on from its checkpoint. "
+        "null: none.",
+        changes_results=False,
+    )
+    retries: NonNegativeInt = setting(
+        0, "Number of times that a flow run starts again after an unexpected error.", changes_results=False
+    )
+    retry_minutes: NonNegativeFloat = setting(15.0, "Minutes before it starts again.", changes_results=False)
+
+
 class RegistryConfig(Section):
     """The registered model, and when a candidate replaces the champion; see rnnlm/evaluation/paired."""
 
@@ -545,6 +560,7 @@ class PipelineConfig(Section):
     probes: ProbesConfig = setting(ProbesConfig(), "Plots of what the trained model does.")
     tracking: TrackingConfig = setting(TrackingConfig(), "MLflow tracking and progress lines.")
     registry: RegistryConfig = setting(RegistryConfig(), "Registration and promotion.")
+    limits: LimitsConfig = setting(LimitsConfig(), "Time limit and retries of a flow run.")
     force: tuple[Stage, ...] = setting((), "Stages to run again even if verified output exists.", changes_results=False)
 
     @model_validator(mode="before")

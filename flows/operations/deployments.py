@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from flows.operations.automations import deploy_automations
 from flows.operations.console import show_library_lines
 from flows.operations.dead_runs import WORK_POOL, settle_dead_runs
 from flows.operations.interrupted_runs import resume_interrupted
@@ -36,7 +37,7 @@ def full_name(plan: Plan) -> str:
 
 
 def deploy_all(home: Home) -> list[str]:
-    """Create the process work pool and every deployment of prefect.yaml. Returns their names, `flow/deployment`.
+    """Create the process work pool, every deployment of prefect.yaml and the automations. Returns the deployments' names.
 
     Idempotent: running it again updates what exists; what was paused stays paused. Also settles runs that died together
     with the server, and starts interrupted ones again.
@@ -50,6 +51,7 @@ def deploy_all(home: Home) -> list[str]:
         create_work_pool(client)
         for plan in plans:
             apply(client, plan)
+        deploy_automations(client)
         prepare_store(home)  # before `mlflow ui` and a first run could migrate it at the same time
         settle_dead_runs(home)
         resume_interrupted(client)

@@ -41,10 +41,11 @@ def schedule(client: "SyncPrefectClient", name: str, config: PipelineConfig, cro
             "--corpus: a schedule would store the password of the address in Prefect's database;\n"
             "download the text to a folder and schedule that"
         )
+    nightly_limits = nightly["parameters"]["config"]["limits"]
     plan = nightly | {
         "name": name,
         "description": f"The whole pipeline on {config.corpus.public_source}.",
-        "parameters": {"config": config.model_dump(mode="json", exclude_defaults=True)},
+        "parameters": {"config": {"limits": nightly_limits} | config.model_dump(mode="json", exclude_defaults=True)},
         "schedules": [{"slug": name, "cron": cron, "timezone": timezone, "active": True}],
     }
     apply(client, plan, tags=(OWN,))

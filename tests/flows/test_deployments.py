@@ -5,22 +5,28 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from flows.command_line import main
+from flows.operations.automations import SHIPPED
 from flows.operations.deployments import deploy_all, read_plans
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name
 from rnnlm.home import Home
 from rnnlm.moved_settings import flatten
 from rnnlm.presets import read_presets
+from rnnlm.records import NightEvent
 from rnnlm.registry.model_names import registered_name
 from rnnlm.scoring.scoring_config import ScoringConfig
+from tasks.raise_events import raise_events
 from tests.conftest import copy_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]
@@ -151,6 +157,102 @@ def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client, de
     assert runs(server, smoke["id"], "PENDING") == []
 
 
+class Inbox:
+    """An HTTP server on loopback that keeps what is posted to it."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, str]] = []
+        inbox = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                inbox.messages.append(json.loads(body))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *args: object) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?token=secret"
+
+    def with_subject(self, subject: str) -> list[str]:
+        return [message["body"] for message in self.messages if message["subject"] == subject]
+
+
+@pytest.fixture
+def inbox() -> Iterator[Inbox]:
+    inbox = Inbox()
+    thread = threading.Thread(target=inbox.server.serve_forever)
+    thread.start()
+    yield inbox
+    inbox.server.shutdown()
+    thread.join()
+    inbox.server.server_close()
+
+
+def automations(client: httpx.Client) -> dict[str, dict[str, Any]]:
+    return {automation["name"]: automation for automation in client.post("/automations/filter", json={}).json()}
+
+
+@pytest.mark.slow
+def test_people_are_told_of_a_failed_run_and_of_a_new_champion(
+    server: httpx.Client, deployed: list[str], inbox: Inbox, server_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    created = automations(server)
+    assert set(SHIPPED) <= set(created)
+    assert all(created[name]["actions"] == [{"type": "do-nothing"}] for name in SHIPPED)
+
+    # A user disables one and gives another an action of his own.
+    disabled, own = "rnnlm: text drifted", "rnnlm: perplexity regressed"
+    server.patch(f"/automations/{created[disabled]['id']}", json={"enabled": False}).raise_for_status()
+    settle = server.get("/deployments/name/settle/settle").json()["id"]
+    run_settle = {"type": "run-deployment", "source": "selected", "deployment_id": settle, "parameters": {}}
+    changed = {key: created[own][key] for key in ("name", "description", "enabled", "trigger")}
+    changed["actions"] = [run_settle]
+    server.put(f"/automations/{created[own]['id']}", json=changed).raise_for_status()
+
+    assert main(["notify", "http://127.0.0.1:9/hook"]) == 2  # nobody listens there
+    assert "test message was not taken" in capsys.readouterr().err
+    assert automations(server)["rnnlm: run failed"]["actions"] == [{"type": "do-nothing"}]
+    for _ in range(2):  # the second time changes nothing
+        assert main(["notify", inbox.url]) == 0
+    assert "secret" not in capsys.readouterr().out
+    assert [message["subject"] for message in inbox.messages] == ["rnnlm: test"] * 2
+    now = automations(server)
+    assert len(now) == len(created)
+    assert now[own]["actions"][0]["type"] == "run-deployment"
+    assert not now[disabled]["enabled"]
+    told = [name for name in SHIPPED if now[name]["actions"][0]["type"] == "send-notification"]
+    assert set(told) == set(SHIPPED) - {own}
+
+    smoke = server.get("/deployments/name/pipeline/smoke").json()
+    parameters = {"config": {"corpus": {"source": str(server_home.root / "missing.txt")}}}
+    run = server.post(f"/deployments/{smoke['id']}/create_flow_run", json={"parameters": parameters}).json()
+    command = [*PREFECT, "worker", "start", "--pool", "rnnlm", "--run-once", "--install-policy", "never"]
+    subprocess.run(command, cwd=CHECKOUT, capture_output=True, timeout=240, check=False)
+    wait_for(lambda: bool(inbox.with_subject("rnnlm: run failed")), 60, "message about the failed run")
+    [failed] = inbox.with_subject("rnnlm: run failed")
+    assert "missing.txt" in failed
+    assert failed.splitlines()[-1].endswith(f"/runs/flow-run/{run['id']}")
+
+    champion = NightEvent(
+        name="rnnlm.champion.replaced",
+        resource_id="rnnlm.model.rnnlm-toy",
+        resource_name="rnnlm-toy",
+        message="toy: rnnlm-toy version 2 is the new champion: it is better.",
+    )
+    worse = champion.model_copy(update={"name": "rnnlm.candidate.worse", "message": "toy: worse."})
+    sixth, seventh = (worse.model_copy(update={"labels": {"rnnlm.candidates": number}}) for number in "67")
+    raise_events.fn((sixth, seventh, champion))
+    wait_for(lambda: bool(inbox.with_subject("rnnlm: champion replaced")), 60, "message about the champion")
+    [body] = inbox.with_subject("rnnlm: champion replaced")
+    assert body.strip() == champion.message
+    # Events are handled in order: the sixth in a row gave no message, the seventh gave one.
+    wait_for(lambda: bool(inbox.with_subject("rnnlm: candidate worse 7 times")), 60, "message about candidates")
+    assert len(inbox.with_subject("rnnlm: candidate worse 7 times")) == 1
+
+
 def test_nothing_that_our_docs_start_reports_to_anybody(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["env", "--json"]) == 0
     variables = json.loads(capsys.readouterr().out)
@@ -163,6 +265,6 @@ def test_nothing_that_our_docs_start_reports_to_anybody(home: Home, capsys: pyte
 def test_the_nightly_scoring_uses_the_model_that_the_nightly_training_registers() -> None:
     parameters = {plan["name"]: plan.get("parameters", {}) for plan in read_plans()}
     trained = PipelineConfig.model_validate(parameters["nightly"]["config"])
-    assert trained == PipelineConfig()
+    assert trained == PipelineConfig(limits=trained.limits)
     scored = ScoringConfig.model_validate(parameters["score"]["config"])
     assert scored.model == f"models:/{registered_name(trained.registry, corpus_name(trained.corpus))}@champion"

@@ -1,4 +1,4 @@
-"""Handle SIGTERM and Ctrl-C during training: finish the step, write a checkpoint, then deliver the signal."""
+"""Handle SIGTERM, SIGALRM and Ctrl-C during training: finish the step, write a checkpoint, then deliver the signal."""
 
 import logging
 import signal
@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 logger = logging.getLogger(__name__)
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)  # SIGALRM: a time limit
 
 
 class InterruptedTraining(BaseException):  # noqa: N818  not an error, like KeyboardInterrupt

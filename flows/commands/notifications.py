@@ -1,0 +1,75 @@
+"""notify: where the automations send their messages."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.command import Session, add_command
+from flows.commands.schedules import prefect_client
+from rnnlm.errors import ConfigError
+from rnnlm.redaction import redacted
+from rnnlm.text_layout import labelled
+
+if TYPE_CHECKING:
+    from prefect.blocks.abstract import NotificationBlock
+
+APP = typer.Typer()
+
+
+def notify_command(
+    session: Session,
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL",
+            help="http(s) address that takes JSON; a Slack webhook; or an Apprise URL, such as "
+            "mailtos://USER:PASSWORD@HOST?to=ADDRESS.",
+        ),
+    ],
+) -> None:
+    """Send what people should hear of to a webhook, Slack or an e-mail address.
+
+    A test message is sent first. If it is taken, the address is stored as a Prefect block named rnnlm, which the
+    automations use. Each kind of address has one block; delete it in the Prefect UI to be told no more.
+
+    rnnlm notify https://hooks.slack.com/services/T000/B000/XXXX
+    rnnlm notify https://example.org/hook
+    """
+    from flows.operations.automations import NOTIFIER, deploy_automations
+
+    with prefect_client() as client:
+        block = block_of(url)
+        try:
+            with block.raise_on_failure():
+                block.notify("This is a test: messages of rnnlm arrive here.", "rnnlm: test")  # type: ignore[unused-coroutine]
+        except Exception as error:
+            raise ConfigError(f"{redacted(url)}: the test message was not taken ({type(error).__name__})") from error
+        block.save(NOTIFIER, overwrite=True)
+        told = deploy_automations(client)
+    kind = type(block).get_block_type_slug()
+    text = [labelled("notified", f"{kind}/{NOTIFIER}, and a test message was sent"), labelled("told", f"{told} blocks")]
+    session.print_result("\n".join(text), {"block": f"{kind}/{NOTIFIER}", "blocks": told})
+
+
+def block_of(url: str) -> "NotificationBlock":
+    """A block for Slack or Apprise, or one that posts JSON. ConfigError if it is no address."""
+    from prefect.blocks.notifications import CustomWebhookNotificationBlock, SlackWebhook
+    from pydantic import SecretStr
+
+    scheme, separator, rest = url.partition("://")
+    if not separator or not rest:
+        raise ConfigError("expected an address, such as https://example.org/hook or mailtos://USER:PASSWORD@HOST")
+    if scheme in ("http", "https") and not rest.startswith(("hooks.slack.com/", "hooks.slack-gov.com/")):
+        body = {
+            "subject": "{{subject}}",
+            "body": "{{body}}",
+            "text": "{{subject}}\n{{body}}",
+        }  # text: as Slack takes it
+        return CustomWebhookNotificationBlock(name="rnnlm", url="{{url}}", secrets={"url": url}, json_data=body)
+    block = SlackWebhook(url=SecretStr(url))  # passes other schemes on to Apprise
+    if not len(block._apprise_client):
+        raise ConfigError(f"{redacted(url)}: Apprise does not know this kind of address")
+    return block
+
+
+add_command(APP, "notify", notify_command)

@@ -1,0 +1,156 @@
+"""Automations that `rnnlm deploy` and `rnnlm up` create: who is told of what.
+
+A message goes to every notification block named `rnnlm` (`rnnlm notify` makes one). Without such a block an automation
+does nothing but show in the UI. What a user has changed stays: an automation that exists is only touched to exchange
+"do nothing" and the blocks named `rnnlm`; a disabled one stays disabled.
+"""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from rnnlm.registry.night_events import (
+    CANDIDATE_WORSE,
+    CANDIDATES,
+    CHAMPION_REPLACED,
+    CORPUS_DRIFTED,
+    PERPLEXITY_REGRESSED,
+)
+from rnnlm.scoring.drift import SCORES_DRIFTED
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import BlockDocument
+    from prefect.events.schemas.automations import AutomationCore
+
+NOTIFIER = "rnnlm"  # name of the blocks that are told
+WORSE_IN_A_ROW = 7
+RUN_LINK = "{{ flow_run.name }}: {{ flow_run|ui_url }}"
+RUN_TEXT = "{{ flow_run.name }}: {{ flow_run.state.name }}\n{{ flow_run.state.message }}\n{{ flow_run|ui_url }}"
+EVENT_TEXT = f"{{{{ event.payload.message }}}}\n{RUN_LINK}"
+DEPLOYMENT = "related:deployment:prefect.resource.id"  # one count for each deployment
+OF_DEPLOYMENTS = {"prefect.resource.role": "deployment", "prefect.resource.id": "prefect.deployment.*"}
+OF_PIPELINES = {"prefect.resource.role": "flow", "prefect.resource.name": "pipeline"}
+ON_SCHEDULE = {"prefect.resource.role": "tag", "prefect.resource.id": "prefect.tag.auto-scheduled"}
+BEGUN = {"prefect.flow-run.Pending", "prefect.flow-run.Running", "prefect.flow-run.Cancelled"}
+
+
+def run_trigger(expect: set[str], related: list[dict[str, str]], **settings: Any) -> dict[str, Any]:
+    """Of flow runs that a deployment has started; a run on a terminal is watched by a person."""
+    return {
+        "match": {"prefect.resource.id": "prefect.flow-run.*"},
+        "match_related": related,
+        "expect": expect,
+    } | settings
+
+
+def event_trigger(*expect: str, **labels: str) -> dict[str, Any]:
+    return {"match": {"prefect.resource.id": "rnnlm.*", **labels}, "expect": set(expect)}
+
+
+def absence(hours: float, after: set[str]) -> dict[str, Any]:
+    """Settings of a trigger that fires if what it expects does not follow."""
+    return {"posture": "Proactive", "after": after, "within": timedelta(hours=hours), "threshold": 1}
+
+
+# Name → what it tells, its trigger, the message's text.
+SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "rnnlm: run failed": (
+        "A run of a deployment failed, after its retries. A gate that stops a night fails its run.",
+        run_trigger({"prefect.flow-run.Failed", "prefect.flow-run.TimedOut"}, [OF_DEPLOYMENTS]),
+        RUN_TEXT,
+    ),
+    "rnnlm: run crashed": (
+        "A run's process was killed, and no run of its deployment has begun within an hour.",
+        run_trigger(
+            {"prefect.flow-run.Running"},
+            [OF_DEPLOYMENTS],
+            for_each={DEPLOYMENT},
+            **absence(1, {"prefect.flow-run.Crashed"}),
+        ),
+        RUN_TEXT,
+    ),
+    "rnnlm: no success for 26 hours": (
+        "A scheduled run of the pipeline began or was late, and none has completed in the 26 hours after it.",
+        run_trigger(
+            {"prefect.flow-run.Completed"},
+            [OF_PIPELINES, ON_SCHEDULE],
+            for_each={DEPLOYMENT},
+            **absence(26, {"prefect.flow-run.Running", "prefect.flow-run.Late"}),
+        ),
+        f"{{{{ deployment.name }}}}: no run has succeeded for 26 hours.\n{RUN_LINK}",
+    ),
+    "rnnlm: run late": (
+        "A run has not begun an hour after its time: is the worker running?",
+        run_trigger(BEGUN, [OF_DEPLOYMENTS], for_each={"prefect.resource.id"}, **absence(1, {"prefect.flow-run.Late"})),
+        RUN_TEXT,
+    ),
+    "rnnlm: champion replaced": (
+        "A candidate was shown to be better than the champion, and replaced it.",
+        event_trigger(CHAMPION_REPLACED),
+        EVENT_TEXT,
+    ),
+    f"rnnlm: candidate worse {WORSE_IN_A_ROW} times": (
+        f"{WORSE_IN_A_ROW} candidates in a row were compared with the champion, and none was better.",
+        event_trigger(CANDIDATE_WORSE, **{CANDIDATES: str(WORSE_IN_A_ROW)}),
+        EVENT_TEXT,
+    ),
+    "rnnlm: perplexity regressed": (
+        "A version needs clearly more bits per byte than the version registered before it.",
+        event_trigger(PERPLEXITY_REGRESSED),
+        EVENT_TEXT,
+    ),
+    "rnnlm: text drifted": (
+        "The night's text is another than the champion's, or scored texts are others than its validation text.",
+        event_trigger(CORPUS_DRIFTED, SCORES_DRIFTED),
+        EVENT_TEXT,
+    ),
+}
+
+
+def deploy_automations(client: "SyncPrefectClient") -> int:
+    """Create the automations that do not exist, and let all of them tell the blocks named `rnnlm`.
+
+    Idempotent. Returns how many blocks are told.
+    """
+    from prefect.events.schemas.automations import AutomationCore
+
+    blocks = client.read_block_documents(limit=200, include_secrets=False)
+    told = [block for block in blocks if block.name == NOTIFIER and can_notify(block)]
+    existing = {automation.name: automation for automation in client.read_automations()}
+    for name, (description, trigger, text) in SHIPPED.items():
+        wanted = actions(name, text, told)
+        found = existing.get(name)
+        if found is None:
+            values = {"name": name, "description": description, "trigger": trigger, "actions": wanted}
+            client.create_automation(AutomationCore.model_validate(values))
+        elif targets(found) != targets_of(wanted) and is_ours(found, blocks):
+            values = found.model_dump(exclude={"id"}) | {"actions": wanted}
+            client.update_automation(found.id, AutomationCore.model_validate(values))
+    return len(told)
+
+
+def can_notify(block: "BlockDocument") -> bool:
+    return block.block_schema is not None and "notify" in block.block_schema.capabilities
+
+
+def actions(name: str, text: str, told: "list[BlockDocument]") -> list[dict[str, Any]]:
+    notifications = [
+        {"type": "send-notification", "block_document_id": block.id, "subject": name, "body": text} for block in told
+    ]
+    return notifications or [{"type": "do-nothing"}]
+
+
+def targets_of(wanted: list[dict[str, Any]]) -> set[str]:
+    """Ids of the blocks that are told."""
+    return {str(action["block_document_id"]) for action in wanted if action["type"] == "send-notification"}
+
+
+def targets(automation: "AutomationCore") -> set[str]:
+    return targets_of([action.model_dump() for action in automation.actions])
+
+
+def is_ours(automation: "AutomationCore", blocks: "list[BlockDocument]") -> bool:
+    """Whether it only does nothing, or tells blocks named `rnnlm` or deleted ones: no user has given it actions."""
+    others = {str(block.id) for block in blocks if block.name != NOTIFIER}
+    kinds = {action.type for action in automation.actions}
+    return kinds <= {"do-nothing", "send-notification"} and not targets(automation) & others

@@ -1,0 +1,65 @@
+"""Limits of a flow run: end it after a time, with a checkpoint; run it again after an unexpected error.
+
+Prefect has both as options of a flow, the same for all its deployments. Here they are settings, so that each deployment
+has its own. Prefect's server still carries out the retries, and counts them.
+"""
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rnnlm.config import LimitsConfig
+from rnnlm.errors import FetchError, RnnlmError
+
+logger = logging.getLogger(__name__)
+
+
+class TimeLimitError(RnnlmError):
+    """A run took longer than limits.hours. Training writes a checkpoint before it is raised."""
+
+
+@contextmanager
+def run_limits(limits: LimitsConfig) -> Iterator[None]:
+    """TimeLimitError after limits.hours; after an unexpected error a retry. For flows in the main thread."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TimeLimitError(
+            f"the run took longer than {limits.hours:g} hours (limits.hours), and was stopped;\n"
+            "the next run goes on from its last checkpoint"
+        )
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0 if limits.hours is None else 3600 * limits.hours)
+    try:
+        yield
+    except Exception as error:
+        if limits.retries and is_worth_a_retry(error):
+            allow_retries(limits)
+        raise
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def is_worth_a_retry(error: Exception) -> bool:
+    """Not what only a person can change: text, settings, disk, or a time limit."""
+    return isinstance(error, FetchError) or not isinstance(error, RnnlmError)
+
+
+def allow_retries(limits: LimitsConfig) -> None:
+    """Tell the server, which turns the Failed state that comes next into AwaitingRetry, up to limits.retries times."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.objects import FlowRunPolicy
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        return
+    policy = FlowRunPolicy(retries=limits.retries, retry_delay=round(60 * limits.retry_minutes))
+    try:
+        with get_client(sync_client=True) as client:
+            client.update_flow_run(context.flow_run.id, empirical_policy=policy)
+    except Exception as error:  # the run's own error counts
+        logger.warning("the run cannot be retried: %s", error)

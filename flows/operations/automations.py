@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NOTIFIER = "rnnlm"  # name of the blocks that are told
 WORSE_IN_A_ROW = 7
-RUN_LINK = "{{ flow_run.name }}: {{ flow_run|ui_url }}"
+RUN_LINK = "{% if flow_run %}{{ flow_run.name }}: {{ flow_run|ui_url }}{% endif %}"
 RUN_TEXT = "{{ flow_run.name }}: {{ flow_run.state.name }}\n{{ flow_run.state.message }}\n{{ flow_run|ui_url }}"
 EVENT_TEXT = f"{{{{ event.payload.message }}}}\n{RUN_LINK}"
 DEPLOYMENT = "related:deployment:prefect.resource.id"  # one count for each deployment
@@ -124,7 +124,7 @@ def deploy_automations(client: "SyncPrefectClient") -> int:
             values = {"name": name, "description": description, "trigger": trigger, "actions": wanted}
             client.create_automation(AutomationCore.model_validate(values))
         elif targets(found) != targets_of(wanted) and is_ours(found, blocks):
-            values = found.model_dump(exclude={"id"}) | {"actions": wanted}
+            values = found.model_dump(exclude={"id", "owner_resource"}) | {"actions": wanted}
             client.update_automation(found.id, AutomationCore.model_validate(values))
     return len(told)
 

@@ -37,7 +37,7 @@ def full_name(plan: Plan) -> str:
 
 
 def deploy_all(home: Home) -> list[str]:
-    """Create the process work pool, every deployment of prefect.yaml and the automations. Returns the deployments' names.
+    """Create the process work pool, the deployments of prefect.yaml and the automations; return the deployments' names.
 
     Idempotent: running it again updates what exists; what was paused stays paused. Also settles runs that died together
     with the server, and starts interrupted ones again.

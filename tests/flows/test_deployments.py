@@ -26,7 +26,6 @@ from rnnlm.presets import read_presets
 from rnnlm.records import NightEvent
 from rnnlm.registry.model_names import registered_name
 from rnnlm.scoring.scoring_config import ScoringConfig
-from tasks.raise_events import raise_events
 from tests.conftest import copy_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]
@@ -244,6 +243,8 @@ def test_people_are_told_of_a_failed_run_and_of_a_new_champion(
     )
     worse = champion.model_copy(update={"name": "rnnlm.candidate.worse", "message": "toy: worse."})
     sixth, seventh = (worse.model_copy(update={"labels": {"rnnlm.candidates": number}}) for number in "67")
+    from tasks.raise_events import raise_events  # Prefect reads the server's address when it is imported
+
     raise_events.fn((sixth, seventh, champion))
     wait_for(lambda: bool(inbox.with_subject("rnnlm: champion replaced")), 60, "message about the champion")
     [body] = inbox.with_subject("rnnlm: champion replaced")

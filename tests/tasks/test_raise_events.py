@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
-from rnnlm.scoring.drift import Distributions, Drift
+from rnnlm.scoring.drift import Distributions, Drift, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
-from tasks.raise_drift_event import raise_drift_event
+from tasks.raise_events import raise_events
 from tests.tasks.drift_events import awaited_drift_events
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -35,10 +35,14 @@ def test_the_event_is_there_with_its_figures_and_there_is_none_without_drift(tmp
         output=tmp_path / "out.parquet",
         totals=Totals(),
     )
-    assert not raise_drift_event.fn(config, scoring, drift(0.05, False))
-    assert raise_drift_event.fn(config, scoring, drift(0.5, True))
+    assert raise_events.fn(drift_events(config, scoring, drift(0.05, False))) == 0
+    [made] = drift_events(config, scoring, drift(0.5, True))
+    labelled = made.model_copy(update={"labels": {"rnnlm.example": "3"}})
+    assert raise_events.fn((labelled,)) == 1
     (event,) = awaited_drift_events(tmp_path)
     assert event["payload"]["distance"] == 0.5
     assert event["payload"]["input"] == "in.txt"
+    assert event["payload"]["message"].startswith("in.txt: the scores of 9 documents are 0.50 from")
     assert event["resource"]["prefect.resource.id"] == f"rnnlm.model.{'d' * 16}"
     assert event["resource"]["prefect.resource.name"] == "models:/toy@champion"
+    assert event["resource"]["rnnlm.example"] == "3"

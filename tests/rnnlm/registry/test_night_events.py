@@ -1,0 +1,71 @@
+"""Which events a night has, and what they say."""
+
+import pytest
+
+from rnnlm.errors import DatasetError
+from rnnlm.records import EvaluationRecord, NightEvent, RegisteredVersion
+from rnnlm.registry.data_gates import GateResult, GatesRecord, Outcome
+from rnnlm.registry.night_events import CANDIDATES, gate_events, registration_events
+from tests.rnnlm.registry.contest import NAME, Contest
+
+
+def events_of(contest: Contest, registered: RegisteredVersion, bits_per_byte: float | None = None) -> list[NightEvent]:
+    scores = contest.evaluation.scores
+    if bits_per_byte is not None:
+        scores = scores | {"test": scores["test"].model_copy(update={"bits_per_byte": bits_per_byte})}
+    return list(registration_events(contest.home, registered, EvaluationRecord(scores=scores), "contest"))
+
+
+def test_a_first_champion_a_new_one_and_a_worse_candidate(contest: Contest) -> None:
+    assert events_of(contest, contest.register("poor")) == []  # nothing was replaced
+
+    good = contest.register("good")
+    [replaced] = events_of(contest, good)
+    assert replaced.name == "rnnlm.champion.replaced"
+    assert replaced.message == f"contest: {NAME} version 2 is the new champion: {good.reason}."
+    assert (replaced.resource_id, replaced.payload["corpus"]) == (f"rnnlm.model.{NAME}", "contest")
+    assert events_of(contest, contest.register("good")) == []  # an unchanged night
+
+    [worse] = events_of(contest, contest.register("fair"))
+    assert (worse.name, worse.labels) == ("rnnlm.candidate.worse", {CANDIDATES: "1"})
+    [again] = events_of(contest, contest.register("poor", force=True))
+    assert again.labels == {CANDIDATES: "2"}
+    assert "Candidates in a row that were not better: 2." in again.message
+
+
+@pytest.mark.parametrize(("rise", "regressed"), [(1.029, False), (1.031, True), (0.9, False)])
+def test_bits_per_byte_are_compared_with_the_version_before(contest: Contest, rise: float, regressed: bool) -> None:
+    contest.register("poor")
+    good = contest.register("good")
+    bits_per_byte = contest.evaluation.scores["test"].bits_per_byte
+    found = [one for one in events_of(contest, good, bits_per_byte * rise) if one.name == "rnnlm.perplexity.regressed"]
+    assert len(found) == regressed
+    if regressed:
+        assert "3.1% more than the version before it" in found[0].message
+        assert found[0].payload["bits_per_byte_before"] == pytest.approx(bits_per_byte)
+
+
+def gates(gate: str, outcome: Outcome) -> GatesRecord:
+    result = GateResult(gate=gate, outcome=outcome, share=0.75, text="three quarters are new", warn_at=0.1, stop_at=0.5)
+    return GatesRecord(corpus_name="toy", model_name="rnnlm-toy", results=(result,))
+
+
+@pytest.mark.parametrize(
+    ("gate", "outcome", "names"),
+    [
+        ("drift", "passed", []),
+        ("drift", "not measured", []),
+        ("leakage", "warned", []),
+        ("drift", "warned", ["rnnlm.corpus.drifted"]),
+        ("leakage", "stopped", ["rnnlm.night.stopped"]),
+        ("drift", "stopped", ["rnnlm.night.stopped", "rnnlm.corpus.drifted"]),
+    ],
+)
+def test_a_gate_that_stops_and_a_text_that_drifts_are_events(gate: str, outcome: Outcome, names: list[str]) -> None:
+    record = gates(gate, outcome)
+    events = gate_events(record)
+    assert [event.name for event in events] == names
+    assert all("three quarters are new" in event.message for event in events)
+    if outcome == "stopped":
+        with pytest.raises(DatasetError, match="three quarters are new"):
+            record.raise_if_stopped()

@@ -1,9 +1,10 @@
-"""How far texts are from each other in characters: what the thresholds of `gates.drift` rest on.
+"""What the gates before training measure on real and on damaged texts: what their thresholds rest on.
 
     .venv/bin/python benchmarks/gates.py ../shared/data
 
 FOLDER holds brown.txt (one sentence per line), ptb/train.txt and tinyshakespeare.txt. Each row compares a text with a
-champion's text. The damaged ones are made from Brown's second half and compared with its first.
+champion's text. The damaged ones are made from Brown's second half and compared with its first. Then, for each corpus,
+the shares that need no champion, with the default tokenizer and with 8,000 words.
 """
 
 import base64
@@ -15,6 +16,11 @@ from typing import Annotated
 import typer
 
 from rnnlm.corpora.character_profile import character_distance, count_characters
+from rnnlm.home import Home
+from rnnlm.presets import build_config
+from rnnlm.registry.data_gates import duplicate_share, leaked_share, unknown_share
+from rnnlm.sequences.dataset_report import describe_dataset
+from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.text_layout import columns
 
 
@@ -30,7 +36,7 @@ def main(folder: Annotated[Path, typer.Argument(metavar="FOLDER", exists=True)])
         "Brown, 20 kB dealt beside the rest": ("".join(shuffled[200:]), "".join(shuffled[:200])),
         "Brown, first and second half (other genres)": (first, second),
         "Brown, first half and 20 kB of the second": (first, second[:20_000]),
-        "Brown and its first half with 10% of Shakespeare": (first, second + shakespeare[: len(second) // 10]),
+        "Brown, second half with a tenth of Shakespeare": (first, second + shakespeare[: len(second) // 10]),
         "Brown and Tiny Shakespeare": (first, shakespeare),
         "Brown and PTB (lower case, N for numbers)": (first, ptb),
         "Brown, half of it upper case": (first, second[: len(second) // 2] + second[len(second) // 2 :].upper()),
@@ -43,7 +49,20 @@ def main(folder: Annotated[Path, typer.Argument(metavar="FOLDER", exists=True)])
     }
     with tempfile.TemporaryDirectory() as temporary:
         rows = [{"texts": name, "distance": f"{distance(Path(temporary), *pair):.3f}"} for name, pair in pairs.items()]
-    print("\n".join(columns(rows)))
+        print("\n".join(columns(rows)))
+        shares = [
+            {"corpus": name, "tokenizer": kind} | measured(Home(Path(temporary) / "home"), folder / name, kind)
+            for name in ("brown.txt", "ptb", "tinyshakespeare.txt")
+            for kind in ("bpe", "word")
+        ]
+    print("\n" + "\n".join(columns(shares)))
+
+
+def measured(home: Home, source: Path, kind: str) -> dict[str, str]:
+    config = build_config("default", [f"tokenizer.kind={kind}", "sequences.processes=1"], str(source))
+    description = describe_dataset(home, prepare_dataset(home, config))[0]
+    gates = {"unknown": unknown_share, "duplicates": duplicate_share, "leakage": leaked_share}
+    return {gate: f"{measure(description):.1%}" for gate, measure in gates.items()}
 
 
 def distance(folder: Path, champion: str, text: str) -> float:

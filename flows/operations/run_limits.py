@@ -14,6 +14,7 @@ from rnnlm.config import LimitsConfig
 from rnnlm.errors import FetchError, RnnlmError
 
 logger = logging.getLogger(__name__)
+REPEAT_SECONDS = 30.0
 
 
 class TimeLimitError(RnnlmError):
@@ -31,7 +32,8 @@ def run_limits(limits: LimitsConfig) -> Iterator[None]:
         )
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 0 if limits.hours is None else 3600 * limits.hours)
+    # Repeated, because a library that goes on after any exception would swallow the only one.
+    signal.setitimer(signal.ITIMER_REAL, 0 if limits.hours is None else 3600 * limits.hours, REPEAT_SECONDS)
     try:
         yield
     except Exception as error:

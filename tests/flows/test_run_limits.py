@@ -12,7 +12,10 @@ from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import LimitsConfig, PipelineConfig
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home
+from rnnlm.records import DatasetRecord
+from rnnlm.training.training_run import run_training
 from tests.configs import changed
+from tests.conftest import untracked
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -29,18 +32,33 @@ def test_time_is_limited_in_the_block_and_not_after_it() -> None:
 
 
 def test_training_writes_a_checkpoint_when_its_time_is_up_and_the_next_run_goes_on(
-    tracked_home: Home, toy_config: PipelineConfig
+    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    long = {"training.epochs": 100_000, "training.checkpoints.every_seconds": 3600}
-    with pytest.raises(TimeLimitError, match="the next run goes on from its last checkpoint"):
-        run_flow(tracked_home, pipeline_flow, changed(toy_config, long | {"limits.hours": 12 / 3600}))
-    [checkpoint] = tracked_home.runs.glob("*/checkpoints/*.pt")
-    first = int(checkpoint.stem.rpartition("-")[2])
-    assert first > 0
+    config = changed(toy_config, {"training.epochs": 100_000, "training.checkpoints.every_seconds": 3600})
+    steps = []
+    for _ in range(2):
+        limits = LimitsConfig(hours=3 / 3600)
+        with pytest.raises(TimeLimitError, match="goes on from its last checkpoint"), run_limits(limits):
+            run_training(tracked_home, config, toy_dataset, untracked)
+        steps.append(max(int(path.name[5:]) for path in tracked_home.runs.glob("*/checkpoints/step-*")))
+    assert 0 < steps[0] < steps[1]
+
+
+def test_the_pipeline_ends_when_its_time_is_up(tracked_home: Home, toy_config: PipelineConfig) -> None:
     with pytest.raises(TimeLimitError):
-        run_flow(tracked_home, pipeline_flow, changed(toy_config, long | {"limits.hours": 8 / 3600}))
-    [folder] = tracked_home.runs.glob("*/checkpoints")
-    assert max(int(path.stem.rpartition("-")[2]) for path in folder.glob("*.pt")) > first
+        run_flow(tracked_home, pipeline_flow, changed(toy_config, {"limits.hours": 0.5 / 3600}))
+
+
+def test_an_alarm_that_a_library_swallows_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.operations.run_limits.REPEAT_SECONDS", 0.2)
+    swallowed = []
+    with pytest.raises(TimeLimitError), run_limits(LimitsConfig(hours=0.1 / 3600)):
+        try:
+            time.sleep(5)
+        except Exception as error:
+            swallowed.append(error)
+        time.sleep(5)
+    assert len(swallowed) == 1
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rnnlm.tracking.mlflow_runs import (
 )
 
 
-@task(task_run_name="log-results-of-{run.run_id}", cache_policy=NO_CACHE)
+@task(task_run_name="log results to MLflow", cache_policy=NO_CACHE)
 def log_results(
     run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord, pictures: tuple[Path, ...] = ()
 ) -> LoggedRecord:

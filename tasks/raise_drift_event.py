@@ -14,7 +14,7 @@ from rnnlm.scoring.scoring_config import ScoringConfig
 DRIFT_EVENT = "rnnlm.scores.drifted"
 
 
-@task(task_run_name="drift-event-{scoring.key}", cache_policy=NO_CACHE)
+@task(task_run_name="raise drift event", cache_policy=NO_CACHE)
 def raise_drift_event(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> bool:
     """Emit DRIFT_EVENT about the model if there is drift. Returns whether it was emitted."""
     found = drift.distributions

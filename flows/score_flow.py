@@ -4,6 +4,7 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
 from flows.operations.flow_start import start_flow_run
+from flows.operations.run_labels import flow_run_label
 from rnnlm.reports.scoring_page import scores_report
 from rnnlm.scoring.drift import ScoredRecord
 from rnnlm.scoring.scoring_config import ScoringConfig
@@ -12,12 +13,14 @@ from tasks.raise_drift_event import raise_drift_event
 from tasks.score_texts import score_texts
 
 
-@flow(name="score", flow_run_name="score {config.input}")
+@flow(name="score", flow_run_name=flow_run_label)
 def score_flow(config: ScoringConfig) -> ScoredRecord:
     """Score every document of the input with the configured model."""
     config = start_flow_run(config)
     scoring = score_texts(config)
     drift = compare_scores(config, scoring)
-    create_markdown_artifact(scores_report(config, scoring, drift), key="scores")
+    create_markdown_artifact(
+        scores_report(config, scoring, drift), key="scores", description=f"Scores of {config.input}"
+    )
     raise_drift_event(config, scoring, drift)
     return ScoredRecord(scoring=scoring, drift=drift)

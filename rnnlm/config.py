@@ -502,8 +502,8 @@ class RegistryConfig(Section):
 
 
 class PipelineConfig(Section):
-    # A name only: rnnlm/presets.py and flows/operations/flow_start.py look its settings up. Validating them in here would
-    # make a stored configuration depend on what its preset says today.
+    # Only a name: rnnlm/presets.py looks its settings up. If they were filled in here, what a stored configuration
+    # means would depend on what its preset says today.
     preset: Preset = setting(
         "default",
         "Preset whose settings the run starts from; settings that were changed by hand stay.",

@@ -15,6 +15,7 @@ from rnnlm.tracking.mlflow_runs import (
     log_scores,
     run_url,
     send_rest,
+    small_loss_curve,
 )
 
 
@@ -29,4 +30,6 @@ def log_results(
     log_losses(home, run)
     for picture in pictures:
         log_picture(home, run, picture)
-    return LoggedRecord(loss_curve=log_loss_curve(home, run), run_url=run_url(home, run))
+    return LoggedRecord(
+        loss_curve=log_loss_curve(home, run), small_loss_curve=small_loss_curve(run), run_url=run_url(home, run)
+    )

@@ -5,6 +5,8 @@ import contextvars
 import logging
 import threading
 from collections.abc import Iterator
+from typing import cast
+from uuid import UUID
 
 from prefect import task
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
@@ -114,12 +116,12 @@ class LatestReport:
 
 def publish(key: str, link: str, latest: LatestReport) -> None:
     """Until there is no further report; a failure is tried again with the next one."""
-    artifact_id = None
+    artifact_id: UUID | None = None
     while (report := latest.take()) is not None:
         percent, description = round(100 * report.share, 1), f"{report.line}{link}"
         try:
             if artifact_id is None:
-                artifact_id = create_progress_artifact(percent, key=key, description=description)
+                artifact_id = cast(UUID, create_progress_artifact(percent, key=key, description=description))
             else:
                 update_progress_artifact(artifact_id, percent, description=description)
         except Exception as error:

@@ -45,6 +45,12 @@ def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
     return "", ""
 
 
+def is_started_by_flow() -> bool:
+    """True in a subflow, such as the pipeline's training."""
+    context = FlowRunContext.get()
+    return context is not None and context.flow_run is not None and context.flow_run.parent_task_run_id is not None
+
+
 def tag_run(*tags: str) -> None:
     """Add tags to the current flow run; without one, or without a server, nothing happens."""
     context = FlowRunContext.get()

@@ -22,7 +22,7 @@ from rnnlm.home import Home, atomic_file
 from rnnlm.moved_settings import flatten
 from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.run_names import run_name
-from rnnlm.tracking.loss_curve import plot_loss_curve
+from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
 from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow, tracking_uri
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
@@ -38,7 +38,7 @@ TRACKING_KEY = "rnnlm.tracking_key"  # tag; a new value each time the run is tra
 DIGEST_CHARACTERS = 36  # MLflow's limit for dataset digests
 NOTE = "mlflow.note.content"  # tag: the description
 SCORES_END = "\n\n---\n\n"  # in the description, between the scores and what is known before training
-LOSS_CURVE = "loss_curve.png"
+LOSS_CURVE, SMALL_LOSS_CURVE = "loss_curve.png", "loss_curve_small.png"
 
 
 @contextmanager
@@ -248,6 +248,15 @@ def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
     return picture
 
 
+def small_loss_curve(run: RunRecord) -> Path | None:
+    """The plot for a summary, drawn in the run's folder if it is missing. None: there is no history."""
+    history, picture = run.folder / HISTORY, run.folder / SMALL_LOSS_CURVE
+    if history.exists() and not picture.exists():
+        with atomic_file(picture) as partial:
+            plot_small_loss_curve(history, partial)
+    return picture if picture.exists() else None
+
+
 def log_picture(home: Home, run: RunRecord, picture: Path) -> None:
     """Log a plot from the run's folder as an artifact of the run, once."""
     if run.mlflow_run_id is None:
@@ -274,6 +283,10 @@ def tracked_run_url(home: Home, mlflow_run_id: str | None) -> str | None:
 
 def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
     return f"{ui_address(home)}/#/experiments/{experiment}/runs/{mlflow_run_id}"
+
+
+def version_address(home: Home, name: str, version: int) -> str:
+    return f"{ui_address(home)}/#/models/{name}/versions/{version}"
 
 
 def ui_address(home: Home) -> str:

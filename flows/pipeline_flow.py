@@ -53,7 +53,12 @@ logger = logging.getLogger("rnnlm.pipeline")  # the library's lines are shown on
 
 @flow(name="pipeline", flow_run_name=flow_run_label)
 def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
-    """Run every stage, from the corpus to the registered model. The artifact `CORPUS-summary` tells what was done."""
+    """Run every stage, from the corpus to the registered model. The artifact `CORPUS-summary` tells what was done.
+
+    Args:
+        config: Preset and settings; what is left as it is comes from the deployment.
+
+    """
     config = start_flow_run(config)
     prepared = prepare_flow(config)
     tag_run(prepared.dataset.corpus_name, config.preset)
@@ -65,7 +70,12 @@ def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
 
 @flow(name="prepare", flow_run_name=flow_run_label)
 def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
-    """Corpus → tokenizer → sequences: one checked DuckDB file with its tokenizer beside it."""
+    """Corpus → tokenizer → sequences: one checked DuckDB file with its tokenizer beside it.
+
+    Args:
+        config: Preset and settings; what is left as it is comes from the deployment.
+
+    """
     config = start_flow_run(config)
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
     tokenizer = train_tokenizer(corpus, config.tokenizer, force="tokenizer" in config.force)
@@ -85,7 +95,13 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
 
 @flow(name="train", flow_run_name=flow_run_label)
 def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None) -> TrainedRecord:
-    """Dataset → trained, evaluated, sampled and registered model. Without a dataset, prepares the configured one."""
+    """Dataset → trained, evaluated, sampled and registered model. Without a dataset, prepares the configured one.
+
+    Args:
+        config: Preset and settings; what is left as it is comes from the deployment.
+        dataset: An existing dataset; usually none.
+
+    """
     config = start_flow_run(config)
     dataset = dataset or prepare_flow(config).dataset
     name = dataset.corpus_name

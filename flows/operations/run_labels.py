@@ -30,7 +30,8 @@ def flow_run_label() -> str:
     with failures_ignored():  # a wrong configuration is reported by the flow itself
         subject, preset = subject_of(context.parameters or {})
     planned = context.flow_run.expected_start_time if context.flow_run else None
-    title = subject if flow == MAIN_FLOW and subject else f"{flow} {subject}".strip()
+    # Prefect writes the flow's name before that of a subflow.
+    title = subject if subject and (flow == MAIN_FLOW or is_started_by_flow()) else f"{flow} {subject}".strip()
     return run_name(title, preset, planned or datetime.now(UTC))
 
 

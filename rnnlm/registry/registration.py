@@ -18,7 +18,7 @@ from rnnlm.registry.bundle import (
     save_bundle,
 )
 from rnnlm.registry.champion_history import all_versions, created, set_champion
-from rnnlm.registry.model_card import description_of, model_card
+from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
 from rnnlm.registry.model_lookup import figure
 from rnnlm.registry.model_names import Alias, registered_name
 from rnnlm.registry.promotion import Decision, compare_with_champion, write_training_documents
@@ -181,6 +181,10 @@ def assign_alias(
     else:
         decision = compare_with_champion(client, home, candidate, version, champion)
     logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
+    parent, described = scores_of(champion), str(version.description or "")
+    if parent is not None and not described.startswith(COMPARISON):
+        beside = comparison_with(parent, candidate.evaluation, decision.evidence)
+        client.update_model_version(name, number, description=description_of(f"{beside}\n\n{described}"))
     for key, value in decision_tags(decision, champion).items():
         client.set_model_version_tag(name, number, key, value)
     confirm_lock()

@@ -17,18 +17,18 @@ def summary_report(corpus_name: str, preset: str, record: TrainedRecord) -> str:
     """Markdown. The loss curve is left out where nothing was trained: an earlier run's summary has it."""
     curve = record.logged.small_loss_curve
     parts = [
-        f"# {corpus_name} · {preset}: {headline(record)}",
+        f"## {corpus_name} · {preset}: {headline(record)}",
         comparison_table(record.evaluation, record.registered),
         decision(record.registered),
-        f"## Stages\n\n{stage_table(record.stages)}",
+        f"### Stages\n\n{stage_table(record.stages)}",
     ]
     if curve is not None and not record.run.skipped:
-        parts.append(picture_report("Loss curve", curve))
+        parts.append(f"#{picture_report('Loss curve', curve)}")
     samples = [
         f"- **{markdown_text(sample.prompt)}** {markdown_text(sample.text)}".replace("**** ", "").replace("\n", " ")
         for sample in record.samples.samples[:SAMPLES_SHOWN]
     ]
-    parts.append("\n".join(["## Samples\n", *samples]))
+    parts.append("\n".join(["### Samples\n", *samples]))
     return "\n\n".join([*parts, links(corpus_name, record)])
 
 
@@ -71,15 +71,15 @@ def compared(ours: float, other: float | None, digits: str) -> str:
 
 def decision(registered: RegisteredVersion) -> str:
     """Champion or challenger, why, and the figures that it was decided on."""
-    text = f"## Decision\n\n`{registered.name}` version {registered.version} is **{registered.alias}**: "
+    text = f"### Decision\n\n`{registered.name}` version {registered.version} is **{registered.alias}**: "
     text += f"{markdown_text(registered.reason)}"
     return f"{text}\n\n{evidence_table(registered.evidence)}" if registered.evidence else text
 
 
 def stage_table(stages: dict[str, StageRecord]) -> str:
-    rows = [(name, f"{stage.seconds:.1f} s", stage_state(stage)) for name, stage in stages.items()]
+    rows = [(name, stage_state(stage), f"{stage.seconds:.1f} s") for name, stage in stages.items()]
     total = sum(stage.seconds for stage in stages.values())
-    return markdown_lines(("stage", "time", ""), [*rows, ("**together**", f"**{total:.1f} s**", "")])
+    return markdown_lines(("stage", "", "time"), [*rows, ("**together**", "", f"**{total:.1f} s**")])
 
 
 def stage_state(stage: StageRecord) -> str:
@@ -106,4 +106,4 @@ def links(corpus_name: str, record: TrainedRecord) -> str:
         "the model version": record.registered.url,
         "all summaries of this corpus": f"/artifacts/key/{page_key(corpus_name, 'summary')}",
     }
-    return "## Links\n\n" + " · ".join(f"[{name}]({url})" for name, url in named.items() if url)
+    return "### Links\n\n" + " · ".join(f"[{name}]({url})" for name, url in named.items() if url)

@@ -62,16 +62,18 @@ def plot_small_loss_curve(history: Path, picture: Path) -> None:
     from matplotlib.ticker import EngFormatter
 
     figure, (loss,) = new_figure((6.4, 2.6))
-    draw_losses(loss, history)
+    draw_losses(loss, history, raw=False)
+    loss.legend(frameon=False, loc="lower left", ncols=2)
     loss.set(xlabel="trained tokens", ylabel="nats per token")
     loss.xaxis.set_major_formatter(EngFormatter(sep=""))
     figure.savefig(picture, format="png", dpi=100)
 
 
-def draw_losses(loss: Any, history: Path) -> None:
-    """Training loss, smoothed and raw, and validation loss with its best perplexity, into one panel."""
+def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:
+    """Training loss, smoothed and (raw) as measured, and validation loss with its best perplexity, into one panel."""
     xs, ys = read_series(history, "train_loss_nats")
-    loss.plot(xs, ys, color=PALE, linewidth=0.8, alpha=0.7)
+    if raw:
+        loss.plot(xs, ys, color=PALE, linewidth=0.8, alpha=0.7)
     loss.plot(xs, smoothed(ys), color=BLUE, linewidth=1.8, label="training, smoothed")
     xs, ys = read_series(history, "validation_nll_nats_per_token")
     loss.plot(xs, ys, color=RED, marker="o", markersize=4, linewidth=1.6, label="validation")

@@ -23,7 +23,7 @@ from rnnlm.moved_settings import flatten
 from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.run_names import run_name
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
-from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import TRAINING_VIEW, experiment_id, reaching_mlflow, tracking_uri
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.events import TRACKING
@@ -282,11 +282,11 @@ def tracked_run_url(home: Home, mlflow_run_id: str | None) -> str | None:
 
 
 def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
-    return f"{ui_address(home)}/#/experiments/{experiment}/runs/{mlflow_run_id}"
+    return f"{ui_address(home)}/#/experiments/{experiment}/runs/{mlflow_run_id}?{TRAINING_VIEW}"
 
 
 def version_address(home: Home, name: str, version: int) -> str:
-    return f"{ui_address(home)}/#/models/{name}/versions/{version}"
+    return f"{ui_address(home)}/#/models/{name}/versions/{version}?{TRAINING_VIEW}"
 
 
 def ui_address(home: Home) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient  # importing it takes 2 s, so imports at run time are local
 
 KIND, TRAINING_RUNS = "mlflow.experimentKind", "custom_model_development"  # tag: the page opens on training runs
+TRAINING_VIEW = "workflowType=machine_learning"  # query of addresses: without it the UI opens on pages for chat models
 ENVIRONMENT_DEFAULTS = {  # the user's settings take precedence
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",

@@ -21,10 +21,13 @@ Each output is named by a digest of everything it depends on, so a stage whose v
 `config.force` names stages to run again.
 """
 
+import logging
+
 from prefect import flow
-from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from flows.operations.flow_start import start_flow_run
+from flows.operations.run_labels import PROMOTED, UNCHANGED, flow_run_label, is_started_by_flow, tag_run
 from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
@@ -32,16 +35,10 @@ from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, PipelineRecord, PreparedRecord, TrainedRecord
 from rnnlm.registry.night_events import gate_events, registration_events
 from rnnlm.reports.gates_page import gates_report
-from rnnlm.reports.pipeline_page import (
-    corpus_report,
-    samples_report,
-    sequences_report,
-    tokenizer_report,
-    training_report,
-)
+from rnnlm.reports.pipeline_page import data_report, training_report, unchanged_since
 from rnnlm.reports.probe_page import gradient_report, positions_report
-from rnnlm.reports.registry_page import registration_report
-from rnnlm.text_layout import picture_report
+from rnnlm.reports.summary_page import summary_report
+from rnnlm.run_names import page_key
 from tasks.check_gates import check_gates
 from tasks.describe_sequences import describe_sequences
 from tasks.download_corpus import download_corpus
@@ -58,75 +55,118 @@ from tasks.store_sequences import store_sequences
 from tasks.train_model import train_model
 from tasks.train_tokenizer import train_tokenizer
 
+logger = logging.getLogger("rnnlm.pipeline")  # the library's lines are shown on every console and in the run's log
 
-@flow(name="pipeline", flow_run_name="pipeline of {config.corpus.public_source}")
+
+@flow(name="pipeline", flow_run_name=flow_run_label)
 def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
-    """Run every stage, from the corpus to the registered model."""
+    """Run every stage, from the corpus to the registered model. The artifact `CORPUS-summary` tells what was done.
+
+    Args:
+        config: Preset and settings; what is left as it is comes from the deployment.
+
+    """
     config = start_flow_run(config)
     with run_limits(config.limits):
         prepared = prepare_flow(config)
+        tag_run(prepared.dataset.corpus_name, config.preset)
         trained = train_flow(config, prepared.dataset)
-    return PipelineRecord(**dict(prepared), **dict(trained))
+    record = PipelineRecord(**dict(prepared), **dict(trained))
+    publish_summary(config, prepared.dataset.corpus_name, record)
+    return record
 
 
-@flow(name="prepare", flow_run_name="prepare {config.corpus.public_source}")
+@flow(name="prepare", flow_run_name=flow_run_label)
 def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
-    """Corpus → tokenizer → sequences: one checked DuckDB file with its tokenizer beside it."""
+    """Corpus → tokenizer → sequences: one checked DuckDB file with its tokenizer beside it.
+
+    Args:
+        config: Preset and settings; what is left as it is comes from the deployment.
+
+    """
     config = start_flow_run(config)
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
-    create_markdown_artifact(corpus_report(corpus), key="corpus")
-
     tokenizer = train_tokenizer(corpus, config.tokenizer, force="tokenizer" in config.force)
-    create_markdown_artifact(tokenizer_report(tokenizer), key="tokenizer")
-
     dataset = store_sequences(corpus, tokenizer, config.sequences, force="sequences" in config.force)
-    create_markdown_artifact(sequences_report(dataset), key="sequences")
-    create_markdown_artifact(describe_sequences(dataset, force="sequences" in config.force), key="description")
-
+    description = describe_sequences(dataset, force="sequences" in config.force)
     gates = check_gates(config, dataset)
-    create_markdown_artifact(gates_report(gates), key="gates")
-    raise_events(gate_events(gates))
+    prepared = PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset)
+    if not dataset.skipped:
+        create_markdown_artifact(
+            data_report(prepared, gates_report(gates), description),
+            key=page_key(corpus.name, "data"),
+            description=f"What {corpus.name} is: source, sizes, lengths, vocabulary, duplicates, checks",
+        )
+    if events := gate_events(gates):
+        raise_events(events)
+    if gates.with_outcome("stopped"):
+        create_markdown_artifact(
+            gates_report(gates),
+            key=page_key(corpus.name, "summary"),
+            description=f"Why there was no training on {corpus.name}",
+        )
     gates.raise_if_stopped()
-    return PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset)
+    return prepared
 
 
-@flow(name="train", flow_run_name="train on {config.corpus.public_source}")
+@flow(name="train", flow_run_name=flow_run_label)
 def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None) -> TrainedRecord:
-    """Dataset → trained, evaluated, sampled and registered model. Without a dataset, prepares the configured one."""
+    """Dataset → trained, evaluated, sampled and registered model. Without a dataset, prepares the configured one.
+
+    Args:
+        config: Preset and settings; what is left as it is comes from the deployment.
+        dataset: An existing dataset; usually none.
+
+    """
     config = start_flow_run(config)
     dataset = dataset or prepare_flow(config).dataset
+    name = dataset.corpus_name
     run = train_model(config, dataset, force="training" in config.force)
-    create_markdown_artifact(training_report(run, config.model, config.training), key="training")
 
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
-    create_table_artifact(score_rows(evaluation), key="perplexity", description="Perplexity beside the baselines")
     keep_references(dataset, run, force=force)
-    create_markdown_artifact(measure_surprise(dataset, run, config.evaluation, force=force), key="surprise")
-
-    plots = []
+    pages, plots = [measure_surprise(dataset, run, config.evaluation, force=force)], []
     if config.probes.gradient_flow:
         gradients = probe_gradients(dataset, run, config.probes, force=force)
-        create_markdown_artifact(gradient_report(gradients), key="gradient-flow")
+        pages.append(gradient_report(gradients))
         plots.append(gradients.picture)
     if config.probes.positions:
         positions = probe_positions(dataset, run, config.probes, force=force)
-        create_markdown_artifact(positions_report(positions), key="positions")
+        pages.append(positions_report(positions))
         plots.append(positions.picture)
-
     samples = generate_samples(dataset, run, config.generation, force="samples" in config.force)
-    create_markdown_artifact(samples_report(samples), key="samples")
 
     logged = log_results(run, evaluation, samples, tuple(plots))
-    if logged.loss_curve:
-        create_markdown_artifact(picture_report("Loss curve", logged.loss_curve), key="loss-curve")
-    if logged.run_url:
-        create_link_artifact(logged.run_url, "The run in MLflow", key="mlflow-run", description="The run in MLflow")
-
     registered = register_model(config, dataset, run, evaluation, samples, force="registration" in config.force)
-    create_markdown_artifact(registration_report(registered, evaluation), key="registration")
-    raise_events(registration_events(find_home(), registered, evaluation, dataset.corpus_name))
-    return TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered)
+    if events := registration_events(find_home(), registered, evaluation, name):
+        raise_events(events)
+    trained = TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered, logged=logged)
+    if not evaluation.skipped:  # else an earlier run has published both
+        create_table_artifact(
+            score_rows(evaluation), key=page_key(name, "perplexity"), description="Perplexity beside the baselines"
+        )
+        create_markdown_artifact(
+            "\n\n".join([training_report(run, config.model, config.training), *pages]),
+            key=page_key(name, "model"),
+            description="What the model does: where its loss is high, how far back it reaches",
+        )
+    if not is_started_by_flow():
+        publish_summary(config, name, trained)
+    return trained
+
+
+def publish_summary(config: PipelineConfig, corpus_name: str, record: TrainedRecord) -> None:
+    """One artifact and the tags that say what the run has done."""
+    if record.is_unchanged:
+        logger.info("%s: %s, nothing to do", corpus_name, unchanged_since(record))
+    create_markdown_artifact(
+        summary_report(corpus_name, config.preset, record),
+        key=page_key(corpus_name, "summary"),
+        description=f"What the run on {corpus_name} has done: scores, decision, stages, samples",
+    )
+    results = {PROMOTED: record.is_promoted, UNCHANGED: record.is_unchanged}
+    tag_run(corpus_name, config.preset, *(tag for tag, holds in results.items() if holds))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
 from flows.operations.flow_start import start_flow_run
+from flows.operations.run_labels import flow_run_label
 from rnnlm.config import TrackingConfig
 from rnnlm.probes.probe_config import EchoConfig
 from rnnlm.probes.probe_records import EchoComparison
@@ -12,13 +13,15 @@ from tasks.compare_echo import compare_echo
 from tasks.log_comparison import log_comparison
 
 
-@flow(name="probe-echo", flow_run_name="probe echo")
+@flow(name="probe-echo", flow_run_name=flow_run_label)
 def probe_echo_flow(config: EchoConfig, force: bool = False) -> EchoComparison:
     """Store figures and plot in the home; show them in MLflow and on the flow run."""
     config = start_flow_run(config)
     comparison = compare_echo(config, force=force)
-    create_markdown_artifact(echo_report(comparison), key="echo")
+    create_markdown_artifact(echo_report(comparison), key="echo", description="What networks of each kind remember")
     run_url = log_comparison(comparison, TrackingConfig())
     if run_url:
-        create_link_artifact(run_url, "The comparison in MLflow", key="mlflow-run")
+        create_link_artifact(
+            run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"
+        )
     return comparison

@@ -4,6 +4,7 @@ from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
 from flows.operations.flow_start import start_flow_run
+from flows.operations.run_labels import flow_run_label
 from flows.pipeline_flow import prepare_flow
 from rnnlm.config import PipelineConfig
 from rnnlm.probes.probe_config import GradientProbeConfig
@@ -13,7 +14,7 @@ from tasks.compare_gradients import compare_gradients
 from tasks.log_comparison import log_comparison
 
 
-@flow(name="probe-gradients", flow_run_name="probe gradients on {pipeline.corpus.public_source}")
+@flow(name="probe-gradients", flow_run_name=flow_run_label)
 def probe_gradients_flow(
     config: GradientProbeConfig, pipeline: PipelineConfig, force: bool = False
 ) -> GradientComparison:
@@ -21,8 +22,12 @@ def probe_gradients_flow(
     config = start_flow_run(config)
     dataset = prepare_flow(pipeline).dataset
     comparison = compare_gradients(dataset, pipeline.training, config, force=force)
-    create_markdown_artifact(gradient_comparison_report(comparison), key="gradients")
+    create_markdown_artifact(
+        gradient_comparison_report(comparison), key="gradients", description="Gradients of networks of each kind"
+    )
     run_url = log_comparison(comparison, pipeline.tracking)
     if run_url:
-        create_link_artifact(run_url, "The comparison in MLflow", key="mlflow-run")
+        create_link_artifact(
+            run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"
+        )
     return comparison

@@ -5,6 +5,7 @@ from prefect.artifacts import create_markdown_artifact
 
 from flows.operations.dead_runs import oldest_living_run
 from flows.operations.flow_start import start_flow_run
+from flows.operations.run_labels import flow_run_label
 from rnnlm.home import find_home
 from rnnlm.reports.upkeep_page import prune_report
 from rnnlm.upkeep.prune import PruneRecord
@@ -12,10 +13,10 @@ from rnnlm.upkeep.retention_config import RetentionConfig
 from tasks.prune_home import prune_home
 
 
-@flow(name="prune", flow_run_name="prune")
+@flow(name="prune", flow_run_name=flow_run_label)
 def prune_flow(config: RetentionConfig = RetentionConfig()) -> PruneRecord:
     """Remove old versions, runs, datasets, corpora, histories and caches; never what an alias needs."""
     config = start_flow_run(config)
     pruned = prune_home(config, oldest_living_run(find_home()))
-    create_markdown_artifact(prune_report(pruned), key="prune")
+    create_markdown_artifact(prune_report(pruned), key="prune", description="What was removed, and how much")
     return pruned

@@ -4,16 +4,22 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
 from flows.operations.flow_start import start_flow_run
+from flows.operations.run_labels import flow_run_label
 from rnnlm.config import PipelineConfig
+from rnnlm.corpora.download import corpus_name
 from rnnlm.records import SamplesRecord
 from rnnlm.reports.pipeline_page import samples_report
+from rnnlm.run_names import page_key
 from tasks.sample_champion import sample_champion
 
 
-@flow(name="sample", flow_run_name="sample from {config.corpus.public_source}")
+@flow(name="sample", flow_run_name=flow_run_label)
 def sample_flow(config: PipelineConfig = PipelineConfig()) -> SamplesRecord:
     """Continue the configured prompts with the registered champion."""
     config = start_flow_run(config)
     samples = sample_champion(config.corpus, config.registry, config.generation)
-    create_markdown_artifact(samples_report(samples), key="samples")
+    name = corpus_name(config.corpus)
+    create_markdown_artifact(
+        samples_report(samples), key=page_key(name, "samples"), description=f"Samples from the champion of {name}"
+    )
     return samples

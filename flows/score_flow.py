@@ -4,6 +4,7 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
 from flows.operations.flow_start import start_flow_run
+from flows.operations.run_labels import flow_run_label
 from rnnlm.reports.scoring_page import scores_report
 from rnnlm.scoring.drift import ScoredRecord, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
@@ -12,12 +13,15 @@ from tasks.raise_events import raise_events
 from tasks.score_texts import score_texts
 
 
-@flow(name="score", flow_run_name="score {config.input}")
+@flow(name="score", flow_run_name=flow_run_label)
 def score_flow(config: ScoringConfig) -> ScoredRecord:
     """Score every document of the input with the configured model."""
     config = start_flow_run(config)
     scoring = score_texts(config)
     drift = compare_scores(config, scoring)
-    create_markdown_artifact(scores_report(config, scoring, drift), key="scores")
-    raise_events(drift_events(config, scoring, drift))
+    create_markdown_artifact(
+        scores_report(config, scoring, drift), key="scores", description=f"Scores of {config.input}"
+    )
+    if events := drift_events(config, scoring, drift):
+        raise_events(events)
     return ScoredRecord(scoring=scoring, drift=drift)

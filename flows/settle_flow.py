@@ -7,10 +7,11 @@ from flows.operations.console import show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
 from flows.operations.flow_start import hold_run_lock
 from flows.operations.interrupted_runs import resume_interrupted
+from flows.operations.run_labels import flow_run_label
 from rnnlm.home import find_home
 
 
-@flow(name="settle", flow_run_name="settle dead runs")
+@flow(name="settle", flow_run_name=flow_run_label)
 def settle_flow() -> int:
     """Return how many flow, task and MLflow runs of this home were settled."""
     show_library_lines()

@@ -46,6 +46,7 @@ DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
+Preset = Literal["default", "gpu", "smoke", "ptb", "ptb-long", "shakespeare", "counting", "overfit"]  # of prefect.yaml
 Nonlinearity = Literal["tanh", "relu"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "spread"]
@@ -549,6 +550,13 @@ class RegistryConfig(Section):
 
 
 class PipelineConfig(Section):
+    # Only a name: rnnlm/presets.py looks its settings up. If they were filled in here, what a stored configuration
+    # means would depend on what its preset says today.
+    preset: Preset = setting(
+        "default",
+        "Preset whose settings the run starts from; settings that were changed by hand stay.",
+        changes_results=False,
+    )
     corpus: CorpusConfig = setting(CorpusConfig(), "Where the text comes from, and how it is read.")
     tokenizer: TokenizerConfig = setting(TokenizerConfig(), "How text becomes token ids.")
     sequences: SequencesConfig = setting(SequencesConfig(), "How token ids are cut into stored rows.")

@@ -2,7 +2,7 @@
 
 import functools
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +26,47 @@ def read_presets() -> dict[str, dict[str, Any]]:
 
 
 def build_config(
-    preset: str = "default",
+    preset: str | None = None,
     overrides: Sequence[str] = (),
     corpus: str | None = None,
     force: Sequence[str] = (),
     file: Path | None = None,
 ) -> PipelineConfig:
-    """The preset, then a YAML file, then `section.field=value` overrides. ConfigError names the wrong field."""
-    presets = read_presets()
-    if preset not in presets:
-        raise ConfigError(f"unknown preset {preset!r}; available: {', '.join(presets)}")
-    flat = flatten(presets[preset]) | (flatten(read_settings(file)) if file else {})
+    """The preset, then a YAML file, then `section.field=value` overrides. ConfigError names the wrong field.
+
+    preset: of these arguments, else the file's, else the default.
+    """
+    settings = flatten(read_settings(file)) if file else {}
+    name = preset or settings.get("preset", "default")
+    flat = preset_settings(name) | settings | {"preset": name}
     flat |= dict(map(parse_override, overrides))
     if corpus is not None:
         flat["corpus.source"] = corpus
     values = nest(flat) | {"force": list(force)}
     return validated(PipelineConfig, values)
+
+
+def preset_settings(name: str) -> dict[str, Any]:
+    """Dotted path → value, where the preset differs from PipelineConfig(). ConfigError if there is no such preset."""
+    presets = read_presets()
+    if name not in presets:
+        raise ConfigError(f"unknown preset {name!r}; available: {', '.join(presets)}")
+    return flatten(presets[name])
+
+
+def change_preset(deployed: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's configuration, nested, where `given` names another preset than its deployment's configuration.
+
+    A form shows the deployment's value, else the default, at every field, and submits them all. Only what differs from
+    what it showed was chosen. Likewise a deployment has chosen what differs from its own preset.
+    """
+    plain = flatten(PipelineConfig().model_dump(mode="json"))
+    deployed_flat, given_flat = flatten(deployed), flatten(given)
+    shown = plain | deployed_flat
+    of_deployment = plain | preset_settings(deployed_flat.get("preset", "default"))
+    own = {path: value for path, value in deployed_flat.items() if of_deployment.get(path) != value}
+    chosen = {path: value for path, value in given_flat.items() if shown.get(path) != value}
+    return nest(preset_settings(given_flat["preset"]) | own | chosen | {"preset": given_flat["preset"]})
 
 
 def read_settings(file: Path) -> dict[str, Any]:
@@ -71,7 +96,7 @@ def parse_override(override: str) -> tuple[str, Any]:
     for depth, name in enumerate(names):
         if not is_section(annotation):
             raise ConfigError(f"--set {path}: {'.'.join(names[:depth])} is a field, not a section")
-        fields = [field for field in annotation.model_fields if field != "force"]
+        fields = [field for field in annotation.model_fields if field not in ("force", "preset")]  # have options
         if name not in fields:
             if path in MOVED:
                 raise ConfigError(f"--set {path}: this field is now {MOVED[path]}")

@@ -1,8 +1,10 @@
-"""Progress of long work: a bar on a terminal, else a log line every few seconds."""
+"""Progress of long work: a bar on a terminal, else a log line every few seconds. Others can listen."""
 
+import contextlib
 import logging
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tqdm import tqdm
@@ -10,7 +12,41 @@ from tqdm import tqdm
 logger = logging.getLogger(__name__)
 LOG_EVERY_SECONDS = 10.0
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}, {remaining} left"  # fits 80 columns
+SHARE = "share_done"  # attribute of a log record of progress
 BYTES = "B"  # the unit that is shown in megabytes
+
+
+@dataclass(frozen=True)
+class ProgressReport:
+    line: str  # `training: step 120 of 3,000, loss 4.310, 2 min left`
+    share: float  # of the work that is done, from 0 to 1; 0 if the total is unknown
+
+
+Listener = Callable[[ProgressReport], None]
+LISTENERS: list[Listener] = []
+
+
+@contextlib.contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Call the listener with every report while the block runs. It must return at once and must not raise."""
+    LISTENERS.append(listener)
+    try:
+        yield
+    finally:
+        LISTENERS.remove(listener)
+
+
+def tell_listeners(report: ProgressReport) -> None:
+    for listener in LISTENERS:
+        listener(report)
+
+
+def time_left(seconds: float) -> str:
+    """`40 s left`, `12 min left`, `3 h 20 min left`."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{seconds:.0f} s left"
+    return f"{minutes} min left" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min left"
 
 
 def clear_bars() -> None:
@@ -30,8 +66,9 @@ class Progress:
     done: int = 0
 
     def __post_init__(self) -> None:
-        self.text = ""
-        self.next_line = time.monotonic() + self.every_seconds
+        self.text, self.more = "", ""
+        self.begun, self.done_before = time.monotonic(), self.done
+        self.next_line = self.begun + self.every_seconds
         self.bar = tqdm(
             total=self.total,
             initial=self.done,
@@ -53,9 +90,24 @@ class Progress:
     def update(self, count: int = 1) -> None:
         self.done += count
         self.bar.update(count)
-        if self.bar.disable and time.monotonic() >= self.next_line:
+        if time.monotonic() >= self.next_line:
             self.next_line = time.monotonic() + self.every_seconds
-            logger.info("%s: %s%s", self.what, self.amount(), f", {self.text}" if self.text else "")
+            report = self.report()
+            tell_listeners(report)
+            if self.bar.disable:
+                logger.info("%s", report.line, extra={SHARE: report.share})
+
+    def report(self) -> ProgressReport:
+        facts = [self.amount(), self.text, self.more, self.remaining()]
+        share = self.done / self.total if self.total else 0.0
+        return ProgressReport(f"{self.what}: {', '.join(filter(None, facts))}", share)
+
+    def remaining(self) -> str:
+        """From the speed since the beginning; "" if the total or the speed is unknown."""
+        new = self.done - self.done_before
+        if self.total is None or new <= 0:
+            return ""
+        return time_left((time.monotonic() - self.begun) / new * (self.total - self.done))
 
     def amount(self) -> str:
         """`1.0 of 2.5 MB`, `step 10 of 2,000`; without a total `1.0 MB`, `step 10`."""
@@ -65,8 +117,8 @@ class Progress:
         of = "" if self.total is None else f" of {self.total:,}"
         return f"{self.unit} {self.done:,}{of}"
 
-    def facts(self, text: str) -> None:
-        """Text shown after the amount from now on."""
-        self.text = text
+    def facts(self, text: str, more: str = "") -> None:
+        """Text shown after the amount from now on; `more` only in lines, for a bar has no room."""
+        self.text, self.more = text, more
         if not self.bar.disable:
             self.bar.set_postfix_str(text)

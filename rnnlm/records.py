@@ -199,6 +199,16 @@ class NightEvent(Record):
     payload: dict[str, Any] = {}
 
 
+class VersionScores(Record):
+    """Another version to compare with; None: another program registered it."""
+
+    version: int
+    test_perplexity: float | None
+    validation_perplexity: float | None
+    bits_per_byte: float | None  # of the test split
+    dataset_id: str = ""
+
+
 class RegisteredVersion(StageRecord):
     name: str
     version: int
@@ -206,6 +216,10 @@ class RegisteredVersion(StageRecord):
     reason: str
     uri: str  # models:/NAME@ALIAS
     evidence: Evidence | None = None  # None: no champion, or no documents to compare on
+    created: str = ""  # ISO 8601, UTC
+    url: str = ""  # of its page in MLflow
+    before: VersionScores | None = None  # the version registered before it; None: it is the first
+    rival: VersionScores | None = None  # of a challenger the champion now, of a champion the one that it replaced
 
 
 class ModelVersion(Record):
@@ -251,6 +265,7 @@ class LoggedRecord(Record):
 
     run_url: str | None
     loss_curve: Path | None
+    small_loss_curve: Path | None = None  # for the summary, which Prefect stores in its database each night
 
 
 class PreparedRecord(Record):
@@ -268,6 +283,27 @@ class TrainedRecord(Record):
     evaluation: EvaluationRecord
     samples: SamplesRecord
     registered: RegisteredVersion
+    logged: LoggedRecord = LoggedRecord(run_url=None, loss_curve=None)
+
+    @property
+    def stages(self) -> dict[str, StageRecord]:
+        """Stage name → its record, in the order of the pipeline."""
+        return {
+            "training": self.run,
+            "evaluation": self.evaluation,
+            "samples": self.samples,
+            "registration": self.registered,
+        }
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Every stage was skipped: text, settings and program are those of an earlier run."""
+        return all(stage.skipped for stage in self.stages.values())
+
+    @property
+    def is_promoted(self) -> bool:
+        """The version became champion in this run."""
+        return self.registered.alias == "champion" and not self.registered.skipped
 
 
 class PipelineRecord(TrainedRecord, PreparedRecord):
@@ -275,13 +311,5 @@ class PipelineRecord(TrainedRecord, PreparedRecord):
 
     @property
     def stages(self) -> dict[str, StageRecord]:
-        """Stage name → its record, in the order of the pipeline."""
-        return {
-            "corpus": self.corpus,
-            "tokenizer": self.tokenizer,
-            "sequences": self.dataset,
-            "training": self.run,
-            "evaluation": self.evaluation,
-            "samples": self.samples,
-            "registration": self.registered,
-        }
+        prepared = {"corpus": self.corpus, "tokenizer": self.tokenizer, "sequences": self.dataset}
+        return {**prepared, **super().stages}

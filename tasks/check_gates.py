@@ -10,6 +10,6 @@ from rnnlm.registry import data_gates
 from rnnlm.registry.data_gates import GatesRecord
 
 
-@task(task_run_name="check-gates-of-{dataset.dataset_id}", cache_policy=NO_CACHE)
+@task(task_run_name="check {dataset.corpus_name}", cache_policy=NO_CACHE)
 def check_gates(config: PipelineConfig, dataset: DatasetRecord) -> GatesRecord:
     return data_gates.check_gates(find_home(), config, dataset)

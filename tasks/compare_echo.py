@@ -9,6 +9,6 @@ from rnnlm.probes.probe_config import EchoConfig
 from rnnlm.probes.probe_records import EchoComparison
 
 
-@task(task_run_name="compare-echo", cache_policy=NO_CACHE)
+@task(task_run_name="compare echo", cache_policy=NO_CACHE)
 def compare_echo(config: EchoConfig, force: bool = False) -> EchoComparison:
     return run_probes.compare_echo(find_home(), config, force=force)

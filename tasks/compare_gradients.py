@@ -11,7 +11,7 @@ from rnnlm.probes.probe_records import GradientComparison
 from rnnlm.records import DatasetRecord
 
 
-@task(task_run_name="compare-gradients-on-{dataset.dataset_id}", cache_policy=NO_CACHE)
+@task(task_run_name="compare gradients on {dataset.corpus_name}", cache_policy=NO_CACHE)
 def compare_gradients(
     dataset: DatasetRecord, training: TrainingConfig, config: GradientProbeConfig, force: bool = False
 ) -> GradientComparison:

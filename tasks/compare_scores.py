@@ -9,6 +9,6 @@ from rnnlm.scoring.drift import Drift, measure_drift
 from rnnlm.scoring.scoring_config import ScoringConfig
 
 
-@task(task_run_name="compare-scores-{scoring.key}", cache_policy=NO_CACHE)
+@task(task_run_name="compare scores", cache_policy=NO_CACHE)
 def compare_scores(config: ScoringConfig, scoring: ScoringRecord) -> Drift:
     return measure_drift(find_home(), config, scoring)

@@ -9,7 +9,7 @@ from rnnlm.reports.dataset_page import description_report
 from rnnlm.sequences.dataset_report import describe_dataset
 
 
-@task(task_run_name="describe-{dataset.dataset_id}", cache_policy=NO_CACHE)
+@task(task_run_name="describe {dataset.corpus_name}", cache_policy=NO_CACHE)
 def describe_sequences(dataset: DatasetRecord, force: bool = False) -> str:
     description, pictures = describe_dataset(find_home(), dataset, force=force)
     return description_report(description, pictures)

@@ -9,7 +9,7 @@ from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 
 
-@task(task_run_name="evaluate-{run.run_id}", cache_policy=NO_CACHE)
+@task(task_run_name="evaluate on {dataset.corpus_name}", cache_policy=NO_CACHE)
 def evaluate_perplexity(
     dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, force: bool = False
 ) -> EvaluationRecord:

@@ -9,7 +9,7 @@ from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, RunRecord, SamplesRecord
 
 
-@task(task_run_name="sample-{run.run_id}", cache_policy=NO_CACHE)
+@task(task_run_name="sample {dataset.corpus_name}", cache_policy=NO_CACHE)
 def generate_samples(
     dataset: DatasetRecord, run: RunRecord, config: GenerationConfig, force: bool = False
 ) -> SamplesRecord:

@@ -10,6 +10,6 @@ from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.scoring import reference_scores
 
 
-@task(task_run_name="keep-references-of-{run.run_id}", cache_policy=NO_CACHE)
+@task(task_run_name="keep reference scores of {dataset.corpus_name}", cache_policy=NO_CACHE)
 def keep_references(dataset: DatasetRecord, run: RunRecord, force: bool = False) -> list[Path]:
     return reference_scores.keep_references(find_home(), dataset, run, force=force)

@@ -9,7 +9,7 @@ from rnnlm.probes.probe_records import EchoComparison, GradientComparison
 from rnnlm.tracking import probe_runs
 
 
-@task(task_run_name="log-{comparison.picture.stem}", cache_policy=NO_CACHE)
+@task(task_run_name="log to MLflow", cache_policy=NO_CACHE)
 def log_comparison(comparison: GradientComparison | EchoComparison, tracking: TrackingConfig) -> str | None:
     """The MLflow run's address, or None if MLflow is unavailable."""
     return probe_runs.log_comparison(find_home(), comparison, tracking)

@@ -15,10 +15,11 @@ from rnnlm.tracking.mlflow_runs import (
     log_scores,
     run_url,
     send_rest,
+    small_loss_curve,
 )
 
 
-@task(task_run_name="log-results-of-{run.run_id}", cache_policy=NO_CACHE)
+@task(task_run_name="log results to MLflow", cache_policy=NO_CACHE)
 def log_results(
     run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord, pictures: tuple[Path, ...] = ()
 ) -> LoggedRecord:
@@ -29,4 +30,6 @@ def log_results(
     log_losses(home, run)
     for picture in pictures:
         log_picture(home, run, picture)
-    return LoggedRecord(loss_curve=log_loss_curve(home, run), run_url=run_url(home, run))
+    return LoggedRecord(
+        loss_curve=log_loss_curve(home, run), small_loss_curve=small_loss_curve(run), run_url=run_url(home, run)
+    )

@@ -10,6 +10,6 @@ from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.reports.surprise_page import surprise_report
 
 
-@task(task_run_name="surprise-of-{run.run_id}", cache_policy=NO_CACHE)
+@task(task_run_name="measure surprise on {dataset.corpus_name}", cache_policy=NO_CACHE)
 def measure_surprise(dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, force: bool = False) -> str:
     return surprise_report(surprise_of_run(find_home(), dataset, run, config, force=force))

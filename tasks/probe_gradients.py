@@ -9,7 +9,7 @@ from rnnlm.probes.run_probes import measure_gradient_flow
 from rnnlm.records import DatasetRecord, GradientFlowRecord, RunRecord
 
 
-@task(task_run_name="probe-gradients-of-{run.run_id}", cache_policy=NO_CACHE)
+@task(task_run_name="probe gradients on {dataset.corpus_name}", cache_policy=NO_CACHE)
 def probe_gradients(
     dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, force: bool = False
 ) -> GradientFlowRecord:

@@ -9,7 +9,7 @@ from rnnlm.probes.run_probes import measure_positions
 from rnnlm.records import DatasetRecord, PositionsRecord, RunRecord
 
 
-@task(task_run_name="probe-positions-of-{run.run_id}", cache_policy=NO_CACHE)
+@task(task_run_name="probe positions on {dataset.corpus_name}", cache_policy=NO_CACHE)
 def probe_positions(
     dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, force: bool = False
 ) -> PositionsRecord:

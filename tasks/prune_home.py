@@ -9,7 +9,7 @@ from rnnlm.upkeep.prune import PruneRecord
 from rnnlm.upkeep.retention_config import RetentionConfig
 
 
-@task(cache_policy=NO_CACHE)
+@task(task_run_name="prune the home", cache_policy=NO_CACHE)
 def prune_home(config: RetentionConfig, in_use_since: float | None) -> PruneRecord:
     """in_use_since: when the oldest living flow run started, in seconds since 1970."""
     return prune.prune_home(find_home(), config, in_use_since)

@@ -10,7 +10,7 @@ from prefect.events.worker import EventsWorker
 from rnnlm.records import NightEvent
 
 
-@task(task_run_name="raise-events", cache_policy=NO_CACHE)
+@task(task_run_name="tell automations", cache_policy=NO_CACHE)
 def raise_events(events: tuple[NightEvent, ...]) -> int:
     """Returns how many were emitted."""
     emitted = 0

@@ -21,7 +21,7 @@ def is_tracking_failure(task: Task[..., Any], task_run: TaskRun, state: State[An
 
 
 @task(
-    task_run_name="register-{run.run_id}",
+    task_run_name="register {dataset.corpus_name}",
     cache_policy=NO_CACHE,
     retries=2,
     retry_delay_seconds=[2, 8],

@@ -12,7 +12,7 @@ from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.model_names import registered_name
 
 
-@task(task_run_name="sample-champion-of-{corpus.public_source}", cache_policy=NO_CACHE)
+@task(task_run_name="sample the champion", cache_policy=NO_CACHE)
 def sample_champion(corpus: CorpusConfig, registry: RegistryConfig, generation: GenerationConfig) -> SamplesRecord:
     reference = f"models:/{registered_name(registry, corpus_name(corpus))}@champion"
     return sample_model(model_folder(find_home(), reference), generation)

@@ -9,6 +9,6 @@ from rnnlm.scoring.bulk_scoring import ScoringRecord
 from rnnlm.scoring.scoring_config import ScoringConfig
 
 
-@task(task_run_name="score-{config.input}", cache_policy=NO_CACHE)
+@task(task_run_name="score texts", cache_policy=NO_CACHE)
 def score_texts(config: ScoringConfig) -> ScoringRecord:
     return bulk_scoring.score_texts(find_home(), config)

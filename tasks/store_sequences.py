@@ -9,7 +9,7 @@ from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences import dataset_writer
 
 
-@task(task_run_name="store-{config.mode}-sequences-of-{corpus.name}", cache_policy=NO_CACHE)
+@task(task_run_name="store {corpus.name} as sequences", cache_policy=NO_CACHE)
 def store_sequences(
     corpus: CorpusRecord,
     tokenizer: TokenizerRecord,

@@ -73,11 +73,11 @@ Set = Annotated[
     ),
 ]
 Preset = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--preset",
         metavar="NAME",
-        help=f"Settings to start from: {', '.join(read_presets())}.",
+        help=f"Settings to start from: {', '.join(read_presets())}. Default: default.",
         autocompletion=complete_presets,
         rich_help_panel=PIPELINE,
     ),
@@ -110,7 +110,7 @@ Force = Annotated[
 
 def pipeline_config(
     corpus: str | None,
-    preset: str,
+    preset: str | None,
     file: Path | None,
     overrides: list[str] | None,
     force: list[str] | None,
@@ -125,7 +125,7 @@ def pipeline_config(
 
 def dataset_config(corpus: str | None, overrides: list[str] | None, *defaults: str) -> PipelineConfig:
     """The default preset with `defaults` and then --set, for commands that only need a dataset."""
-    return with_checked_source(build_config("default", [*defaults, *(overrides or ())], corpus))
+    return with_checked_source(build_config(None, [*defaults, *(overrides or ())], corpus))
 
 
 def with_checked_source(config: PipelineConfig) -> PipelineConfig:

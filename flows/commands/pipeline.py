@@ -38,7 +38,7 @@ Resume = Annotated[
 def run_command(
     session: FlowSession,
     corpus: Corpus = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     config: ConfigFile = None,
     epochs: Epochs = None,
     hidden_size: HiddenSize = None,
@@ -62,7 +62,7 @@ def run_command(
 def prepare_command(
     session: FlowSession,
     corpus: Corpus = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     config: ConfigFile = None,
     set: Set = None,
     force: Force = None,
@@ -82,7 +82,7 @@ def prepare_command(
 def train_command(
     session: FlowSession,
     corpus: Corpus = None,
-    preset: Preset = "default",
+    preset: Preset = None,
     config: ConfigFile = None,
     epochs: Epochs = None,
     hidden_size: HiddenSize = None,
@@ -98,7 +98,7 @@ def train_command(
     if resume is None:
         settings, dataset = pipeline_config(corpus, preset, config, set, force, epochs, hidden_size), None
         check_device(settings)
-    elif any((corpus, config, epochs, hidden_size, set, force)) or preset != "default":
+    elif any((corpus, config, epochs, hidden_size, set, force)) or preset is not None:
         raise ConfigError(
             "--resume continues with the run's own configuration;\n"
             "leave out the other settings, or leave out --resume to train another run"

@@ -25,7 +25,7 @@ def schedule_command(
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the corpus's name.")] = None,
     cron: Annotated[str, typer.Option(metavar="CRON", help="Minute, hour, day, month and weekday.")] = "0 2 * * *",
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="Such as Europe/Berlin.")] = "UTC",
-    preset: Preset = "default",
+    preset: Preset = None,
     config: ConfigFile = None,
     set: Set = None,
 ) -> None:

@@ -13,6 +13,7 @@ import typer
 from flows.commands.command import Session, add_command
 from rnnlm.errors import ConfigError, RnnlmError
 from rnnlm.text_layout import labelled, shorten, text_tables
+from rnnlm.tracking.mlflow_store import TRAINING_VIEW
 
 if TYPE_CHECKING:
     from flows.operations.running_home import RunningHome
@@ -105,7 +106,7 @@ def up_text(session: Session, running: "RunningHome") -> str:
         labelled("home", str(session.home.root)),
         labelled("prefect", running.prefect_url),
         labelled("api", running.prefect_api),
-        labelled("mlflow", os.environ.get("MLFLOW_TRACKING_URI", f"{running.mlflow_url}/#/models")),
+        labelled("mlflow", os.environ.get("MLFLOW_TRACKING_URI", f"{running.mlflow_url}/#/models?{TRAINING_VIEW}")),
         *(labelled("next" if index == 0 else "", f"{when} {name}") for index, (name, when) in enumerate(coming[:3])),
         labelled("your text", "rnnlm schedule --corpus my-folder/"),
     ]

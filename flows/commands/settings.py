@@ -34,7 +34,7 @@ def settings_command(
             show_default=False,
         ),
     ] = None,
-    preset: Preset = "default",
+    preset: Preset = None,
 ) -> None:
     """List the settings with type, bounds, default and description.
 

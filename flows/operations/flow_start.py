@@ -14,6 +14,7 @@ from flows.operations.console import show_library_lines
 from flows.operations.dead_runs import lock_file, unlocked_name
 from rnnlm.config import Section
 from rnnlm.home import find_home
+from rnnlm.presets import change_preset
 
 ConfigT = TypeVar("ConfigT", bound=Section)
 HELD_LOCKS: list[int] = []  # file descriptors that hold the locks of this process's flow runs until it ends
@@ -66,7 +67,11 @@ def with_deployment_values(config: ConfigT) -> ConfigT:
         return config
     with get_client(sync_client=True) as client:
         deployed = client.read_deployment(run.deployment_id).parameters
-    return type(config).model_validate(merged(deployed.get("config", {}), run.parameters.get("config", {})))
+    ours, given = deployed.get("config", {}), run.parameters.get("config", {})
+    deployed_preset = ours.get("preset", "default")
+    if given.get("preset", deployed_preset) != deployed_preset:
+        return type(config).model_validate(change_preset(ours, given))
+    return type(config).model_validate(merged(ours, given))
 
 
 def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:

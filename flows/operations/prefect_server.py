@@ -64,16 +64,18 @@ def temporary_server() -> Iterator[str]:
     from prefect.context import refresh_global_settings_context
 
     with socket.create_server(("127.0.0.1", 0)) as listener, server_kept_alive(listener) as address:
-        before = os.environ.get("PREFECT_API_URL")
-        os.environ["PREFECT_API_URL"] = address
+        wanted = {"PREFECT_API_URL": address, "PREFECT_UI_ENABLED": "0"}  # so that nobody links to its pages
+        before = {name: os.environ.get(name) for name in wanted}
+        os.environ.update(wanted)
         refresh_global_settings_context()
         try:
             yield address
         finally:
             drain_prefect_workers(STOP_SECONDS)
-            del os.environ["PREFECT_API_URL"]
-            if before is not None:
-                os.environ["PREFECT_API_URL"] = before
+            for name, value in before.items():
+                del os.environ[name]
+                if value is not None:
+                    os.environ[name] = value
             refresh_global_settings_context()
 
 

@@ -3,13 +3,11 @@
 The tag is `promotion.0003`, numbered over all changes of the registered model; its value is a Change as JSON.
 """
 
-import getpass
 import json
-import os
-import socket
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+from rnnlm.current_user import who
 from rnnlm.records import Record
 
 if TYPE_CHECKING:
@@ -30,15 +28,6 @@ class Change(Record):
     who: str  # user@host
     when: str  # ISO 8601, UTC
     why: str
-
-
-def who() -> str:
-    """user@host of this process; the user's id if it has no name."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # a container's user without a password entry
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
 
 
 def all_versions(client: "MlflowClient", name: str) -> list["ModelVersion"]:

@@ -7,10 +7,11 @@ from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import read_json
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.records import DatasetRecord, EvaluationRecord, Evidence, RunRecord, VersionScores
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.text_layout import markdown_table
 
+COMPARISON = "## Beside version"  # heading
 LONGEST_DESCRIPTION = 5_000  # characters: the column of MLflow's database
 
 
@@ -27,6 +28,29 @@ def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: in
         "## Samples\n\n" + samples_page(candidate.samples.samples).strip(),
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def comparison_with(parent: VersionScores, evaluation: EvaluationRecord, evidence: Evidence | None) -> str:
+    """Markdown for the top of a version's page: its scores beside those of the champion it was compared with."""
+    test, valid = evaluation.scores["test"], evaluation.scores["valid"]
+    rows = [
+        ("test perplexity", test.perplexity, parent.test_perplexity, ".2f"),
+        ("bits per byte, test", test.bits_per_byte, parent.bits_per_byte, ".3f"),
+        ("validation perplexity", valid.perplexity, parent.validation_perplexity, ".2f"),
+    ]
+    if evidence is not None:
+        label = f"nats per byte, {evidence.documents:,} documents new to both"
+        rows.append((label, evidence.candidate_nats_per_byte, evidence.champion_nats_per_byte, ".4f"))
+    table = [
+        {
+            "": name,
+            "this version": f"{ours:{digits}}",
+            f"version {parent.version}": "" if theirs is None else f"{theirs:{digits}}",
+            "change": "" if theirs is None else f"{ours / theirs - 1:+.1%}",
+        }
+        for name, ours, theirs, digits in rows
+    ]
+    return f"{COMPARISON} {parent.version}\n\n{markdown_table(table)}"
 
 
 def description_of(card: str) -> str:

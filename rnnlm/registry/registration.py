@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rnnlm.corpora.character_profile import count_characters, training_text
 from rnnlm.home import Home, write_json
-from rnnlm.records import Evidence, RegisteredVersion
+from rnnlm.records import Evidence, RegisteredVersion, VersionScores
 from rnnlm.registry.bundle import (
     CHARACTERS,
     CONFIGURATION,
@@ -19,15 +19,16 @@ from rnnlm.registry.bundle import (
     local_artifacts,
     save_bundle,
 )
-from rnnlm.registry.champion_history import set_champion
-from rnnlm.registry.model_card import description_of, model_card
+from rnnlm.registry.champion_history import all_versions, created, set_champion
+from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
+from rnnlm.registry.model_lookup import figure
 from rnnlm.registry.model_names import Alias, registered_name
 from rnnlm.registry.promotion import Decision, compare_with_champion, write_training_documents
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.ticket_queue import ensure_registered_model
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, corpus_folder, identity_tags, origin_tags
 from rnnlm.stages import mark_complete, stage
-from rnnlm.tracking.mlflow_runs import track_later
+from rnnlm.tracking.mlflow_runs import track_later, version_address
 from rnnlm.tracking.mlflow_store import experiment_id, ignoring, reaching_mlflow
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
                     assign_alias(client, home, candidate, version, confirm_lock)
         else:
             skipped = True
-        return report(client, name, version.version).model_copy(update={"skipped": skipped})
+        done = report(client, name, version.version)
+        return done.model_copy(update={"skipped": skipped, "url": version_address(home, name, done.version)})
 
 
 def is_decided(version: "ModelVersion") -> bool:
@@ -189,6 +191,10 @@ def assign_alias(
     else:
         decision = compare_with_champion(client, home, candidate, version, champion)
     logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
+    parent, described = scores_of(champion), str(version.description or "")
+    if parent is not None and not described.startswith(COMPARISON):
+        beside = comparison_with(parent, candidate.evaluation, decision.evidence)
+        client.update_model_version(name, number, description=description_of(f"{beside}\n\n{described}"))
     for key, value in decision_tags(decision, champion).items():
         client.set_model_version_tag(name, number, key, value)
     confirm_lock()
@@ -216,6 +222,8 @@ def champion_of(client: "MlflowClient", name: str) -> "ModelVersion | None":
 def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVersion:
     """The version as it is in the registry now: somebody may have moved an alias since it was registered."""
     version = client.get_model_version(name, str(number))
+    others = {int(one.version): one for one in all_versions(client, name) if int(one.version) != int(number)}
+    before = max((other for other in others if other < int(number)), default=None)
     aliases = client.get_registered_model(name).aliases
     held = {alias for alias, holder in aliases.items() if int(holder) == int(number)}
     alias: Alias = "champion" if "champion" in held else "challenger"
@@ -224,6 +232,7 @@ def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVe
         other = aliases.get("champion") if alias == "challenger" else None
         holder = f"; the champion is version {other}" if other else ""
         reason = f"{alias} now, {version.tags.get('alias')} when registered ({reason}){holder}"
+    rival = version.tags.get("parent_version") if alias == "champion" else aliases.get("champion")
     return RegisteredVersion(
         name=name,
         version=int(number),
@@ -232,6 +241,22 @@ def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVe
         # If a later challenger has the alias now, the number still finds this version.
         uri=f"models:/{name}@{alias}" if alias in held else f"models:/{name}/{number}",
         evidence=evidence_of(version),
+        created=created(version),
+        before=scores_of(others[before]) if before is not None else None,
+        rival=scores_of(others.get(int(rival))) if rival else None,
+    )
+
+
+def scores_of(version: "ModelVersion | None") -> VersionScores | None:
+    """None if the version was deleted."""
+    if version is None:
+        return None
+    return VersionScores(
+        version=int(version.version),
+        test_perplexity=figure(version, "test_perplexity"),
+        validation_perplexity=figure(version, "validation_perplexity"),
+        bits_per_byte=figure(version, "bits_per_byte"),
+        dataset_id=version.tags.get("dataset_id", ""),
     )
 
 

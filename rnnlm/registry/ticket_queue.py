@@ -26,8 +26,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rnnlm.current_user import who
 from rnnlm.errors import TrackingError
-from rnnlm.registry.champion_history import all_versions, who
+from rnnlm.registry.champion_history import all_versions
 from rnnlm.tracking.mlflow_store import ignoring
 
 if TYPE_CHECKING:

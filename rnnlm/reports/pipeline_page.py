@@ -1,6 +1,7 @@
 """Reports on a pipeline run: one page per stage for the Prefect UI, and the summary for the terminal."""
 
 import textwrap
+from datetime import datetime
 from typing import Any
 
 from rnnlm.config import ModelConfig, TrainingConfig
@@ -17,6 +18,7 @@ from rnnlm.records import (
     TrainedRecord,
 )
 from rnnlm.reports.registry_page import registered_lines
+from rnnlm.run_names import short_date
 from rnnlm.text_layout import (
     LINE_WIDTH,
     FactRows,
@@ -58,6 +60,12 @@ def sequences_report(dataset: DatasetRecord) -> str:
     rows += [(f"predicted tokens, {split}", f"{count:,}") for split, count in dataset.predicted_tokens.items()]
     rows += [("file", f"`{dataset.database}`")]
     return facts("Sequences", dataset, rows)
+
+
+def data_report(prepared: PreparedRecord, gates: str, description: str) -> str:
+    """Corpus, tokenizer and sequences, the page of the checks, and the dataset's description."""
+    parts = [corpus_report(prepared.corpus), tokenizer_report(prepared.tokenizer)]
+    return "\n\n".join([*parts, sequences_report(prepared.dataset), gates, description])
 
 
 def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig) -> str:
@@ -104,11 +112,19 @@ def pipeline_summary(record: PipelineRecord) -> str:
     ]
     lines += [labelled("started", f"from {record.run.started_from}")] if record.run.started_from else []
     lines += [labelled("done", ", ".join(done))] if done else []
-    if skipped:
+    if record.is_unchanged:
+        lines.append(labelled("done", f"nothing: {unchanged_since(record)} (--force STAGE reruns a stage)"))
+    elif skipped:
         lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))
     lines += ["", *columns(score_rows(record.evaluation)), "", "samples"]
     lines += [line for sample in record.samples.samples for line in sample_lines(sample)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])
+
+
+def unchanged_since(record: TrainedRecord) -> str:
+    """`unchanged since 21 Nov 02:04`: since then there is a version of this text, these settings and this program."""
+    created = record.registered.created
+    return f"unchanged since {short_date(datetime.fromisoformat(created))}" if created else "unchanged"
 
 
 def sample_lines(sample: Sample) -> list[str]:

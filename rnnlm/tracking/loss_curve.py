@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 from rnnlm.metrics import perplexity
 from rnnlm.plots import BLUE, INK, PALE, RED, new_figure, set_titles
@@ -46,9 +47,33 @@ def plot_loss_curve(history: Path, picture: Path) -> None:
     from matplotlib.ticker import EngFormatter
 
     figure, (loss, rate) = new_figure((8, 5), rows=2, sharex=True, height_ratios=(4, 1))
+    draw_losses(loss, history)
+    set_titles(loss, "Loss", y="loss, nats per token")
 
+    rate.plot(*read_series(history, "learning_rate"), color=INK, linewidth=1.2)
+    rate.set(xlabel="trained tokens", ylabel="learning rate")
+    rate.set_ylim(bottom=0)
+    rate.xaxis.set_major_formatter(EngFormatter(sep=""))
+    figure.savefig(picture, format="png")
+
+
+def plot_small_loss_curve(history: Path, picture: Path) -> None:
+    """Write a PNG of the losses alone, of about 20 kB."""
+    from matplotlib.ticker import EngFormatter
+
+    figure, (loss,) = new_figure((6.4, 2.6))
+    draw_losses(loss, history, raw=False)
+    loss.legend(frameon=False, loc="lower left", ncols=2)
+    loss.set(xlabel="trained tokens", ylabel="nats per token")
+    loss.xaxis.set_major_formatter(EngFormatter(sep=""))
+    figure.savefig(picture, format="png", dpi=100)
+
+
+def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:
+    """Training loss, smoothed and (raw) as measured, and validation loss with its best perplexity, into one panel."""
     xs, ys = read_series(history, "train_loss_nats")
-    loss.plot(xs, ys, color=PALE, linewidth=0.8, alpha=0.7)
+    if raw:
+        loss.plot(xs, ys, color=PALE, linewidth=0.8, alpha=0.7)
     loss.plot(xs, smoothed(ys), color=BLUE, linewidth=1.8, label="training, smoothed")
     xs, ys = read_series(history, "validation_nll_nats_per_token")
     loss.plot(xs, ys, color=RED, marker="o", markersize=4, linewidth=1.6, label="validation")
@@ -64,11 +89,4 @@ def plot_loss_curve(history: Path, picture: Path) -> None:
         )
     if spans_decades(read_series(history, "train_loss_nats")[1] + ys):
         loss.set_yscale("log")
-    set_titles(loss, "Loss", y="loss, nats per token")
     loss.legend(frameon=False)
-
-    rate.plot(*read_series(history, "learning_rate"), color=INK, linewidth=1.2)
-    rate.set(xlabel="trained tokens", ylabel="learning rate")
-    rate.set_ylim(bottom=0)
-    rate.xaxis.set_major_formatter(EngFormatter(sep=""))
-    figure.savefig(picture, format="png")

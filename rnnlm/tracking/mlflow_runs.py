@@ -10,17 +10,21 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.config import PipelineConfig
+from rnnlm.current_user import who
 from rnnlm.errors import TrackingError
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import Home, atomic_file
 from rnnlm.moved_settings import flatten
 from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from rnnlm.tracking.loss_curve import plot_loss_curve
-from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow, tracking_uri
+from rnnlm.run_names import run_name
+from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
+from rnnlm.tracking.mlflow_store import TRAINING_VIEW, experiment_id, reaching_mlflow, tracking_uri
+from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.events import TRACKING
 from rnnlm.training.history import HISTORY
@@ -32,16 +36,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 TRACKING_KEY = "rnnlm.tracking_key"  # tag; a new value each time the run is trained again
 DIGEST_CHARACTERS = 36  # MLflow's limit for dataset digests
-LOSS_CURVE = "loss_curve.png"
+NOTE = "mlflow.note.content"  # tag: the description
+SCORES_END = "\n\n---\n\n"  # in the description, between the scores and what is known before training
+LOSS_CURVE, SMALL_LOSS_CURVE = "loss_curve.png", "loss_curve_small.png"
 
 
 @contextmanager
-def open_tracker(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str) -> Iterator[RunTracker]:
+def open_tracker(
+    home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, origin: RunOrigin | None = None
+) -> Iterator[RunTracker]:
     """The MLflow run of a training run, new or continued. It ends FINISHED, FAILED on an exception, else KILLED.
 
     While MLflow is unavailable the tracker's mlflow_run_id is None.
     """
-    tracker = tracker_of(home, config, dataset, run_id, home.runs / run_id)
+    tracker = tracker_of(home, config, dataset, run_id, home.runs / run_id, origin)
     tracker.flush()
     try:
         yield tracker
@@ -54,15 +62,28 @@ def open_tracker(home: Home, config: PipelineConfig, dataset: DatasetRecord, run
     tracker.close("FINISHED")
 
 
-def tracker_of(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, folder: Path) -> RunTracker:
+def tracker_of(
+    home: Home,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    run_id: str,
+    folder: Path,
+    origin: RunOrigin | None = None,
+) -> RunTracker:
     def find_run(client: "MlflowClient", key: str) -> str:
-        return running_run(client, home, config, dataset, run_id, key)
+        return running_run(client, home, config, dataset, run_id, key, origin)
 
     return RunTracker(home, folder, config.tracking.log_every_seconds, find_run)
 
 
 def running_run(
-    client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, key: str
+    client: "MlflowClient",
+    home: Home,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    run_id: str,
+    key: str,
+    origin: RunOrigin | None = None,
 ) -> str:
     """The id of the RUNNING MLflow run with this key, with the configuration and the dataset's reference.
 
@@ -77,8 +98,9 @@ def running_run(
         "rnnlm.run_id": run_id,
         "rnnlm.dataset_id": dataset.dataset_id,
         "rnnlm.corpus_digest": dataset.corpus_digest,
+        **shown_tags(config, dataset, origin),
     }
-    name = f"{dataset.corpus_name} {run_id[:8]}"
+    name = origin.name if origin else run_name(dataset.corpus_name, config.preset, datetime.now(UTC))
     run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
     mlflow_run_id = str(run.info.run_id)
     # MLflow's parameters cannot be changed; if a setting without effect on results has changed, the first value stays.
@@ -89,6 +111,26 @@ def running_run(
     if found:
         client.update_run(mlflow_run_id, status="RUNNING")
     return mlflow_run_id
+
+
+def shown_tags(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None) -> dict[str, str]:
+    """What MLflow's own columns show: user, source and description. It hides tags with its prefix elsewhere."""
+    by_schedule = origin is not None and origin.deployment
+    return {
+        "mlflow.user": who().partition("@")[0],
+        "mlflow.source.type": "JOB" if by_schedule else "LOCAL",
+        "mlflow.source.name": f"deployment {origin.deployment}" if origin and by_schedule else "rnnlm",
+        NOTE: training_note(config, dataset, origin),
+    }
+
+
+def training_note(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None) -> str:
+    """The run's description in markdown, as long as it has no scores."""
+    model, tokens = config.model, dataset.predicted_tokens["train"]
+    network = f"{model.layers} {'layer' if model.layers == 1 else 'layers'} of {model.hidden_size} units"
+    data = f"{tokens:,} tokens of `{dataset.corpus_name}`, vocabulary {dataset.vocabulary_size:,}"
+    link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
+    return f"An Elman network of {network}, trained on {data}; preset `{config.preset}`.{link}"
 
 
 def parameters(config: PipelineConfig) -> dict[str, str]:
@@ -150,11 +192,26 @@ def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None
     with best_effort("the scores"), reaching_mlflow(home) as client:
         from mlflow.entities import Metric
 
-        known = client.get_run(run.mlflow_run_id).data.metrics
+        found = client.get_run(run.mlflow_run_id).data
+        known = found.metrics
+        note = with_scores(found.tags.get(NOTE, ""), evaluation)
+        if note != found.tags.get(NOTE):
+            client.set_tag(run.mlflow_run_id, NOTE, note)
         now = round(time.time() * 1000)  # milliseconds
         new = [Metric(name, value, now, 0) for name, value in scores.items() if known.get(name) != value]
         if new:
             client.log_batch(run.mlflow_run_id, metrics=new)
+
+
+def with_scores(note: str, evaluation: EvaluationRecord) -> str:
+    """The description with a sentence on the scores before it, once."""
+    test = evaluation.scores["test"]
+    sentence = (
+        f"**Test perplexity {test.perplexity:.2f}, {test.bits_per_byte:.3f} bits per byte** "
+        f"(unigram baseline {test.unigram_perplexity:.2f})."
+    )
+    _, _, plain = note.rpartition(SCORES_END)
+    return f"{sentence}{SCORES_END}{plain}"
 
 
 def log_samples(home: Home, run: RunRecord, samples: SamplesRecord) -> None:
@@ -191,6 +248,15 @@ def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
     return picture
 
 
+def small_loss_curve(run: RunRecord) -> Path | None:
+    """The plot for a summary, drawn in the run's folder if it is missing. None: there is no history."""
+    history, picture = run.folder / HISTORY, run.folder / SMALL_LOSS_CURVE
+    if history.exists() and not picture.exists():
+        with atomic_file(picture) as partial:
+            plot_small_loss_curve(history, partial)
+    return picture if picture.exists() else None
+
+
 def log_picture(home: Home, run: RunRecord, picture: Path) -> None:
     """Log a plot from the run's folder as an artifact of the run, once."""
     if run.mlflow_run_id is None:
@@ -203,15 +269,24 @@ def log_picture(home: Home, run: RunRecord, picture: Path) -> None:
 
 def run_url(home: Home, run: RunRecord) -> str | None:
     """The run's address on the tracking server, or in `mlflow ui` over the home's SQLite file."""
-    if run.mlflow_run_id is None:
+    return tracked_run_url(home, run.mlflow_run_id)
+
+
+def tracked_run_url(home: Home, mlflow_run_id: str | None) -> str | None:
+    """None if MLflow has no such run, or is unavailable."""
+    if mlflow_run_id is None:
         return None
     with best_effort("the run's address"), reaching_mlflow(home) as client:
-        return run_address(home, client.get_run(run.mlflow_run_id).info.experiment_id, run.mlflow_run_id)
+        return run_address(home, client.get_run(mlflow_run_id).info.experiment_id, mlflow_run_id)
     return None
 
 
 def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
-    return f"{ui_address(home)}/#/experiments/{experiment}/runs/{mlflow_run_id}"
+    return f"{ui_address(home)}/#/experiments/{experiment}/runs/{mlflow_run_id}?{TRAINING_VIEW}"
+
+
+def version_address(home: Home, name: str, version: int) -> str:
+    return f"{ui_address(home)}/#/models/{name}/versions/{version}?{TRAINING_VIEW}"
 
 
 def ui_address(home: Home) -> str:

@@ -148,7 +148,9 @@ class Training:
             "trained_tokens": float(self.state.tokens),
         } | {name: float(value) * clipping for name, value in gradient_norms_by_part(self.state.model).items()}
         self.emit(Measurement(self.state.step, metrics, "training", self.state.rollbacks))
-        progress.facts(f"loss {float(step.loss):.3f}, {speed:,.0f} tokens/s")
+        best = self.state.best_perplexity
+        validated = "" if best is None else f"best validation perplexity {best:.2f}"
+        progress.facts(f"loss {float(step.loss):.3f}, {speed:,.0f} tokens/s", validated)
         self.interval_start, self.interval_tokens = now, 0
 
     def validate_and_record(self) -> None:

@@ -1,6 +1,7 @@
 """A real server: prefect.yaml is deployed, runs appear on schedule, a worker finishes a triggered one."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -124,7 +125,8 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
     finished = server.get(f"/flow_runs/{run_id}").json()
     assert finished["state"]["type"] == "COMPLETED", worker.stdout[-3000:] + worker.stderr[-3000:]
     assert "nanobind" not in worker.stdout + worker.stderr
-    assert finished["name"] == f"pipeline of {toy_folder}"
+    assert re.fullmatch(r"toy · smoke · \d{1,2} \w{3} \d\d:\d\d", finished["name"])
+    assert set(finished["tags"]) >= {"toy", "smoke", "promoted"}
     [folder] = server_home.runs.glob("*/COMPLETE")
     used = json.loads((folder.parent / "config.json").read_text())
     assert used["corpus"]["source"] == str(toy_folder)

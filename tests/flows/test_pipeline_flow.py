@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from prefect.artifacts import Artifact
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import Artifact as StoredArtifact
 
 from flows.command_line import main
@@ -20,7 +21,8 @@ from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.records import PipelineRecord
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.reports.pipeline_page import corpus_report, pipeline_json, pipeline_summary
+from rnnlm.reports.pipeline_page import corpus_report, pipeline_json, pipeline_summary, unchanged_since
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.conftest import home_in, write_toy_corpus
 
 Ran = tuple[Home, PipelineConfig, PipelineRecord]
@@ -72,35 +74,86 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_every_stage_leaves_its_report_on_the_run(ran: Ran) -> None:
-    kinds = {
-        "corpus": "markdown",
-        "tokenizer": "markdown",
-        "sequences": "markdown",
-        "training": "markdown",
-        "perplexity": "table",
-        "surprise": "markdown",
-        "gradient-flow": "markdown",
-        "positions": "markdown",
-        "samples": "markdown",
-        "loss-curve": "markdown",
-        "mlflow-run": "markdown",  # Prefect stores a link as markdown
-        "registration": "markdown",
-    }
-    for key, kind in kinds.items():
-        artifact = shown(key)
-        assert artifact.type == kind, key
-        assert artifact.flow_run_id is not None, key
-    for key in ("loss-curve", "gradient-flow", "positions"):
-        assert "data:image/png;base64,iVBOR" in str(shown(key).data)
+def test_a_run_leaves_five_pages_with_its_corpus_in_their_keys(ran: Ran) -> None:
     record = ran[2]
-    assert shown("corpus").data == corpus_report(record.corpus)
-    table = shown("perplexity")
+    kinds = {"data": "markdown", "training": "progress", "perplexity": "table", "model": "markdown"}
+    for page, kind in {**kinds, "summary": "markdown"}.items():
+        artifact = shown(f"toy-{page}")
+        assert artifact.type == kind, page
+        assert artifact.flow_run_id is not None, page
+        assert artifact.description, page
+    data = str(shown("toy-data").data)
+    assert data.startswith(corpus_report(record.corpus))
+    for part in ("## Tokenizer", "## Sequences", "## Dataset"):
+        assert part in data
+    model = str(shown("toy-model").data)
+    for part in ("## Training", "## Where the model is surprised", "## Gradient flow", "## Right guesses by position"):
+        assert part in model
+    assert model.count("data:image/png;base64,iVBOR") >= 2
+    table = shown("toy-perplexity")
     assert json.loads(str(table.data)) == score_rows(record.evaluation)
     assert table.description == "Perplexity beside the baselines"
-    link = re.fullmatch(r"\[The run in MLflow\]\((.+)\)", str(shown("mlflow-run").data))
-    assert link is not None
-    assert link[1].endswith(f"/runs/{record.run.mlflow_run_id}")
+
+
+def test_the_summary_tells_the_result_the_decision_and_where_to_look(ran: Ran) -> None:
+    record = ran[2]
+    summary, test = str(shown("toy-summary").data), record.evaluation.scores["test"]
+    assert summary.startswith(f"## toy · default: new champion, test perplexity {test.perplexity:.2f}, ")
+    assert "`rnnlm-toy` version 1 is **champion**: there was no champion before it" in summary
+    assert "data:image/png;base64,iVBOR" in summary
+    assert "**the cat**" in summary
+    assert f"/runs/{record.run.mlflow_run_id}?" in summary
+    assert "/#/models/rnnlm-toy/versions/1?" in summary
+    assert "(/artifacts/key/toy-summary)" in summary
+    assert str(record.run.folder) not in summary
+
+
+def test_training_has_shown_its_progress_with_a_link_to_mlflow(ran: Ran) -> None:
+    progress = shown("toy-training")
+    assert float(str(progress.data)) == 100.0
+    assert re.fullmatch(r"training: done · \[MLflow run\]\(.+/runs/[0-9a-f]{32}\?.+\)", str(progress.description))
+    assert f"/runs/{ran[2].run.mlflow_run_id}?" in str(progress.description)
+
+
+def test_names_of_runs_and_tasks_are_readable_and_runs_are_tagged(ran: Ran) -> None:
+    with get_client(sync_client=True) as client:
+        flows = {flow.id: flow.name for flow in client.read_flows()}
+        runs = [(run.name, flows[run.flow_id], set(run.tags)) for run in client.read_flow_runs()]
+        tasks = {task.name for task in client.read_task_runs()}
+    ours = [(name, flow, tags) for name, flow, tags in runs if name.startswith("toy · default · ")]
+    assert {flow for _, flow, _ in ours} == {"pipeline", "prepare", "train"}
+    assert all(re.fullmatch(r"toy · default · \d{1,2} \w{3} \d\d:\d\d", name) for name, _, _ in ours)
+    [first] = [tags for _, flow, tags in ours if flow == "pipeline"]
+    assert first == {"toy", "default", "promoted"}
+    assert {"download toy", "train 1x16 on toy", "evaluate on toy", "register toy"} <= tasks
+    shown_names = {*tasks, *(name for name, _, _ in runs)}
+    assert not [name for name in shown_names if "/" in name or re.search("[0-9a-f]{12}", name)]
+
+
+def test_an_unchanged_night_says_so_and_publishes_nothing_twice(
+    ran: Ran, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    home, config, first = ran
+    pages = {page: shown(f"toy-{page}").id for page in ("data", "training", "perplexity", "model")}
+    again = run_flow(home, pipeline_flow, config)
+    since = unchanged_since(first)
+    assert re.fullmatch(r"unchanged since \d{1,2} \w{3} \d\d:\d\d", since)
+    assert again.is_unchanged
+    with get_client(sync_client=True) as client:
+        assert [run.name for run in client.read_flow_runs() if set(run.tags) == {"toy", "default", "unchanged"}]
+    assert f"toy: {since}, nothing to do" in caplog.text
+    assert f"done       nothing: {since}" in pipeline_summary(again)
+    assert {page: shown(f"toy-{page}").id for page in pages} == pages
+    summary = str(shown("toy-summary").data)
+    assert summary.startswith(f"## toy · default: {since}")
+    assert re.search(r"\| corpus \| skipped: unchanged since \d{1,2} \w{3} \d\d:\d\d \|", summary)
+    assert "data:image/png" not in summary
+    assert again.registered.version == first.registered.version
+    with reaching_mlflow(home) as client:
+        assert len(client.search_model_versions("name = 'rnnlm-toy'")) == 1
+        experiment = client.get_experiment_by_name("rnnlm")
+        assert len(client.search_runs([experiment.experiment_id])) == 1
+        assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
 
 
 def shown(key: str) -> StoredArtifact:

@@ -1,14 +1,16 @@
 """A configuration is right, or the error names the field and what to do."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from pydantic.fields import FieldInfo
 
-from rnnlm.config import PipelineConfig, Section, changes_results, result_settings
+from rnnlm.config import PipelineConfig, Preset, Section, changes_results, result_settings
 from rnnlm.errors import ConfigError
-from rnnlm.moved_settings import MOVED, flatten
-from rnnlm.presets import build_config, read_presets
+from rnnlm.moved_settings import MOVED, flatten, nest
+from rnnlm.presets import build_config, change_preset, read_presets
 
 
 def test_the_default_preset_is_the_default_configuration() -> None:
@@ -30,6 +32,55 @@ def test_a_preset_names_only_what_differs_from_the_defaults() -> None:
 def test_every_preset_is_a_valid_configuration() -> None:
     for name in read_presets():
         build_config(name)
+
+
+def test_the_names_in_the_form_are_those_of_prefect_yaml_and_each_preset_says_its_own() -> None:
+    presets = read_presets()
+    assert get_args(Preset) == tuple(presets)
+    assert {name: preset.get("preset", "default") for name, preset in presets.items()} == {
+        name: name for name in presets
+    }
+
+
+def test_a_file_may_name_its_preset_and_the_argument_wins(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("preset: smoke\ntraining: {epochs: 7}\n")
+    config = build_config(file=file)
+    assert (config.preset, config.training.epochs, config.tokenizer.vocabulary_size) == ("smoke", 7, 4000)
+    assert build_config("overfit", file=file).preset == "overfit"
+
+
+# As Prefect's form submits: every field, with the deployment's value or the default.
+SMOKE_DEPLOYMENT = nest(
+    flatten(read_presets()["smoke"]) | {"corpus.source": "/data/t", "training.maximum_tokens": 5000}
+)
+
+
+def shown_by_form(deployed: dict[str, object], **chosen: object) -> dict[str, object]:
+    plain = flatten(PipelineConfig().model_dump(mode="json"))
+    return nest(plain | flatten(deployed) | {path.replace("__", "."): value for path, value in chosen.items()})
+
+
+def test_another_preset_in_the_form_replaces_what_nobody_has_chosen() -> None:
+    given = shown_by_form(SMOKE_DEPLOYMENT, preset="shakespeare", training__epochs=2)
+    config = PipelineConfig.model_validate(change_preset(SMOKE_DEPLOYMENT, given))
+    expected = build_config("shakespeare", ["training.epochs=2", "training.maximum_tokens=5000"], corpus="/data/t")
+    assert config == expected
+    assert (config.tokenizer.kind, config.model.hidden_size) == ("char", 512)
+
+
+def test_changing_only_the_preset_of_a_plain_deployment_gives_that_preset() -> None:
+    for name in read_presets():
+        given = shown_by_form({}, preset=name)
+        assert PipelineConfig.model_validate(change_preset({}, given)) == build_config(name)
+
+
+def test_a_preset_is_a_name_only_in_a_stored_configuration() -> None:
+    """Validating it again changes nothing, even where a setting has the default's value and not the preset's."""
+    config = build_config("smoke", ["training.epochs=3"])  # the default; smoke has 1
+    assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
+    assert PipelineConfig.model_validate(config.model_dump(exclude_defaults=True)) == config
+    assert "preset" not in result_settings(config)  # so that no run id depends on it
 
 
 def test_overrides_win_over_the_preset_and_the_last_over_the_first() -> None:

@@ -28,7 +28,10 @@ def test_results_are_in_the_run_and_its_address_is_returned(
         logged = log_results.fn(run, toy_evaluation, toy_samples, (picture,))
     assert logged.loss_curve == toy_run.folder / "loss_curve.png"
     assert logged.run_url is not None
-    assert logged.run_url.endswith(f"/runs/{tracker.mlflow_run_id}")
+    assert logged.run_url.endswith(f"/runs/{tracker.mlflow_run_id}?workflowType=machine_learning")
+    assert logged.small_loss_curve is not None
+    assert logged.small_loss_curve.read_bytes().startswith(b"\x89PNG")
+    assert logged.small_loss_curve.stat().st_size < 40_000  # Prefect's database gets one a night
     with reaching_mlflow(tracked_home) as client:
         metrics = client.get_run(tracker.mlflow_run_id).data.metrics
         names = [artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id)]

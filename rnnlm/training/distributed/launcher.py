@@ -25,6 +25,7 @@ from typing import Any
 
 from rnnlm import errors
 from rnnlm.errors import RnnlmError, TrainingError
+from rnnlm.progress import SHARE, ProgressReport, tell_listeners
 from rnnlm.subprocess_environment import python_path
 
 logger = logging.getLogger(__name__)
@@ -101,6 +102,8 @@ def log_worker_record(text: str) -> None:
         record = json.loads(text)
     except ValueError:  # two processes wrote into one line; an exception would end this thread and block them
         return logger.info("%s", text)
+    if SHARE in record:
+        tell_listeners(ProgressReport(record["message"], record[SHARE]))
     return logging.getLogger(record["name"]).log(record["level"], "%s", record["message"])
 
 

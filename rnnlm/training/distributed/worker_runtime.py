@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rnnlm.errors import RnnlmError
 from rnnlm.home import write_json
+from rnnlm.progress import SHARE
 from rnnlm.training.distributed.launcher import (
     LOG_MARK,
     STOP_TIMEOUT_SECONDS,
@@ -60,6 +61,8 @@ def wait_for_launcher(folder: Path) -> None:
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = {"name": record.name, "level": record.levelno, "message": record.getMessage()}
+        if hasattr(record, SHARE):
+            fields[SHARE] = getattr(record, SHARE)
         return LOG_MARK + json.dumps(fields)
 
 

@@ -287,7 +287,8 @@ def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home)
         experiment = client.get_run(run.mlflow_run_id).info.experiment_id
     assert [metric.value for metric in history] == [9.0]
     assert names == {"samples.md", "samples.json", "loss_curve.png"}
-    assert run_url(tracked_home, run) == f"http://127.0.0.1:5000/#/experiments/{experiment}/runs/{run.mlflow_run_id}"
+    page = f"http://127.0.0.1:5000/#/experiments/{experiment}/runs/{run.mlflow_run_id}"
+    assert run_url(tracked_home, run) == f"{page}?workflowType=machine_learning"  # else it opens on chat models
 
 
 def test_the_link_follows_the_address_that_mlflow_is_shown_at(

@@ -1,0 +1,71 @@
+"""The name and the tags of a flow run: corpus, preset and date, without paths and digests."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from prefect.client.orchestration import get_client
+from prefect.context import FlowRunContext
+
+from flows.operations.flow_start import with_deployment_values
+from rnnlm.config import CorpusConfig, PipelineConfig
+from rnnlm.corpora.download import corpus_name
+from rnnlm.run_names import run_name
+from rnnlm.scoring.scoring_config import ScoringConfig
+
+logger = logging.getLogger(__name__)
+MAIN_FLOW = "pipeline"  # its runs are named without the flow
+PROMOTED, UNCHANGED = "promoted", "unchanged"  # tags of a finished pipeline run
+
+
+def flow_run_label() -> str:
+    """`tickets · smoke · 23 Nov 02:00`, or `score inbox · 23 Nov 05:00`. Prefect calls it when a flow run starts."""
+    context = FlowRunContext.get()
+    assert context is not None
+    assert context.flow is not None
+    flow = context.flow.name
+    subject, preset = "", ""
+    with failures_ignored():  # a wrong configuration is reported by the flow itself
+        subject, preset = subject_of(context.parameters or {})
+    planned = context.flow_run.expected_start_time if context.flow_run else None
+    # Prefect writes the flow's name before that of a subflow.
+    title = subject if subject and (flow == MAIN_FLOW or is_started_by_flow()) else f"{flow} {subject}".strip()
+    return run_name(title, preset, planned or datetime.now(UTC))
+
+
+def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
+    """Corpus and preset of a flow's parameters; "" for what they do not have."""
+    for given in parameters.values():
+        if isinstance(given, PipelineConfig):
+            config = with_deployment_values(given)
+            return corpus_name(config.corpus), config.preset
+        if isinstance(given, ScoringConfig):
+            return corpus_name(CorpusConfig(source=with_deployment_values(given).input)), ""
+    return "", ""
+
+
+def is_started_by_flow() -> bool:
+    """True in a subflow, such as the pipeline's training."""
+    context = FlowRunContext.get()
+    return context is not None and context.flow_run is not None and context.flow_run.parent_task_run_id is not None
+
+
+def tag_run(*tags: str) -> None:
+    """Add tags to the current flow run; without one, or without a server, nothing happens."""
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        return
+    with failures_ignored(), get_client(sync_client=True) as client:
+        before = client.read_flow_run(context.flow_run.id).tags
+        client.update_flow_run(context.flow_run.id, tags=sorted({*before, *tags}))
+
+
+@contextlib.contextmanager
+def failures_ignored() -> Iterator[None]:
+    """Names and tags are no reason to fail a run."""
+    try:
+        yield
+    except Exception as error:
+        logger.debug("run label: %s", error)

@@ -1,0 +1,109 @@
+"""The summary of a pipeline run: one page that says in the morning what the night has done."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rnnlm.records import EvaluationRecord, RegisteredVersion, StageRecord, TrainedRecord, VersionScores
+from rnnlm.reports.pipeline_page import unchanged_since
+from rnnlm.reports.registry_page import evidence_table
+from rnnlm.run_names import page_key, short_date
+from rnnlm.stages import COMPLETE
+from rnnlm.text_layout import markdown_lines, markdown_text, picture_report
+
+SAMPLES_SHOWN = 3
+
+
+def summary_report(corpus_name: str, preset: str, record: TrainedRecord) -> str:
+    """Markdown. The loss curve is left out where nothing was trained: an earlier run's summary has it."""
+    curve = record.logged.small_loss_curve
+    parts = [
+        f"## {corpus_name} · {preset}: {headline(record)}",
+        comparison_table(record.evaluation, record.registered),
+        decision(record.registered),
+        f"### Stages\n\n{stage_table(record.stages)}",
+    ]
+    if curve is not None and not record.run.skipped:
+        parts.append(f"#{picture_report('Loss curve', curve)}")
+    samples = [
+        f"- **{markdown_text(sample.prompt)}** {markdown_text(sample.text)}".replace("**** ", "").replace("\n", " ")
+        for sample in record.samples.samples[:SAMPLES_SHOWN]
+    ]
+    parts.append("\n".join(["### Samples\n", *samples]))
+    return "\n\n".join([*parts, links(corpus_name, record)])
+
+
+def headline(record: TrainedRecord) -> str:
+    test = record.evaluation.scores["test"]
+    if record.is_unchanged:
+        return unchanged_since(record)
+    verdict = "new champion" if record.is_promoted else "the champion stays"
+    if record.registered.alias == "champion" and not record.is_promoted:
+        verdict = "already champion"
+    return f"{verdict}, test perplexity {test.perplexity:.2f}, {test.bits_per_byte:.3f} bits per byte"
+
+
+def comparison_table(evaluation: EvaluationRecord, registered: RegisteredVersion) -> str:
+    """The scores of this run's version beside the version before it and the champion."""
+    test, valid = evaluation.scores["test"], evaluation.scores["valid"]
+    others: dict[str, VersionScores] = {}
+    if registered.rival is not None:
+        name = "champion before" if registered.alias == "champion" else "champion"
+        others[f"{name} (version {registered.rival.version})"] = registered.rival
+    if registered.before is not None and registered.before not in others.values():
+        others[f"last run's (version {registered.before.version})"] = registered.before
+    heads = ["", f"this run (version {registered.version})", *others]
+    rows = [
+        ["test perplexity", f"{test.perplexity:.2f}"]
+        + [compared(test.perplexity, one.test_perplexity, ".2f") for one in others.values()],
+        ["bits per byte, test", f"{test.bits_per_byte:.3f}"]
+        + [compared(test.bits_per_byte, one.bits_per_byte, ".3f") for one in others.values()],
+        ["validation perplexity", f"{valid.perplexity:.2f}"]
+        + [compared(valid.perplexity, one.validation_perplexity, ".2f") for one in others.values()],
+    ]
+    note = "In brackets: this run's value against it; less is better."
+    return "\n\n".join([markdown_lines(heads, rows), *([note] if others else [])])
+
+
+def compared(ours: float, other: float | None, digits: str) -> str:
+    """`83.10 (-3.3%)`: the other's value, and how ours differs from it."""
+    return "" if other is None else f"{other:{digits}} ({ours / other - 1:+.1%})"
+
+
+def decision(registered: RegisteredVersion) -> str:
+    """Champion or challenger, why, and the figures that it was decided on."""
+    text = f"### Decision\n\n`{registered.name}` version {registered.version} is **{registered.alias}**: "
+    text += f"{markdown_text(registered.reason)}"
+    return f"{text}\n\n{evidence_table(registered.evidence)}" if registered.evidence else text
+
+
+def stage_table(stages: dict[str, StageRecord]) -> str:
+    rows = [(name, stage_state(stage), f"{stage.seconds:.1f} s") for name, stage in stages.items()]
+    total = sum(stage.seconds for stage in stages.values())
+    return markdown_lines(("stage", "", "time"), [*rows, ("**together**", "", f"**{total:.1f} s**")])
+
+
+def stage_state(stage: StageRecord) -> str:
+    """`done`, or since when its output exists."""
+    if not stage.skipped:
+        return "done"
+    made = made_at(stage)
+    return f"skipped: unchanged since {short_date(made)}" if made else "skipped: its verified output exists"
+
+
+def made_at(stage: StageRecord) -> datetime | None:
+    """When a skipped stage's output was made; None if its record does not tell."""
+    if isinstance(stage, RegisteredVersion) and stage.created:
+        return datetime.fromisoformat(stage.created)
+    folder: Path | None = getattr(stage, "folder", None)
+    marker = folder / COMPLETE if folder else None
+    return datetime.fromtimestamp(marker.stat().st_mtime, UTC) if marker and marker.exists() else None
+
+
+def links(corpus_name: str, record: TrainedRecord) -> str:
+    """Pages of MLflow, and the history of this page, which Prefect's own UI resolves."""
+    named = {
+        "the training in MLflow": record.logged.run_url,
+        "the model version": record.registered.url,
+        "all summaries of this corpus": f"/artifacts/key/{page_key(corpus_name, 'summary')}",
+    }
+    return "### Links\n\n" + " · ".join(f"[{name}]({url})" for name, url in named.items() if url)

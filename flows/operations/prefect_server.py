@@ -40,6 +40,12 @@ def health_problem(address: str, *, trust_env: bool = True) -> str:
     return "" if status < 500 else f"status {status}"
 
 
+def credentials() -> tuple[str, str] | None:
+    """User and password of the Prefect API, from Prefect's own variable; None if it asks for none."""
+    user, _, password = os.environ.get("PREFECT_API_AUTH_STRING", "").partition(":")
+    return (user, password) if user else None
+
+
 def wait_for_server(address: str) -> None:
     """Return once the configured server answers; it may just have been started. Otherwise ConfigError."""
     deadline = time.monotonic() + CONFIGURED_STARTUP_SECONDS

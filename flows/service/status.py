@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from flows.operations.prefect_server import health_problem
+from flows.operations.prefect_server import credentials, health_problem
 from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
@@ -109,7 +109,7 @@ class PrefectQuery:
         self.api = api
 
     def post(self, path: str, **body: Any) -> Any:
-        answer = httpx.post(f"{self.api}/{path}", json=body, timeout=30)
+        answer = httpx.post(f"{self.api}/{path}", json=body, auth=credentials(), timeout=30)
         answer.raise_for_status()
         return answer.json()
 

@@ -26,7 +26,7 @@ import httpx
 
 from flows.operations.dead_runs import WORK_POOL
 from flows.operations.prefect_environment import server_environment
-from flows.operations.prefect_server import health_problem
+from flows.operations.prefect_server import credentials, health_problem
 from flows.operations.running_home import LOCK, RunningHome, write_running
 from flows.service.home_processes import stop_flow_runs, stop_services
 from flows.service.ports import HOST, check_port
@@ -209,6 +209,7 @@ class Supervisor:
             answer = httpx.post(
                 f"{self.running.prefect_api}/work_pools/{WORK_POOL}/workers/filter",
                 json={},
+                auth=credentials(),
                 timeout=10,
                 trust_env=False,
             )

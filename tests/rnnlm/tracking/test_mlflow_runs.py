@@ -297,6 +297,10 @@ def test_the_link_follows_the_address_that_mlflow_is_shown_at(
     assert run_address(tracked_home, "1", "a").startswith("http://127.0.0.1:5055/#/experiments/1/")
     monkeypatch.setenv("MLFLOW_HOST", "mlflow.example.org")
     assert run_address(tracked_home, "1", "a").startswith("http://mlflow.example.org:5055/#/")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow:5000")  # the name inside a cluster
+    assert run_address(tracked_home, "1", "a").startswith("http://mlflow:5000/#/")
+    monkeypatch.setenv("RNNLM_MLFLOW_UI_URL", "https://mlflow.example.org/")
+    assert run_address(tracked_home, "1", "a").startswith("https://mlflow.example.org/#/experiments/1/")
 
 
 def test_a_run_without_history_has_no_loss_curve(home: Home, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 
-.PHONY: setup run up test test-slow lint docs
+.PHONY: setup run up test test-slow test-services lint docs
 
 setup: $(STAMP)
 
@@ -20,10 +20,14 @@ up: setup
 	$(VENV)/bin/rnnlm up --detach
 
 test: setup
-	$(VENV)/bin/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST_OPTIONS)
+	$(VENV)/bin/python -m pytest -m "not slow and not services" --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST_OPTIONS)
 
 test-slow: setup
 	$(VENV)/bin/python -m pytest -m slow
+
+test-services: setup # PostgreSQL, S3, both servers, two workers; installs PostgreSQL by apt-get if it is missing and we are root
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,services]"
+	$(VENV)/bin/python -m pytest -m services tests/services
 
 lint: setup
 	$(VENV)/bin/ruff check .

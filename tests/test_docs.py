@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-NAMED_FILE = re.compile(r"`((?:rnnlm|flows|tasks|tests|sql|benchmarks|docs)/[\w./-]+)`")
+NAMED_FILE = re.compile(r"`((?:rnnlm|flows|tasks|tests|sql|benchmarks|deploy|docs)/[\w./-]+)`")
 FILE_SUFFIXES = {"duckdb", "json", "onnx", "parquet", "safetensors", "yaml"}
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 

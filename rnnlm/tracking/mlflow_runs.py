@@ -215,7 +215,7 @@ def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
 
 
 def ui_address(home: Home) -> str:
-    """RNNLM_MLFLOW_UI_URL, else the tracking server, or the address of `mlflow ui`, which reads the same two variables."""
+    """RNNLM_MLFLOW_UI_URL, else the tracking server, else `mlflow ui`, which reads the same two variables."""
     if address := os.environ.get("RNNLM_MLFLOW_UI_URL"):  # workers may reach the server by a name that browsers cannot
         return address.rstrip("/")
     uri = tracking_uri(home)

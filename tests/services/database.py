@@ -1,0 +1,68 @@
+"""A PostgreSQL server in a folder of its own, set up as the image of deploy/compose.yaml does it."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+INSTALLED = Path("/usr/lib/postgresql")  # Debian's place, outside the path
+
+
+def server_programs() -> Path | None:
+    """The folder of initdb and postgres, the newest version; None if there is none."""
+    places = sorted(INSTALLED.glob("*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
+    if named := shutil.which("initdb"):
+        places.append(Path(named).resolve().parent)
+    return next((folder for folder in places if (folder / "postgres").exists()), None)
+
+
+def unprivileged() -> dict[str, Any]:
+    """Popen's arguments for a user that PostgreSQL accepts: it refuses root."""
+    if os.getuid() != 0:
+        return {}
+    account = pwd.getpwnam("postgres")
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+class Database:
+    """A cluster with the account `rnnlm` and the databases of deploy/postgres.sql."""
+
+    def __init__(self, programs: Path, port: int, password: str) -> None:
+        self.programs, self.port, self.password = programs, port, password
+        # Not below pytest's folder: only root may enter that.
+        self.folder = Path(tempfile.mkdtemp(prefix="rnnlm-postgres-"))
+        secret = self.folder / "password"
+        secret.write_text(password, encoding="utf-8")
+        if os.getuid() == 0:
+            shutil.chown(self.folder, "postgres")
+            shutil.chown(secret, "postgres")
+        create = [str(programs / "initdb"), "--pgdata", str(self.folder / "data"), "--username=rnnlm"]
+        create += ["--auth=scram-sha-256", f"--pwfile={secret}", "--encoding=UTF8", "--locale=C.UTF-8"]
+        self.run(create)
+
+    def command(self) -> list[str]:
+        """The server, on loopback only."""
+        server = [str(self.programs / "postgres"), "-D", str(self.folder / "data"), "-h", "127.0.0.1"]
+        return [*server, "-p", str(self.port), "-k", str(self.folder)]
+
+    def is_ready(self) -> bool:
+        probe = [str(self.programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U", "rnnlm"]
+        return subprocess.run([*probe, "-d", "postgres"], cwd="/").returncode == 0
+
+    def execute(self, script: Path) -> None:
+        """A file of SQL, as the image does on an empty cluster."""
+        client = [str(self.programs / "psql"), "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", str(self.port)]
+        self.run([*client, "-U", "rnnlm", "-d", "postgres"], script.read_text(encoding="utf-8"))
+
+    def run(self, command: list[str], text: str = "") -> None:
+        environment = os.environ | {"PGPASSWORD": self.password}
+        done = subprocess.run(
+            command, input=text, cwd="/", env=environment, capture_output=True, text=True, **unprivileged()
+        )
+        assert done.returncode == 0, done.stderr
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,123 @@
+"""The files of deploy/ agree with each other, with the page that explains them, and with the tools that read them."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import mlflow.environment_variables
+import prefect.settings
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+DEPLOY = ROOT / "deploy"
+FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
+MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+PAGE = (ROOT / "docs" / "how-to" / "team.md").read_text(encoding="utf-8")
+NAME = re.compile(r"\b(?:RNNLM|PREFECT|MLFLOW|POSTGRES|MINIO|PG|AWS|OMP|HF)_?[A-Z][A-Z0-9_]+\b|\bDO_NOT_TRACK\b")
+IMAGE = re.compile(r"registry\.example\.org/rnnlm:[\w.-]+")
+OTHER_TOOLS = {  # whose documentation names them; nothing here can be asked
+    *("POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA"),  # the image of PostgreSQL
+    *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD"),  # libpq
+    *("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"),
+    *("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),  # botocore
+    *("OMP_NUM_THREADS", "DO_NOT_TRACK", "HF_HUB_DISABLE_TELEMETRY"),
+}
+COMPOSE_ONLY = {"RNNLM_IMAGE", "RNNLM_DOMAIN", "RNNLM_TLS", "RNNLM_MODEL", "RNNLM_WORKERS", "RNNLM_RUNS_PER_WORKER"}
+
+
+def used_names() -> set[str]:
+    """Every environment variable in a file of deploy/."""
+    return {name for path in FILES for name in NAME.findall(path.read_text(encoding="utf-8"))}
+
+
+def table_names() -> set[str]:
+    """The variables in the page's tables."""
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in NAME.findall(row.split("|")[1])}
+
+
+def test_the_page_explains_every_variable_that_deploy_uses_and_no_other() -> None:
+    assert table_names() == used_names()
+
+
+def known_to_its_tool(name: str) -> bool:
+    if name in OTHER_TOOLS | COMPOSE_ONLY:
+        return True
+    if name.startswith("PREFECT_INTEGRATIONS_KUBERNETES_"):
+        settings = pytest.importorskip("prefect_kubernetes.settings", reason="extra team").KubernetesSettings()
+        group, _, field = name.removeprefix("PREFECT_INTEGRATIONS_KUBERNETES_").lower().partition("_")
+        return field in type(getattr(settings, group)).model_fields
+    if name.startswith("PREFECT_"):
+        return hasattr(prefect.settings, name)
+    if name.startswith("MLFLOW_"):
+        return hasattr(mlflow.environment_variables, name) or name in ("MLFLOW_TRACKING_URI",)
+    code = [path.read_text(encoding="utf-8") for folder in ("rnnlm", "flows") for path in (ROOT / folder).rglob("*.py")]
+    return any(f'"{name}"' in text for text in code)
+
+
+@pytest.mark.parametrize("name", sorted(used_names()))
+def test_a_variable_means_something_to_the_tool_that_gets_it(name: str) -> None:
+    assert known_to_its_tool(name)
+
+
+def test_the_example_has_every_variable_of_the_compose_file_and_no_password() -> None:
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    wanted = set(re.findall(r"\$\{(\w+)", text))
+    lines = (DEPLOY / ".env.example").read_text(encoding="utf-8").splitlines()
+    given = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    assert set(given) == wanted
+    assert [name for name in given if re.search("PASSWORD|SECRET|TOKEN|AUTH", name) and given[name]] == []
+    assert set(re.findall(r"\$\{(\w*(?:PASSWORD|SECRET|TOKEN|AUTH)\w*)(?!:\?)\}", text)) == set()
+
+
+def test_a_secret_of_the_manifests_is_a_variable_of_the_example() -> None:
+    example = (DEPLOY / ".env.example").read_text(encoding="utf-8")
+    texts = [path.read_text(encoding="utf-8") for path in [*MANIFESTS, DEPLOY / "work-pool.json"]]
+    keys = {key for text in texts for key in re.findall(r'name"?: "?rnnlm"?,\s*"?key"?: "?(\w+)', text)}
+    assert keys
+    assert [key for key in keys if f"\n{key}=" not in example] == []
+
+
+def test_every_file_names_the_image_of_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    named = {path.name: set(IMAGE.findall(path.read_text(encoding="utf-8"))) for path in FILES}
+    assert set().union(*named.values()) == {f"registry.example.org/rnnlm:{version}"}
+
+
+def test_every_image_has_an_exact_tag() -> None:
+    images = [image for path in MANIFESTS for image in re.findall(r"image: (\S+)", path.read_text(encoding="utf-8"))]
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    images += [service["image"] for service in compose.values()]
+    assert [image for image in images if not re.search(r":[\w.-]*\d[\w.-]*$|^\$\{RNNLM_IMAGE:\?\}$", image)] == []
+
+
+def test_compose_and_kubernetes_start_the_servers_with_the_same_commands() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    for service in ("prefect", "mlflow"):
+        assert containers(service)[service]["command"] == compose[service]["command"]
+    assert containers("mlflow")["bucket"]["command"] == compose["bucket"]["command"]
+
+
+def containers(manifest: str) -> dict[str, dict[str, Any]]:
+    """The containers of a manifest by name."""
+    documents = yaml.safe_load_all((DEPLOY / "kubernetes" / f"{manifest}.yaml").read_text(encoding="utf-8"))
+    pods = [document["spec"]["template"]["spec"] for document in documents if "template" in document.get("spec", {})]
+    return {one["name"]: one for pod in pods for one in [*pod.get("initContainers", []), *pod["containers"]]}
+
+
+def test_every_container_that_stays_has_probes_and_resources_and_no_privileges() -> None:
+    for manifest in ("postgres", "s3", "prefect", "mlflow", "worker", "serve"):
+        for name, container in containers(manifest).items():
+            assert set(container["resources"]) == {"requests", "limits"}, name
+            assert name in ("bucket", "deploy") or "livenessProbe" in container, name
+            if IMAGE.fullmatch(container["image"]):
+                assert container["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_every_service_of_the_compose_file_has_a_health_check_or_ends_by_itself() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    for name, service in compose.items():
+        ends = service["restart"] == "on-failure"
+        assert service["healthcheck"] == {"disable": True} if ends else "test" in service["healthcheck"], name

@@ -29,7 +29,11 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
     # An embedding and two square matrices, a bias, the head and its bias; 16 wide.
     vocabulary = decided.dataset.vocabulary_size
     assert f"{vocabulary * 16 * 2 + vocabulary + 2 * 16 * 16 + 16:,} weights" in card
-    assert show_version(decided.home, NAME, "2").description == card
+    description = show_version(decided.home, NAME, "2").description
+    beside, _, rest = description.partition("\n\n# ")  # the decision is known only after the card was written
+    assert f"# {rest}" == card
+    assert beside.startswith("## Beside version 1\n")
+    assert f"| test perplexity | {test.perplexity:.2f} | " in beside
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +25,10 @@ from rnnlm.tracking.mlflow_runs import (
     run_address,
     run_url,
     send_rest,
+    with_scores,
 )
 from rnnlm.tracking.mlflow_store import embedded_uri, reaching_mlflow
+from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.events import TRACKING, Measurement, TrainingSamples
 from rnnlm.training.history import HISTORY, History, write_samples
@@ -108,7 +111,12 @@ def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> 
     with reaching_mlflow(tracked_home) as client:
         run = client.get_run(tracker.mlflow_run_id)
     assert run.info.status == "FINISHED"
-    assert run.info.run_name == "toy 01234567"
+    assert re.fullmatch(r"toy · default · \d{1,2} \w{3} \d\d:\d\d", run.info.run_name)
+    visible = [name for name in run.data.tags if not name.startswith("mlflow.")]  # MLflow hides its own
+    assert len(visible) <= 10
+    assert run.data.tags["mlflow.source.name"] == "rnnlm"
+    assert run.data.tags["mlflow.user"]
+    assert "preset `default`" in run.data.tags["mlflow.note.content"]
     assert run.data.params["model.hidden_size"] == "16"
     assert run.data.params["generation.prompts"] == '["a", "b"]'
     assert run.data.tags["rnnlm.run_id"] == RUN_ID
@@ -308,3 +316,23 @@ def test_a_run_without_history_has_no_loss_curve(home: Home, tmp_path: Path) -> 
     run = run_of(home, None)
     (run.folder / "history.jsonl").unlink()
     assert log_loss_curve(home, run) is None
+
+
+def test_a_run_of_a_deployment_has_its_name_source_and_a_link_to_it(tracked_home: Home) -> None:
+    origin = RunOrigin("tickets · smoke · 23 Nov 02:00", "http://127.0.0.1:4200/runs/flow-run/f", "tickets")
+    (tracked_home.runs / RUN_ID).mkdir(parents=True)
+    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID, origin) as tracker:
+        pass
+    with reaching_mlflow(tracked_home) as client:
+        run = client.get_run(tracker.mlflow_run_id)
+    assert run.info.run_name == origin.name
+    assert (run.data.tags["mlflow.source.name"], run.data.tags["mlflow.source.type"]) == ("deployment tickets", "JOB")
+    assert f"Prefect run: [{origin.name}]({origin.url})" in run.data.tags["mlflow.note.content"]
+
+
+def test_the_description_tells_the_scores_once(toy_evaluation: EvaluationRecord) -> None:
+    test = toy_evaluation.scores["test"]
+    once = with_scores("An Elman network.", toy_evaluation)
+    assert once.startswith(f"**Test perplexity {test.perplexity:.2f}, {test.bits_per_byte:.3f} bits per byte**")
+    assert once.endswith("An Elman network.")
+    assert with_scores(once, toy_evaluation) == once

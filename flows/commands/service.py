@@ -13,7 +13,7 @@ import typer
 from flows.commands.command import Session, add_command
 from rnnlm.errors import ConfigError, RnnlmError
 from rnnlm.text_layout import labelled, shorten, text_tables
-from rnnlm.tracking.mlflow_store import TRAINING_VIEW
+from rnnlm.tracking.experiment_page import TRAINING_VIEW
 
 if TYPE_CHECKING:
     from flows.operations.running_home import RunningHome

@@ -9,8 +9,10 @@ from rnnlm.reports.registry_page import evidence_table
 from rnnlm.run_names import page_key, short_date
 from rnnlm.stages import COMPLETE
 from rnnlm.text_layout import markdown_lines, markdown_text, picture_report
+from rnnlm.tracking.mlflow_runs import run_list_address
 
 SAMPLES_SHOWN = 3
+MINIMUM = "(registry.minimum_units)"  # in the reason of rnnlm/registry/promotion.py
 
 
 def summary_report(corpus_name: str, preset: str, record: TrainedRecord) -> str:
@@ -36,10 +38,10 @@ def headline(record: TrainedRecord) -> str:
     test = record.evaluation.scores["test"]
     if record.is_unchanged:
         return unchanged_since(record)
-    verdict = "new champion" if record.is_promoted else "the champion stays"
+    result = "new champion" if record.is_promoted else "the champion stays"
     if record.registered.alias == "champion" and not record.is_promoted:
-        verdict = "already champion"
-    return f"{verdict}, test perplexity {test.perplexity:.2f}, {test.bits_per_byte:.3f} bits per byte"
+        result = "already champion"
+    return f"{result}, test perplexity {test.perplexity:.2f}, {test.bits_per_byte:.3f} bits per byte"
 
 
 def comparison_table(evaluation: EvaluationRecord, registered: RegisteredVersion) -> str:
@@ -72,8 +74,15 @@ def compared(ours: float, other: float | None, digits: str) -> str:
 def decision(registered: RegisteredVersion) -> str:
     """Champion or challenger, why, and the figures that it was decided on."""
     text = f"### Decision\n\n`{registered.name}` version {registered.version} is **{registered.alias}**: "
-    text += f"{markdown_text(registered.reason)}"
+    text += markdown_text(verdict(registered))
     return f"{text}\n\n{evidence_table(registered.evidence)}" if registered.evidence else text
+
+
+def verdict(registered: RegisteredVersion) -> str:
+    """The reason, without the figures that the table of the evidence shows."""
+    words, _, _ = registered.reason.partition(" nats per byte against ")
+    short = words.rpartition(": ")[0]
+    return short if registered.evidence and short and "(" not in short.replace(MINIMUM, "") else registered.reason
 
 
 def stage_table(stages: dict[str, StageRecord]) -> str:
@@ -95,14 +104,19 @@ def made_at(stage: StageRecord) -> datetime | None:
     if isinstance(stage, RegisteredVersion) and stage.created:
         return datetime.fromisoformat(stage.created)
     folder: Path | None = getattr(stage, "folder", None)
-    marker = folder / COMPLETE if folder else None
-    return datetime.fromtimestamp(marker.stat().st_mtime, UTC) if marker and marker.exists() else None
+    if folder is None or not folder.is_dir():
+        return None
+    # Not COMPLETE: each use of the output touches it (rnnlm/upkeep). A run's folder gets further files later.
+    finished = folder / "run.json"
+    written = [finished] if finished.exists() else [path for path in folder.iterdir() if path.name != COMPLETE]
+    return datetime.fromtimestamp(min(path.stat().st_mtime for path in written), UTC) if written else None
 
 
 def links(corpus_name: str, record: TrainedRecord) -> str:
     """Pages of MLflow, and the history of this page, which Prefect's own UI resolves."""
     named = {
         "the training in MLflow": record.logged.run_url,
+        "all trainings": run_list_address(record.logged.run_url) if record.logged.run_url else "",
         "the model version": record.registered.url,
         "all summaries of this corpus": f"/artifacts/key/{page_key(corpus_name, 'summary')}",
     }

@@ -22,8 +22,9 @@ from rnnlm.home import Home, atomic_file
 from rnnlm.moved_settings import flatten
 from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.run_names import run_name
+from rnnlm.tracking.experiment_page import RUN_LIST_VIEW, TRAINING_VIEW
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
-from rnnlm.tracking.mlflow_store import TRAINING_VIEW, experiment_id, reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow, tracking_uri
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.events import TRACKING
@@ -283,6 +284,11 @@ def tracked_run_url(home: Home, mlflow_run_id: str | None) -> str | None:
 
 def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
     return f"{ui_address(home)}/#/experiments/{experiment}/runs/{mlflow_run_id}?{TRAINING_VIEW}"
+
+
+def run_list_address(run_url: str) -> str:
+    """The list of all runs of the run's experiment, with their perplexity."""
+    return f"{run_url.rpartition('/')[0]}?{RUN_LIST_VIEW}"
 
 
 def version_address(home: Home, name: str, version: int) -> str:

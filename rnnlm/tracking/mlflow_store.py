@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home
 from rnnlm.redaction import redacted
+from rnnlm.tracking.experiment_page import EXPERIMENT_TAGS
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient  # importing it takes 2 s, so imports at run time are local
 
-KIND, TRAINING_RUNS = "mlflow.experimentKind", "custom_model_development"  # tag: the page opens on training runs
-TRAINING_VIEW = "workflowType=machine_learning"  # query of addresses: without it the UI opens on pages for chat models
 ENVIRONMENT_DEFAULTS = {  # the user's settings take precedence
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
@@ -139,7 +138,7 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
         # Without an explicit location artifacts would be written to the working directory.
         location = (home.artifacts / "experiments").as_uri() if is_embedded(home) else None
         try:
-            return str(client.create_experiment(name, artifact_location=location, tags={KIND: TRAINING_RUNS}))
+            return str(client.create_experiment(name, artifact_location=location, tags=dict(EXPERIMENT_TAGS)))
         except MlflowException:
             found = client.get_experiment_by_name(name)
             if found is None:  # else another process created it first
@@ -149,6 +148,7 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
             f"experiment {name!r} was deleted in MLflow at {redacted(tracking_uri(home))};\n"
             "restore it there, or choose another by --set tracking.experiment=NAME."
         )
-    if KIND not in found.tags:  # made by an earlier version, or by a person in the UI
-        client.set_experiment_tag(found.experiment_id, KIND, TRAINING_RUNS)
+    for tag, value in EXPERIMENT_TAGS.items():
+        if tag not in found.tags:  # made by an earlier version, or by a person in the UI
+            client.set_experiment_tag(found.experiment_id, tag, value)
     return str(found.experiment_id)

@@ -152,8 +152,11 @@ def test_an_unchanged_night_says_so_and_publishes_nothing_twice(
     with reaching_mlflow(home) as client:
         assert len(client.search_model_versions("name = 'rnnlm-toy'")) == 1
         experiment = client.get_experiment_by_name("rnnlm")
-        assert len(client.search_runs([experiment.experiment_id])) == 1
         assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+        view = json.loads(experiment.tags["mlflow.sharedViewState.rnnlm"])
+        columns = [column.partition(".")[2].strip("`") for column in view["selectedColumns"]]
+        [run] = client.search_runs([experiment.experiment_id])
+        assert {"test_perplexity", "test_bits_per_byte"} <= set(columns) & set(run.data.metrics)
 
 
 def shown(key: str) -> StoredArtifact:

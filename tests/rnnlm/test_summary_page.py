@@ -21,6 +21,7 @@ from rnnlm.records import (
 from rnnlm.registry.model_card import comparison_with
 from rnnlm.reports.summary_page import summary_report
 from rnnlm.run_names import short_date
+from rnnlm.text_layout import markdown_text
 
 EVIDENCE = Evidence(
     documents=300,
@@ -97,6 +98,23 @@ def test_scores_stand_beside_the_champions_and_the_last_runs(tmp_path: Path) -> 
     assert "| difference | -0.3000 |" in page
 
 
+def test_the_decision_leaves_its_figures_to_the_table(tmp_path: Path) -> None:
+    few = "only 4 documents to compare on, fewer than 200 (registry.minimum_units)"
+    reasons = {
+        "better: 1.2000 nats per byte against 1.5 of champion version 3": "better",
+        f"{few}: 1.2000 nats per byte against 1.5 of champion version 3": few,
+        "there was no champion before it": "there was no champion before it",
+    }
+    for reason, shown in reasons.items():
+        page = summary_report("tickets", "smoke", night(tmp_path, reason=reason, evidence=EVIDENCE))
+        assert f"is **challenger**: {markdown_text(shown)}\n\n### Candidate against champion" in page
+    moved = (
+        "challenger now, champion when registered (better: 1.2 nats per byte against 1.5); the champion is version 9"
+    )
+    page = summary_report("tickets", "smoke", night(tmp_path, reason=moved, evidence=EVIDENCE))
+    assert markdown_text(moved) in page
+
+
 def test_a_new_champion_stands_beside_the_one_that_it_replaced_once(tmp_path: Path) -> None:
     page = summary_report("tickets", "smoke", night(tmp_path, alias="champion", before=BEFORE, rival=BEFORE))
     assert page.startswith("## tickets · smoke: new champion, ")
@@ -109,14 +127,18 @@ def test_three_samples_the_time_of_each_stage_and_links(tmp_path: Path) -> None:
     assert "| training | done | 61.0 s |" in page
     assert "| **together** |  | **63.5 s** |" in page
     assert "(http://127.0.0.1:5000/#/experiments/1/runs/m)" in page
+    view = "?viewStateShareKey=rnnlm&workflowType=machine_learning"
+    assert f"(http://127.0.0.1:5000/#/experiments/1/runs{view})" in page
     assert "(http://127.0.0.1:5000/#/models/rnnlm-tickets/versions/7)" in page
     assert "(/artifacts/key/tickets-summary)" in page
 
 
 def test_an_unchanged_night_says_since_when_and_shows_no_path(tmp_path: Path) -> None:
     made = datetime(2026, 11, 20, 3, 0, tzinfo=UTC)
-    (tmp_path / "COMPLETE").touch()
-    os.utime(tmp_path / "COMPLETE", (made.timestamp(), made.timestamp()))
+    (tmp_path / "COMPLETE").touch()  # just now: prune reads from it when an output was last used
+    (tmp_path / "evaluation.json").touch()
+    (tmp_path / "run.json").touch()
+    os.utime(tmp_path / "run.json", (made.timestamp(), made.timestamp()))
     record = night(tmp_path, skipped=True)
     page = summary_report("tickets", "smoke", record)
     since = short_date(datetime(2026, 11, 21, 2, 4, 5, tzinfo=UTC))

@@ -80,9 +80,10 @@ def decision(registered: RegisteredVersion) -> str:
 
 def verdict(registered: RegisteredVersion) -> str:
     """The reason, without the figures that the table of the evidence shows."""
-    words, _, _ = registered.reason.partition(" nats per byte against ")
+    words, figures, _ = registered.reason.partition(" nats per byte against ")
     short = words.rpartition(": ")[0]
-    return short if registered.evidence and short and "(" not in short.replace(MINIMUM, "") else registered.reason
+    is_plain = figures and "(" not in short.replace(MINIMUM, "")  # else an alias was moved since
+    return short if registered.evidence and is_plain else registered.reason
 
 
 def stage_table(stages: dict[str, StageRecord]) -> str:

@@ -103,13 +103,27 @@ def give_back_or_warn(ticket: QueueTicket) -> None:
 
 def draw_ticket(client: "MlflowClient", queue: str) -> QueueTicket:
     """The next ticket."""
+    from mlflow.exceptions import MlflowException
+
     source = f"{SOURCE}/{uuid.uuid4().hex}"
     tags = {"owner": f"{who()} process {os.getpid()}", "beat": "0"}
     while True:
         ensure_registered_model(client, queue, DESCRIPTION)
-        with ignoring(MISSING):  # the last holder has just removed the queue
+        try:
             version = client.create_model_version(queue, source, tags=tags, await_creation_for=0)
             return QueueTicket(client, queue, str(version.version), source)
+        except MlflowException:
+            # The last holder may have removed the queue before or while the ticket was written. Then there is no common
+            # error code: SQLAlchemy may find the row of the queue gone in the middle of the transaction.
+            if queue_exists(client, queue):
+                raise
+
+
+def queue_exists(client: "MlflowClient", queue: str) -> bool:
+    with ignoring(MISSING):
+        client.get_registered_model(queue)
+        return True
+    return False
 
 
 @contextmanager

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from prefect.client.schemas.responses import DeploymentResponse
 
 OWN = "own-schedule"  # tag of a deployment that `rnnlm schedule` has made
-FLOW = "pipeline"
 
 
 class ScheduleRow(Record):

@@ -2,7 +2,6 @@
 
 import os
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +15,7 @@ from rnnlm.records import Record
 from rnnlm.registry.champion_history import all_versions, read_history
 from rnnlm.registry.model_lookup import list_models
 from rnnlm.tracking.mlflow_store import reaching_mlflow
+from rnnlm.upkeep.inventory import size_of
 
 RUNS_SHOWN = 5
 ERRORS_WITHIN = timedelta(days=7)
@@ -50,13 +50,12 @@ class HomeStatus(Record):
 
 def read_status(home: Home) -> HomeStatus:
     running = read_running(home)
-    status = HomeStatus(home=str(home.root), disk_bytes=disk_bytes(home), champions=champions(home))
     # The server at PREFECT_API_URL may be a team's, without `rnnlm up` on this machine.
     api = running.prefect_api if running else os.environ.get("PREFECT_API_URL")
     servers = server_lines(home, running)
+    status = HomeStatus(home=str(home.root), servers=servers, disk_bytes=disk_bytes(home), champions=champions(home))
     if api is None or health_problem(api):
-        return status.model_copy(update={"servers": servers})
-    status = status.model_copy(update={"servers": servers})
+        return status
     try:
         return status.model_copy(update=runs_of(PrefectQuery(api)))
     except httpx.HTTPError as error:  # it has just ended, or is very busy
@@ -170,12 +169,6 @@ def disk_bytes(home: Home) -> dict[str, int]:
     sizes = {path.name: size_of(path) for path in home.root.iterdir() if not path.name.startswith(".")}
     shown = {name: size for name, size in sorted(sizes.items(), key=lambda item: -item[1]) if size >= 50_000}
     return {**shown, "all": sum(sizes.values())}
-
-
-def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder."""
-    files = [Path(folder) / name for folder, _, names in os.walk(path) for name in names] if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files if file.exists())
 
 
 def local_time(moment: str) -> str:

@@ -136,7 +136,7 @@ def print_batches(model: ElmanForCausalLM, rounds: int, tokens: int = 100) -> No
 
 def model_of(hidden: int, vocabulary: int, layers: int = 1) -> ElmanForCausalLM:
     config = ModelConfig(hidden_size=hidden, layers=layers, tie_embeddings=False, head_bias="zero")
-    return build_model(config, vocabulary, seed=0).eval()
+    return ElmanForCausalLM.from_language_model(build_model(config, vocabulary, seed=0)).eval()
 
 
 def main() -> None:

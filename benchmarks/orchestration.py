@@ -94,7 +94,7 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
     from rnnlm.training.seeding import step_generator
 
     training = config.training
-    model = build_model(config.model, dataset.vocabulary_size, 0).language_model
+    model = build_model(config.model, dataset.vocabulary_size, 0)
     loss = choose_loss(training, training_counts(dataset), model.never_predicted.numpy())
     optimizer = make_optimizer(model, training.optimizer)
     updater = Updater(BatchLoss(model, loss), optimizer, training.optimizer.clip_norm)
@@ -208,7 +208,7 @@ def bare_step(home: Path) -> None:
     job = json.loads((home / "job.json").read_text(encoding="utf-8"))
     config, dataset = PipelineConfig.model_validate(job["config"]), DatasetRecord.model_validate(job["dataset"])
     bare(config, dataset, 1)
-    model = build_model(config.model, dataset.vocabulary_size, 0).language_model
+    model = build_model(config.model, dataset.vocabulary_size, 0)
     for split in ("valid", "valid", "test", "test"):  # at the end of training, in the evaluation, token by token
         list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size))
 

@@ -118,7 +118,7 @@ def explain_command(
     from rnnlm.reports.explanation_page import explanation_text, explanation_value
     from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
-    loaded, tokenizer = load_model(folder).language_model, load_tokenizer(folder)
+    loaded, tokenizer = load_model(folder), load_tokenizer(folder)
     explanation = explain(loaded, tokenizer, read_training_provenance(folder).cut, text)
     if picture is not None and explanation.steps:
         draw_state(explanation, picture)

@@ -11,7 +11,7 @@ from rnnlm.evaluation.perplexity import score_split
 from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations, AdaptationTable, measure_adaptations
 from rnnlm.evaluation.training_overlap import seen_share
 from rnnlm.home import Home, file_digest
-from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.records import SPLITS, DatasetRecord, Split, SplitScore, TokenizerRecord
@@ -26,7 +26,7 @@ NOTICEABLE_SHARE = 0.1  # any two texts share some short lines, such as greeting
 class CorpusForModel:
     """A model, and a corpus cut and tokenized as the model's own training text was."""
 
-    model: ElmanForCausalLM
+    model: ElmanLanguageModel
     dataset: DatasetRecord
     split: Split  # to score
     reported_as: str  # its name, or `all`
@@ -58,7 +58,7 @@ def compare_on_corpus(
             f"{config.public_source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid\n"
             f"splits and report on the test split, not on {opened.reported_as}; give --split test, or none"
         )
-    table = measure_adaptations(home, opened.model.language_model, opened.dataset, opened.split, wanted)
+    table = measure_adaptations(home, opened.model, opened.dataset, opened.split, wanted)
     return table.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})
 
 

@@ -10,7 +10,7 @@ from rnnlm.evaluation.baselines import baselines, split_facts
 from rnnlm.evaluation.token_losses import nll_of_split, stored_nll
 from rnnlm.home import Home
 from rnnlm.metrics import Score
-from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.stages import stage, stage_key, write_json_once
@@ -34,11 +34,11 @@ def evaluate_run(
     return EvaluationRecord(scores=scores, skipped=skipped)
 
 
-def score_split(model: ElmanForCausalLM, dataset: DatasetRecord, split: Split, batch_size: int = 64) -> SplitScore:
+def score_split(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64) -> SplitScore:
     """Perplexity, bits per byte and unknown rate of a whole split, beside the baselines."""
 
     def summed_nll(split: Split) -> float:
-        parts = nll_of_split(model.language_model, StoredSplit(dataset, split), dataset.mode, batch_size)
+        parts = nll_of_split(model, StoredSplit(dataset, split), dataset.mode, batch_size)
         return sum(float(part.sum(dtype=np.float64)) for part in parts)
 
     return split_score(dataset, split, summed_nll)

@@ -77,7 +77,7 @@ def stored_nll(
 
     def build(partial: Path) -> None:
         source = StoredSplit(dataset, split)
-        model = load_model(run.model_folder).language_model
+        model = load_model(run.model_folder)
         file = np.lib.format.open_memmap(partial / NLL_FILE, "w+", np.float32, (source.predicted_count,))
         done = 0
         for nll in nll_of_split(model, source, dataset.mode, batch_size, f"evaluation of {split}"):

@@ -8,7 +8,7 @@ from rnnlm.config import GenerationConfig
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_batch
 from rnnlm.home import Home
-from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, RunRecord, Sample, SamplesRecord
 from rnnlm.sequences.dataset_reader import read_openings
@@ -51,13 +51,15 @@ def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:
     return SamplesRecord(samples=continue_prompts(model, tokenizer, prompts, config))
 
 
-def continue_prompt(model: ElmanForCausalLM, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig) -> Sample:
+def continue_prompt(
+    model: ElmanLanguageModel, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig
+) -> Sample:
     """The model's continuation of `prompt`, never empty. Unknown words are read as `<unk>`, with a warning."""
     return continue_prompts(model, tokenizer, (prompt,), config)[0]
 
 
 def continue_prompts(
-    model: ElmanForCausalLM, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
+    model: ElmanLanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
 ) -> tuple[Sample, ...]:
     """continue_prompt() for each prompt, in one batch, each with a seed of its own; empty texts are drawn again."""
     for prompt in dict.fromkeys(prompts):
@@ -77,7 +79,7 @@ def continue_prompts(
 
 
 def draw(
-    model: ElmanForCausalLM, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig, seed: int
+    model: ElmanLanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig, seed: int
 ) -> list[Sample]:
     """A sample per prompt, with consecutive seeds from `seed` on."""
     samplings = [
@@ -94,7 +96,7 @@ def draw(
     ]
     prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]
     rows = [[tokenizer.bos_id, *ids] for ids in prompt_ids]
-    written = continue_batch(InferenceWeights(model.language_model), rows, samplings, tokenizer.eos_id)
+    written = continue_batch(InferenceWeights(model), rows, samplings, tokenizer.eos_id)
     return [
         Sample(
             prompt=prompt,

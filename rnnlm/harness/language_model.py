@@ -40,7 +40,7 @@ class RecurrentLM(LM):
         """model: a run folder, a run id or models:/NAME@ALIAS, as in every command."""
         super().__init__()
         folder = model_folder(find_home(), model)
-        self.model = load_model(folder, device or "cpu").language_model
+        self.model = load_model(folder, device or "cpu")
         self.text_tokenizer = load_tokenizer(folder)  # the harness expects `tokenizer` to be one of transformers'
         self.cut = read_training_provenance(folder).cut
         self.batch_size = DEFAULT_BATCH_SIZE if batch_size is None or batch_size == "auto" else int(batch_size)

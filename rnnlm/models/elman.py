@@ -12,6 +12,7 @@ from torch import Tensor, nn
 # Scale of layer-normalized inputs, so that tanh starts in its linear part. It is separate from the learned gains, which
 # would soon outgrow it: Adam changes all weights by steps of about the same size.
 NORMALIZED_STD = 0.2
+SAVED_PREFIX = "language_model."  # of the weights' names in model.safetensors: transformers' class holds this model
 
 
 class ElmanCell(nn.Module):
@@ -208,6 +209,7 @@ class ElmanLanguageModel(nn.Module):
     """
 
     never_predicted: Tensor
+    config: Mapping[str, Any]  # contents of config.json; set by from_config
 
     def __init__(
         self,
@@ -240,7 +242,7 @@ class ElmanLanguageModel(nn.Module):
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "ElmanLanguageModel":
         """A model with the settings of a saved model's config.json, whose names are those of Hugging Face."""
-        return cls(
+        model = cls(
             vocabulary_size=config["vocab_size"],
             hidden_size=config["hidden_size"],
             embedding_size=config["embedding_size"],
@@ -253,6 +255,22 @@ class ElmanLanguageModel(nn.Module):
             pad_id=config["pad_token_id"],
             bos_id=config["bos_token_id"],
         )
+        model.config = config
+        model.embedding.weight.requires_grad_(not config["one_hot"])
+        return model
+
+    def saved_weights(self) -> dict[str, Tensor]:
+        """The contents of model.safetensors. Tied weights are saved once."""
+        tied = self.head.weight is self.embedding.weight
+        weights = {name: tensor for name, tensor in self.state_dict().items() if not (tied and name == "head.weight")}
+        return {SAVED_PREFIX + name: tensor.contiguous() for name, tensor in weights.items()}
+
+    def load_saved_weights(self, saved: Mapping[str, Tensor]) -> None:
+        """saved: the contents of a model.safetensors. RuntimeError names weights that are missing or do not fit."""
+        weights = {name.removeprefix(SAVED_PREFIX): tensor for name, tensor in saved.items()}
+        if self.head.weight is self.embedding.weight and "embedding.weight" in weights:
+            weights["head.weight"] = weights["embedding.weight"]
+        self.load_state_dict(weights)
 
     def forward(
         self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None

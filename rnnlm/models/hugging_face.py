@@ -1,4 +1,7 @@
-"""The model as a transformers PreTrainedModel: saved as safetensors, loaded by AutoModelForCausalLM."""
+"""The model as a transformers PreTrainedModel. Importing this module lets AutoModelForCausalLM load a model's folder.
+
+Nothing else in rnnlm imports it: importing transformers' model classes takes longer than importing torch.
+"""
 
 import sys
 from dataclasses import dataclass
@@ -83,12 +86,14 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
     def __init__(self, config: ElmanConfig) -> None:
         super().__init__(config)
         self.language_model = ElmanLanguageModel.from_config(vars(config))
-        self.freeze_one_hot()
         self.post_init()
 
-    def freeze_one_hot(self) -> None:
-        if self.config.one_hot:
-            self.language_model.embedding.weight.requires_grad_(False)
+    @classmethod
+    def from_language_model(cls, model: ElmanLanguageModel) -> "ElmanForCausalLM":
+        """A model that shares its weights with `model`."""
+        wrapped = cls(ElmanConfig(**model.config))
+        wrapped.language_model = model
+        return wrapped
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, **settings: Any) -> Any:
@@ -99,7 +104,8 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
         refuse_lm_eval_hf_model()
         loaded = super().from_pretrained(*arguments, **settings | {"use_safetensors": True})
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        model.freeze_one_hot()  # loading has replaced the frozen weights
+        # Loading has replaced the weights of a one-hot embedding, which are not trained.
+        model.language_model.embedding.weight.requires_grad_(not model.config.one_hot)
         return loaded
 
     @classmethod

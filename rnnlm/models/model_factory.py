@@ -5,20 +5,23 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers.utils.logging import disable_progress_bar
 
 from rnnlm.config import ModelConfig
 from rnnlm.errors import ConfigError, ModelError
-from rnnlm.models.hugging_face import ElmanConfig, ElmanForCausalLM
+from rnnlm.home import read_json, write_json
+from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
 
 ONE_HOT_VOCABULARY = 4_096  # largest vocabulary for one-hot input, whose embedding is a square matrix
 
 
 def build_model(
     config: ModelConfig, vocabulary_size: int, seed: int, log_unigram: np.ndarray | None = None
-) -> ElmanForCausalLM:
+) -> ElmanLanguageModel:
     """A new model on the CPU. log_unigram: (V,) natural logarithms, used if head_bias is `unigram`.
 
     ConfigError if the vocabulary is too large for one-hot input.
@@ -29,56 +32,60 @@ def build_model(
             f"expected at most {ONE_HOT_VOCABULARY:,};\n"
             "use tokenizer.kind=char, or model.input=embedding"
         )
-    model = ElmanForCausalLM(architecture(config, vocabulary_size))
+    model = ElmanLanguageModel.from_config(architecture(config, vocabulary_size))
     bias = torch.from_numpy(log_unigram) if config.head_bias == "unigram" and log_unigram is not None else None
-    initialize(model.language_model, config.recurrent_initialization, torch.Generator().manual_seed(seed), bias)
+    initialize(model, config.recurrent_initialization, torch.Generator().manual_seed(seed), bias)
     if config.input == "one-hot":
-        embedding = model.language_model.embedding
         with torch.no_grad():
-            nn.init.eye_(embedding.weight)
-            embedding.weight[embedding.padding_idx] = 0.0
+            nn.init.eye_(model.embedding.weight)
+            model.embedding.weight[PAD] = 0.0
     return model
 
 
-def architecture(config: ModelConfig, vocabulary_size: int) -> ElmanConfig:
-    """The network's shapes and functions, as they are saved with it."""
+def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
+    """The network's shapes and functions: the contents of config.json, which transformers' AutoConfig reads too."""
     one_hot = config.input == "one-hot"
-    return ElmanConfig(
-        vocab_size=vocabulary_size,
-        hidden_size=config.hidden_size,
-        embedding_size=vocabulary_size if one_hot else config.embedding_size,
-        num_hidden_layers=config.layers,
-        nonlinearity=config.nonlinearity,
-        backend=config.backend,
-        diagonal=config.recurrence == "diagonal",
-        residual=config.residual,
-        tie_word_embeddings=config.tie_embeddings,
-        one_hot=one_hot,
-    )
+    return {
+        "model_type": "rnnlm-elman",
+        "architectures": ["ElmanForCausalLM"],
+        "dtype": "float32",
+        "vocab_size": vocabulary_size,
+        "hidden_size": config.hidden_size,
+        "embedding_size": vocabulary_size if one_hot else config.embedding_size or config.hidden_size,
+        "num_hidden_layers": config.layers,
+        "nonlinearity": config.nonlinearity,
+        "backend": config.backend,
+        "diagonal": config.recurrence == "diagonal",
+        "residual": config.residual,
+        "tie_word_embeddings": config.tie_embeddings,
+        "one_hot": one_hot,
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+    }
 
 
-def load_model(folder: Path, device: str = "cpu") -> ElmanForCausalLM:
+def load_model(folder: Path, device: str = "cpu") -> ElmanLanguageModel:
     """The model saved in `folder`, in evaluation mode. ModelError if it is missing, damaged or incomplete."""
-    if not (folder / "config.json").exists() or not (folder / "model.safetensors").exists():
+    weights_path = folder / "model.safetensors"
+    if not (folder / "config.json").exists() or not weights_path.exists():
         raise ModelError(
             f"{folder}: no model here (config.json and model.safetensors); give a run folder or models:/NAME@champion"
         )
-    disable_progress_bar()  # noise for six tensors
     try:
-        loaded: Any = ElmanForCausalLM.from_pretrained(folder, use_safetensors=True, output_loading_info=True)
-    except Exception as error:  # damaged files make transformers and safetensors raise many kinds
+        model = ElmanLanguageModel.from_config(read_json(folder / "config.json"))
+        weights = load_file(weights_path)
+    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: the model cannot be loaded ({type(error).__name__}); train it again") from error
-    model: ElmanForCausalLM
-    model, report = loaded  # transformers only warns of missing weights
-    wrong = sorted([*report["missing_keys"], *report["unexpected_keys"]])
-    if wrong:
-        raise ModelError(f"{folder}: weights do not fit the model: {', '.join(wrong[:3])}; train it again")
-    model.to(device)  # type: ignore[arg-type]
-    return model.eval()
+    try:
+        model.load_saved_weights(weights)
+    except RuntimeError as error:
+        raise ModelError(f"{folder}: {error};\ntrain it again") from error
+    return model.to(device).eval()
 
 
-def save_model(model: ElmanForCausalLM, folder: Path) -> None:
+def save_model(model: ElmanLanguageModel, folder: Path) -> None:
     """Write configuration and weights (safetensors); moves the model to the CPU."""
-    disable_progress_bar()
-    model.to("cpu")  # type: ignore[arg-type]
-    model.save_pretrained(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "config.json", dict(model.config))
+    save_file(model.to("cpu").saved_weights(), folder / "model.safetensors", metadata={"format": "pt"})

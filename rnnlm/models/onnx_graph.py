@@ -54,7 +54,7 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
     differ by more than TOLERANCE.
     """
     need_extra("onnx", "rnnlm export")
-    model = load_model(folder).language_model
+    model = load_model(folder)
     check_size(model, folder)
     prepare_folder(file, folder / TOKENIZER)
     program = build_program(model)

@@ -83,7 +83,7 @@ def echo_model(
         tie_embeddings=False,
         head_bias="zero",
     )
-    return build_model(settings, FIRST_SYMBOL + config.symbols + 1, config.seed).language_model
+    return build_model(settings, FIRST_SYMBOL + config.symbols + 1, config.seed)
 
 
 @torch.inference_mode()

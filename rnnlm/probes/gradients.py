@@ -83,7 +83,7 @@ def variants(
                 recurrent_initialization=initialization,
                 tie_embeddings=False,
             )
-            model = build_model(settings, dataset.vocabulary_size, config.seed, unigram).language_model
+            model = build_model(settings, dataset.vocabulary_size, config.seed, unigram)
             with torch.no_grad():
                 for cell in model.stack.cells:
                     cell.U.mul_(factor)

@@ -32,7 +32,7 @@ def measure_gradient_flow(
     steps, rows = config.gradient_steps, config.gradient_rows
 
     def measure() -> dict[str, Any]:
-        model = load_model(run.model_folder).language_model
+        model = load_model(run.model_folder)
         token_ids, target_ids = stored_windows(dataset, "valid", steps + 1, rows)
         return {"norms": gradient_norms(model, token_ids, target_ids).tolist(), "rows": len(token_ids)}
 
@@ -47,7 +47,7 @@ def measure_positions(
     """Accuracy against the position in the row, on the test split: positions.json and .png."""
 
     def measure() -> dict[str, Any]:
-        model = load_model(run.model_folder).language_model
+        model = load_model(run.model_folder)
         batches = evaluation_batches(StoredSplit(dataset, "test"), dataset.mode, BATCH_ROWS)
         positions = right_by_position(model, batches, config.given_tokens)
         return {**positions.model_dump(), "longest_trained": longest_row(dataset, "train")}

@@ -82,15 +82,8 @@ class ServedModel(PythonModel):
             "metrics",
         )
         self.sampling, elman, inference_weights, text_tokenizer, self.document_losses, self.metrics = modules
-        config = read_object(bundle / "config.json")
-        self.model = elman.ElmanLanguageModel.from_config(config)
-        weights = {
-            name.removeprefix("language_model."): tensor  # the prefix of the Hugging Face wrapper
-            for name, tensor in load_file(bundle / "model.safetensors").items()
-        }
-        if config["tie_word_embeddings"]:  # one matrix, saved once
-            weights["head.weight"] = weights["embedding.weight"]
-        self.model.load_state_dict(weights)
+        self.model = elman.ElmanLanguageModel.from_config(read_object(bundle / "config.json"))
+        self.model.load_saved_weights(load_file(bundle / "model.safetensors"))
         self.model.eval()
         self.weights = inference_weights.InferenceWeights(self.model)  # shared by all prompts
         self.tokenizer = text_tokenizer.load_tokenizer(bundle)

@@ -25,7 +25,7 @@ class FoundModel:
     def load(self, config: ScoringConfig) -> Scorer:
         """The model on the configured device, with its tokenizer."""
         model = load_model(self.folder, str(choose_device(config.device)))
-        return Scorer(model.language_model, load_tokenizer(self.folder), self.origin.cut, config)
+        return Scorer(model, load_tokenizer(self.folder), self.origin.cut, config)
 
 
 def find_model(home: Home, reference: str | None) -> FoundModel:

@@ -67,6 +67,6 @@ def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
 def load_served_model(home: Home, label: str) -> LoadedModel:
     """Load the model of a ModelReference.label(). ModelError if it cannot be loaded."""
     folder = model_folder(home, label)
-    model, tokenizer = load_model(folder).language_model, load_tokenizer(folder)
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
     cut = read_training_provenance(folder).cut
     return LoadedModel(label, model, tokenizer, cut, read_model_facts(home, label, folder, model, tokenizer))

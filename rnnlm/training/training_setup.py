@@ -12,7 +12,6 @@ from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.metrics import perplexity
 from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import build_model
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import Batch, RowSource
@@ -64,9 +63,9 @@ def train_in_this_process(
         outcome = run_loop(model, job, device, on_event, interruption, process_group)
     result = TrainingResult(trained_tokens=outcome.trained_tokens, best_validation_perplexity=outcome.best_perplexity)
     if process_group.is_main:
-        model.language_model.load_state_dict(outcome.best_weights)
+        model.load_state_dict(outcome.best_weights)
         if training.temperature_scaling:
-            result = scale_temperature(result, model.language_model, job.config, dataset)
+            result = scale_temperature(result, model, job.config, dataset)
         write_model(model, job.folder / "model", dataset)
     return result
 
@@ -88,7 +87,7 @@ def scale_temperature(
 
 
 def run_loop(
-    model: ElmanForCausalLM,
+    network: ElmanLanguageModel,
     job: Job,
     device: torch.device,
     on_event: Callable[[], None],
@@ -98,7 +97,7 @@ def run_loop(
     """The loop over the training split, with history, samples and checkpoints in the run's folder."""
     folder, config, dataset = job.folder, job.config, job.dataset
     training = config.training
-    network = model.language_model.to(device)
+    network.to(device)
     by_rows = training.loss.kind == "sampled" and device.type == "cpu"  # a GPU updates all rows at once
     # With several ranks gradients are dense, and the optimizer finds the rows that are not zero: DDP supports sparse
     # gradients only of embeddings, and gloo takes longer to add 3,000 sparse rows of 128 (34 ms) than all 32,000 rows
@@ -140,7 +139,7 @@ def run_loop(
 
         def validate(step: int) -> float:
             if process_group.is_main:
-                record(sample_sentences(model, config, dataset, step))
+                record(sample_sentences(network, config, dataset, step))
             rank, size = process_group.rank, process_group.size
             own = evaluation_batches(source, dataset.mode, config.evaluation.batch_size, rank, size)
             sums = torch.tensor(nll_of_batches(network, own), dtype=torch.float64)

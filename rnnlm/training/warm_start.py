@@ -6,8 +6,8 @@ import torch
 
 from rnnlm.config import ModelConfig
 from rnnlm.errors import ModelError
-from rnnlm.home import Home
-from rnnlm.models.hugging_face import ElmanConfig, ElmanForCausalLM
+from rnnlm.home import Home, read_json
+from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import architecture, load_model
 from rnnlm.records import StartedFrom
 from rnnlm.stages import find_damage
@@ -39,11 +39,11 @@ def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) 
         new, old = getattr(new_tokenizer, name), getattr(old_tokenizer, name)
         if new != old:
             return f"tokenizer.{name} is {new} and was {old}"
-    wanted, found = architecture(config, 1), ElmanConfig.from_pretrained(earlier)
+    wanted, found = architecture(config, 1), read_json(earlier / "config.json")
     for field, setting in SETTINGS.items():
-        if field == "embedding_size" and wanted.one_hot:
+        if field == "embedding_size" and wanted["one_hot"]:
             continue  # the size of the vocabulary, which may change
-        new, old = getattr(wanted, field), getattr(found, field)
+        new, old = wanted[field], found.get(field)
         if new != old:
             return f"{setting} differs ({field} is {new} and was {old})"
     return None
@@ -56,7 +56,7 @@ def shared_tokens(tokenizer_folder: Path, earlier: Path) -> dict[int, int]:
     return {token_id: old[spelling] for spelling, token_id in new.items() if spelling in old}
 
 
-def begin_with(model: ElmanForCausalLM, tokenizer_folder: Path, earlier: Path) -> None:
+def begin_with(model: ElmanLanguageModel, tokenizer_folder: Path, earlier: Path) -> None:
     """Give a new model the weights of the model in `earlier`, in place. Tokens that are new keep their initial rows.
 
     ModelError if the files in `earlier` are missing or damaged.
@@ -67,14 +67,14 @@ def begin_with(model: ElmanForCausalLM, tokenizer_folder: Path, earlier: Path) -
 
 
 @torch.no_grad()
-def copy_weights(model: ElmanForCausalLM, earlier: ElmanForCausalLM, shared: dict[int, int]) -> None:
+def copy_weights(model: ElmanLanguageModel, earlier: ElmanLanguageModel, shared: dict[int, int]) -> None:
     """shared: new token id → id in `earlier`. Both have the same shapes, apart from their vocabularies."""
     new_ids, old_ids = torch.tensor(list(shared)), torch.tensor(list(shared.values()))
     by_token = {"embedding.weight", "head.weight", "head.bias"}
-    if model.config.one_hot:  # the embedding is the identity, so the first W has a row for each token
+    if model.config["one_hot"]:  # the embedding is the identity, so the first W has a row for each token
         by_token = {"stack.cells.0.W", "head.weight", "head.bias"}
-    old_weights = dict(earlier.language_model.named_parameters())
-    for name, weight in model.language_model.named_parameters():
+    old_weights = dict(earlier.named_parameters())
+    for name, weight in model.named_parameters():
         if name in by_token:
             weight[new_ids] = old_weights[name][old_ids]
         elif weight.requires_grad:  # not the identity

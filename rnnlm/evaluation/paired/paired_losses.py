@@ -61,7 +61,7 @@ def load_contestant(folder: Path, known: KnownDocuments | None = None) -> Contes
     """From a model's folder. ModelError if it is incomplete or damaged."""
     return Contestant(
         known=known,
-        model=load_model(folder).language_model,
+        model=load_model(folder),
         tokenizer=load_tokenizer(folder),
         cut=read_training_provenance(folder).cut,
     )

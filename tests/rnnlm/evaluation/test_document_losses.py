@@ -26,7 +26,7 @@ TEXTS = [
 
 @pytest.fixture
 def model(toy_run: RunRecord) -> ElmanLanguageModel:
-    return load_model(toy_run.model_folder).language_model
+    return load_model(toy_run.model_folder)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ TEXT = "the cat sees the zebra near\nthe river .\n"
 
 def explained(folder: Path, text: str, cut: SequencesConfig | None = None) -> Explanation:
     cut = cut or read_training_provenance(folder).cut
-    return explain(load_model(folder).language_model, load_tokenizer(folder), cut, text)
+    return explain(load_model(folder), load_tokenizer(folder), cut, text)
 
 
 @pytest.mark.parametrize("kind", ["sentence", "stream"])
@@ -76,7 +76,7 @@ def test_a_row_that_is_cut_goes_on_with_the_token_before_it(toy_run: RunRecord) 
 def test_probabilities_ranks_and_states_are_those_of_the_definition(toy_run: RunRecord) -> None:
     """h' = tanh(x W + h U + b) by hand."""
     folder = toy_run.model_folder
-    model, explanation = load_model(folder).language_model, explained(folder, "the cat sees the zebra")
+    model, explanation = load_model(folder), explained(folder, "the cat sees the zebra")
     (cell,) = model.stack.cells
     h = torch.zeros(16)
     with torch.no_grad():

@@ -27,7 +27,7 @@ def test_the_score_is_the_sum_over_sentences_one_by_one(
     nats, count = 0.0, 0
     for line in (toy_corpus.folder / "test.txt").read_text().splitlines():
         ids = [2, *tokenizer.encode(line), 3]
-        logits, _ = model.language_model(torch.tensor([ids[:-1]]))
+        logits, _ = model(torch.tensor([ids[:-1]]))
         for position, target in enumerate(ids[1:]):
             nats -= float(logits[0, position].double().log_softmax(-1)[target].detach())
             count += 1
@@ -48,8 +48,8 @@ def test_perplexity_does_not_change_with_batch_size_or_padding(toy_dataset: Data
 
 def test_a_uniform_model_has_the_uniform_perplexity(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
     model = load_model(toy_run.model_folder)
-    torch.nn.init.zeros_(model.language_model.head.weight)
-    torch.nn.init.zeros_(model.language_model.head.bias)
+    torch.nn.init.zeros_(model.head.weight)
+    torch.nn.init.zeros_(model.head.bias)
     score = score_split(model, toy_dataset, "test", 8)
     assert score.perplexity == pytest.approx(score.uniform_perplexity, rel=1e-6)
     assert score.uniform_perplexity == toy_dataset.vocabulary_size - 2
@@ -61,8 +61,8 @@ def test_a_head_of_unigram_bias_alone_has_the_unigram_perplexity(
     from rnnlm.evaluation.baselines import unigram_log_probabilities
 
     model = load_model(toy_run.model_folder)
-    torch.nn.init.zeros_(model.language_model.head.weight)
-    model.language_model.head.bias.data = torch.from_numpy(unigram_log_probabilities(toy_dataset))
+    torch.nn.init.zeros_(model.head.weight)
+    model.head.bias.data = torch.from_numpy(unigram_log_probabilities(toy_dataset))
     score = score_split(model, toy_dataset, "test", 8)
     assert score.perplexity == pytest.approx(score.unigram_perplexity, rel=1e-5)
 

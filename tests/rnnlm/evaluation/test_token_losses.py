@@ -89,7 +89,7 @@ def test_the_sum_is_the_evaluations_sum(model: ElmanLanguageModel, mode: Literal
 
 
 def test_batch_size_and_padding_change_nothing(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
-    model, source = load_model(toy_run.model_folder).language_model, StoredSplit(toy_dataset, "test")
+    model, source = load_model(toy_run.model_folder), StoredSplit(toy_dataset, "test")
     one, many = (np.concatenate(list(nll_of_split(model, source, "sentence", size))) for size in (1, 64))
     assert one == pytest.approx(many, rel=1e-4, abs=1e-6)
 
@@ -97,7 +97,7 @@ def test_batch_size_and_padding_change_nothing(toy_dataset: DatasetRecord, toy_r
 def test_the_toy_losses_sum_to_its_score(
     toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
 ) -> None:
-    model = load_model(toy_run.model_folder).language_model
+    model = load_model(toy_run.model_folder)
     losses = everything(model, StoredSplit(toy_dataset, "test"), "sentence")
     score = toy_evaluation.scores["test"]
     assert losses.nll_nats.sum(dtype=np.float64) == pytest.approx(score.nll_nats_per_token * score.tokens, rel=1e-6)

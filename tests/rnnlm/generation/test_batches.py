@@ -93,9 +93,7 @@ def test_draws_are_those_of_multinomial() -> None:
 def test_greedy_is_greedy_from_scratch(storyteller: Storyteller) -> None:
     model = storyteller.model()
     for prompt in storyteller.prompts():
-        found = continue_ids(
-            InferenceWeights(model.language_model), prompt, Sampling(maximum_tokens=14, temperature=0), EOS
-        )
+        found = continue_ids(InferenceWeights(model), prompt, Sampling(maximum_tokens=14, temperature=0), EOS)
         assert found == greedy(model, prompt, 14, EOS)
 
 
@@ -111,7 +109,7 @@ def settings_of_all_kinds(count: int) -> list[Sampling]:
 
 
 def test_a_batch_writes_what_each_prompt_gets_alone(storyteller: Storyteller) -> None:
-    model, prompts = InferenceWeights(storyteller.model().language_model), storyteller.prompts()
+    model, prompts = InferenceWeights(storyteller.model()), storyteller.prompts()
     samplings = settings_of_all_kinds(len(prompts))
     alone = [continue_ids(model, prompt, own, EOS) for prompt, own in zip(prompts, samplings, strict=True)]
     assert continue_batch(model, prompts, samplings, EOS) == alone
@@ -124,7 +122,7 @@ def test_a_batch_writes_what_each_prompt_gets_alone(storyteller: Storyteller) ->
 
 @torch.inference_mode()
 def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> None:
-    model, prompts = InferenceWeights(storyteller.model().language_model), storyteller.prompts()
+    model, prompts = InferenceWeights(storyteller.model()), storyteller.prompts()
     samplings = settings_of_all_kinds(len(prompts))
     alone = continue_batch(model, prompts, samplings, EOS)
     continuations, every = Continuations(model, EOS), []
@@ -140,7 +138,7 @@ def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> 
 
 @torch.inference_mode()
 def test_a_prompt_read_in_pieces_is_read(storyteller: Storyteller, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = InferenceWeights(storyteller.model().language_model)
+    model = InferenceWeights(storyteller.model())
     prompt, sampling = max(storyteller.prompts(), key=len), Sampling(maximum_tokens=12, temperature=1.0, seed=4)
     expected = continue_ids(model, prompt, sampling, EOS)
     monkeypatch.setattr("rnnlm.generation.sampling.PROMPT_PIECE_TOKENS", 2)
@@ -158,7 +156,7 @@ def test_a_prompt_read_in_pieces_is_read(storyteller: Storyteller, monkeypatch: 
 
 @torch.inference_mode()
 def test_a_notice_sees_each_token_with_its_logits_and_may_end_the_text(storyteller: Storyteller) -> None:
-    model, prompts = InferenceWeights(storyteller.model().language_model), storyteller.prompts()
+    model, prompts = InferenceWeights(storyteller.model()), storyteller.prompts()
     sampling = Sampling(maximum_tokens=9, temperature=1.5, top_k=3, seed=1)
     expected = continue_batch(model, prompts, [sampling] * len(prompts), EOS)
     seen: dict[int, list[torch.Tensor]] = {}
@@ -217,7 +215,7 @@ def test_a_stream_gives_each_token_as_soon_as_it_is_chosen(
     storyteller: Storyteller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one is computed when it is asked for, and none after the last."""
-    model, prompt = InferenceWeights(storyteller.model().language_model), storyteller.prompts()[0]
+    model, prompt = InferenceWeights(storyteller.model()), storyteller.prompts()[0]
     sampling = Sampling(maximum_tokens=4, temperature=0)
     expected = continue_ids(model, prompt, sampling, EOS)
     steps: list[int] = []
@@ -240,7 +238,7 @@ def test_a_stream_gives_each_token_as_soon_as_it_is_chosen(
 
 
 def test_weights_laid_out_once_serve_many_texts(storyteller: Storyteller) -> None:
-    model, prompts = storyteller.model().language_model, storyteller.prompts()
+    model, prompts = storyteller.model(), storyteller.prompts()
     weights, sampling = InferenceWeights(model), Sampling(maximum_tokens=12, temperature=0)
     with torch.inference_mode():
         Continuations(weights, EOS).add(prompts[0], sampling)  # given up in the middle
@@ -249,7 +247,7 @@ def test_weights_laid_out_once_serve_many_texts(storyteller: Storyteller) -> Non
 
 
 def test_nothing_is_written_where_nothing_may_be(storyteller: Storyteller) -> None:
-    model, prompts = InferenceWeights(storyteller.model().language_model), storyteller.prompts()
+    model, prompts = InferenceWeights(storyteller.model()), storyteller.prompts()
     samplings = [Sampling(maximum_tokens=0), Sampling(maximum_tokens=1, temperature=0)]
     first = greedy(storyteller.model(), prompts[1], 1, EOS)
     assert continue_batch(model, prompts[:2], samplings, EOS) == [[], first]

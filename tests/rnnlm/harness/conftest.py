@@ -12,12 +12,12 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 @pytest.fixture
 def stream_model(stream_folder: Path) -> ElmanLanguageModel:
-    return load_model(stream_folder).language_model
+    return load_model(stream_folder)
 
 
 @pytest.fixture
 def sentence_model(toy_run: RunRecord) -> ElmanLanguageModel:
-    return load_model(toy_run.model_folder).language_model
+    return load_model(toy_run.model_folder)
 
 
 @pytest.fixture

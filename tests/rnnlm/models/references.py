@@ -5,21 +5,20 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.elman import ElmanLanguageModel
 
 Text = list[int]
 
 
 @torch.no_grad()
-def logits_after(model: ElmanForCausalLM, ids: Text) -> Tensor:
+def logits_after(model: ElmanLanguageModel, ids: Text) -> Tensor:
     """(V,) for the token after these, from nothing."""
-    network = model.language_model
-    with patch.object(network.stack, "backend", "loop"):
-        hidden, _ = network.hidden(torch.tensor([ids]))
-    return network.logits(hidden[0, -1])
+    with patch.object(model.stack, "backend", "loop"):
+        hidden, _ = model.hidden(torch.tensor([ids]))
+    return model.logits(hidden[0, -1])
 
 
-def greedy(model: ElmanForCausalLM, prompt: Text, maximum: int, eos: int | None) -> Text:
+def greedy(model: ElmanLanguageModel, prompt: Text, maximum: int, eos: int | None) -> Text:
     """New ids, `<eos>` among them."""
     ids = list(prompt)
     while len(ids) < len(prompt) + maximum and (len(ids) == len(prompt) or ids[-1] != eos):
@@ -28,7 +27,7 @@ def greedy(model: ElmanForCausalLM, prompt: Text, maximum: int, eos: int | None)
 
 
 def beam_search(
-    model: ElmanForCausalLM, prompt: Text, width: int, maximum: int, eos: int | None, penalty: float
+    model: ElmanLanguageModel, prompt: Text, width: int, maximum: int, eos: int | None, penalty: float
 ) -> list[tuple[Text, float]]:
     """The `width` best texts of new ids with their scores, the best first.
 

@@ -16,7 +16,7 @@ EOS = 3
 
 @pytest.fixture(scope="module")
 def model(storyteller: Storyteller) -> ElmanForCausalLM:
-    return storyteller.model()
+    return ElmanForCausalLM.from_language_model(storyteller.model())
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +40,13 @@ def padded(prompts: list[list[int]]) -> dict[str, torch.Tensor]:
 
 def test_the_model_has_learnt_something(model: ElmanForCausalLM, prompts: list[list[int]]) -> None:
     """It goes on differently from each prompt, is unsure of what the text leaves open, and sure of what it does not."""
-    texts = [greedy(model, prompt, MAXIMUM, EOS) for prompt in prompts]
+    texts = [greedy(model.language_model, prompt, MAXIMUM, EOS) for prompt in prompts]
     assert len({tuple(text) for text in texts}) == len(prompts)
     assert all(len(set(text)) >= 5 and text[-1] == EOS for text in texts)
     entropies = []
     for prompt, text in zip(prompts, texts, strict=True):
         for end in range(len(text)):
-            probabilities = logits_after(model, prompt + text[:end]).softmax(dim=-1)
+            probabilities = logits_after(model.language_model, prompt + text[:end]).softmax(dim=-1)
             entropies.append(-float(torch.xlogy(probabilities, probabilities).sum()))
     assert 0.3 < sum(entropies) / len(entropies) < 1.5  # of 3.6, the logarithm of the vocabulary
     assert min(entropies) < 0.1
@@ -57,7 +57,7 @@ def test_greedy_with_the_state_carried_is_greedy_from_scratch(
     model: ElmanForCausalLM, prompts: list[list[int]]
 ) -> None:
     for prompt in prompts:
-        expected = greedy(model, prompt, MAXIMUM, EOS)
+        expected = greedy(model.language_model, prompt, MAXIMUM, EOS)
         for use_cache in (True, False):
             found = model.generate(torch.tensor([prompt]), max_new_tokens=MAXIMUM, do_sample=False, use_cache=use_cache)
             assert new_ids(found[0], len(prompt)) == expected
@@ -93,7 +93,7 @@ def assert_beams(
             output_scores=True,
             **settings,
         )
-        expected = beam_search(model, prompt, width, MAXIMUM, eos, penalty)
+        expected = beam_search(model.language_model, prompt, width, MAXIMUM, eos, penalty)
         assert [new_ids(text, len(prompt), eos) for text in found.sequences] == [text for text, _ in expected]
         assert found.sequences_scores.tolist() == pytest.approx([score for _, score in expected], abs=1e-4)
 

@@ -11,6 +11,7 @@ from rnnlm.config import OptimizerConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.home import read_json
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.hugging_face import ElmanForCausalLM
 from rnnlm.models.model_factory import build_model, load_model, save_model
@@ -20,7 +21,7 @@ from tests.configs import plain_model
 
 def model(**settings: object) -> ElmanForCausalLM:
     config = plain_model({"hidden_size": 12, "head_bias": "zero"} | settings)
-    built = build_model(config, 30, seed=3).eval()
+    built = ElmanForCausalLM.from_language_model(build_model(config, 30, seed=3)).eval()
     with torch.no_grad():  # away from zero, so that greedy choices differ from step to step
         for parameter in built.parameters():
             parameter.mul_(3)
@@ -34,10 +35,26 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path, tied: bool) -> None:
     assert [path.name for path in tmp_path.glob("*.safetensors")] == ["model.safetensors"]
     assert not list(tmp_path.glob("*.bin"))
     ids = torch.tensor([[2, 5, 6]])
-    for loaded in (load_model(tmp_path), AutoModelForCausalLM.from_pretrained(tmp_path)):
-        assert torch.equal(loaded(ids).logits, before(ids).logits)
-        network = loaded.language_model
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert torch.equal(theirs(ids).logits, before(ids).logits)
+    for network in (load_model(tmp_path), theirs.language_model):
+        assert torch.equal(network(ids)[0], before(ids).logits)
         assert (network.head.weight is network.embedding.weight) == tied
+
+
+@pytest.mark.parametrize("settings", [{"layers": 2, "residual": True}, {"tie_embeddings": True}, {"input": "one-hot"}])
+def test_our_files_are_those_that_transformers_would_write(tmp_path: Path, settings: dict[str, object]) -> None:
+    from safetensors.torch import load_file
+
+    net = model(**settings)
+    net.save_pretrained(tmp_path / "theirs")
+    save_model(net.language_model, tmp_path / "ours")
+    ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("ours", "theirs"))
+    assert set(ours) == set(theirs)
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    our_config, their_config = (read_json(tmp_path / name / "config.json") for name in ("ours", "theirs"))
+    del their_config["transformers_version"]
+    assert our_config == their_config
 
 
 def test_generate_is_our_own_greedy_loop() -> None:
@@ -160,11 +177,11 @@ def test_one_hot_input_is_the_identity_and_stays_it() -> None:
 
 def test_one_hot_input_is_still_fixed_once_loaded(tmp_path: Path) -> None:
     """Whatever goes on learning, Trainer or dynamic evaluation, learns what is not fixed."""
-    save_model(model(input="one-hot"), tmp_path)
-    for loaded in (load_model(tmp_path), AutoModelForCausalLM.from_pretrained(tmp_path)):
-        fixed = [name for name, weight in loaded.named_parameters() if not weight.requires_grad]
-        assert fixed == ["language_model.embedding.weight"]
-    save_model(model(), tmp_path / "embedding")
+    save_model(model(input="one-hot").language_model, tmp_path)
+    for network in (load_model(tmp_path), AutoModelForCausalLM.from_pretrained(tmp_path).language_model):
+        fixed = [name for name, weight in network.named_parameters() if not weight.requires_grad]
+        assert fixed == ["embedding.weight"]
+    save_model(model().language_model, tmp_path / "embedding")
     assert all(weight.requires_grad for weight in load_model(tmp_path / "embedding").parameters())
 
 

@@ -24,24 +24,23 @@ from tests.configs import plain_model
 def trained(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> ElmanLanguageModel:
     """A model trained for 80 steps on the toy corpus as one text, saved with its tokenizer.
 
-    On windows of 100 tokens: a relu network that has seen sentences alone explodes over a longer text.
+    On windows of 100 tokens: a relu model that has seen sentences alone explodes over a longer text.
     """
     config = plain_model({"hidden_size": 12} | settings)
     model = build_model(config, dataset.vocabulary_size, seed=1)
-    network = model.language_model
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     lanes = text_ids(dataset, "train", 3_000).view(30, 100)
     for _ in range(80):
-        hidden, _ = network.hidden(lanes[:, :-1])
-        loss = exact_cross_entropy(network, hidden, lanes[:, 1:].masked_fill(lanes[:, 1:] == BOS, PAD))
+        hidden, _ = model.hidden(lanes[:, :-1])
+        loss = exact_cross_entropy(model, hidden, lanes[:, 1:].masked_fill(lanes[:, 1:] == BOS, PAD))
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     assert float(loss.detach()) < 1.5  # the unigram model's is above 2
     save_model(model, folder)
     shutil.copy(dataset.tokenizer_folder / "tokenizer.json", folder)
-    return network.eval()
+    return model.eval()
 
 
 def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
@@ -104,7 +103,7 @@ def test_logits_are_those_of_torch_over_a_whole_text(
 
 
 def test_one_step_is_a_step_of_the_model(toy_run: RunRecord) -> None:
-    model = load_model(toy_run.model_folder).language_model
+    model = load_model(toy_run.model_folder)
     ids = torch.tensor([[2], [5]])
     state = torch.full((2, 1, 16), 0.3)
     logits, new_state = OneStep(model)(ids, state)
@@ -142,7 +141,7 @@ def test_a_place_that_cannot_be_made_is_told(toy_run: RunRecord, tmp_path: Path)
 def test_a_model_too_large_for_one_file_is_told(toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_graph, "LARGEST_BYTES", 1_000)
     with pytest.raises(ModelError, match="expected at most 1,000"):
-        check_size(load_model(toy_run.model_folder).language_model, toy_run.model_folder)
+        check_size(load_model(toy_run.model_folder), toy_run.model_folder)
 
 
 def test_a_missing_extra_is_told_with_its_command(

@@ -63,14 +63,14 @@ def test_tokens_of_a_reloaded_tokenizer_begin_with_bos_once(storyteller: Storyte
 
 
 @pytest.mark.slow
-def test_importing_rnnlm_models_is_all_that_auto_classes_need(storyteller: Storyteller) -> None:
+def test_importing_hugging_face_is_all_that_auto_classes_need(storyteller: Storyteller) -> None:
     """In a fresh process: without the import the type is unknown, with it the folder loads."""
     script = (
         "import sys\n"
         "from transformers import AutoModelForCausalLM\n"
         "try: AutoModelForCausalLM.from_pretrained(sys.argv[1])\n"
         "except ValueError as error: print('rnnlm-elman' in str(error))\n"
-        "import rnnlm.models\n"
+        "import rnnlm.models.hugging_face\n"
         "print(type(AutoModelForCausalLM.from_pretrained(sys.argv[1])).__name__)\n"
     )
     done = subprocess.run(

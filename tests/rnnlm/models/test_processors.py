@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from rnnlm.models.hugging_face import ElmanForCausalLM
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.references import logits_after
 
@@ -130,7 +131,7 @@ CASES: dict[str, tuple[dict[str, Any], Formula]] = {
 def test_a_processor_does_to_carried_states_what_its_definition_says(storyteller: Storyteller, name: str) -> None:
     """At every step the logits that are drawn from, computed by hand from the whole text so far."""
     settings, formula = CASES[name]
-    model = storyteller.model()
+    model = ElmanForCausalLM.from_language_model(storyteller.model())
     changed = False
     for prompt in storyteller.prompts()[::2]:
         torch.manual_seed(4)
@@ -145,7 +146,7 @@ def test_a_processor_does_to_carried_states_what_its_definition_says(storyteller
         text = found.sequences[0].tolist()
         for new, scores in enumerate(found.scores):
             so_far = text[: len(prompt) + new]
-            logits = logits_after(model, so_far)
+            logits = logits_after(model.language_model, so_far)
             expected = formula(logits, so_far, new).softmax(dim=-1)
             torch.testing.assert_close(scores[0].softmax(dim=-1), expected, atol=1e-4, rtol=1e-3)
             assert expected[text[len(prompt) + new]] > 0
@@ -154,7 +155,7 @@ def test_a_processor_does_to_carried_states_what_its_definition_says(storyteller
 
 
 def test_all_at_once_are_the_same_with_and_without_a_cache(storyteller: Storyteller) -> None:
-    model = storyteller.model()
+    model = ElmanForCausalLM.from_language_model(storyteller.model())
     settings = {
         "do_sample": True,
         "max_new_tokens": 12,

@@ -58,9 +58,9 @@ def trainer(
 
 
 def fresh(storyteller: Storyteller) -> ElmanForCausalLM:
-    return build_model(
-        plain_model({"hidden_size": 16, "head_bias": "zero"}), storyteller.tokenizer.vocabulary_size, seed=1
-    )
+    config = plain_model({"hidden_size": 16, "head_bias": "zero"})
+    built = build_model(config, storyteller.tokenizer.vocabulary_size, seed=1)
+    return ElmanForCausalLM.from_language_model(built)
 
 
 def test_the_loss_falls(storyteller: Storyteller, tmp_path: Path) -> None:
@@ -74,9 +74,10 @@ def test_the_loss_falls(storyteller: Storyteller, tmp_path: Path) -> None:
 def test_it_measures_what_we_measure(storyteller: Storyteller, tmp_path: Path) -> None:
     """On the whole split in one batch, for Trainer takes the mean over batches whatever they hold."""
     rows = stored_rows(storyteller, "valid", 1_000)
-    run = trainer(storyteller.model(), rows, tmp_path, per_device_eval_batch_size=len(rows))
+    model = storyteller.model()
+    run = trainer(ElmanForCausalLM.from_language_model(model), rows, tmp_path, per_device_eval_batch_size=len(rows))
     found = run.evaluate()["eval_loss"]
-    score = score_split(storyteller.model(), storyteller.dataset, "valid", batch_size=64)
+    score = score_split(model, storyteller.dataset, "valid", batch_size=64)
     assert torch.tensor(found).exp().item() == pytest.approx(score.perplexity, rel=1e-4)
     predictions = run.predict(rows[:4]).predictions
     assert predictions.shape[0] == 4  # logits alone, without the state

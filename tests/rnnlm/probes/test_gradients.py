@@ -37,7 +37,7 @@ def test_one_linear_unit_has_a_gradient_of_u_to_the_distance(u: float) -> None:
 @pytest.fixture
 def network() -> ElmanLanguageModel:
     settings = plain_model({"hidden_size": 5, "layers": 2})
-    return build_model(settings, 12, seed=1).language_model
+    return build_model(settings, 12, seed=1)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_with_residual_a_lower_layers_gradient_also_comes_past_the_layer_above(
 ) -> None:
     token_ids, target_ids = windows
     settings = plain_model({"hidden_size": 8, "layers": 2, "residual": True})
-    network = build_model(settings, 30, seed=0).language_model
+    network = build_model(settings, 30, seed=0)
     lower, upper = network.stack.cells
     before = network(token_ids[:, :-1])[1].detach()
     h = lower(network.embedding(token_ids[:, -1]), before[:, 0]).detach().requires_grad_()
@@ -113,7 +113,7 @@ def test_relu_with_the_identity_keeps_what_tanh_with_xavier_loses() -> None:
     token_ids = torch.randint(4, 30, (16, 41), generator=torch.Generator().manual_seed(0))
 
     def left(**settings: object) -> float:
-        model = build_model(plain_model({"hidden_size": 32, **settings}), 30, seed=0).language_model
+        model = build_model(plain_model({"hidden_size": 32, **settings}), 30, seed=0)
         norms = gradient_norms(model, token_ids[:, :-1], token_ids[:, -1])[0]
         return float(norms[39] / norms[0])
 

@@ -21,9 +21,7 @@ def test_the_flow_is_that_of_the_trained_model_on_validation_text(
     home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
     record = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
-    norms = gradient_norms(
-        load_model(toy_run.model_folder).language_model, *stored_windows(toy_dataset, "valid", 61, 4)
-    )
+    norms = gradient_norms(load_model(toy_run.model_folder), *stored_windows(toy_dataset, "valid", 61, 4))
     assert record.norms[0] == pytest.approx(norms[0].tolist())
     assert record.rows == 4
     assert json.loads((toy_run.folder / "gradient_flow.json").read_text())["value"]["rows"] == 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rnnlm.models.model_factory import build_model
+from rnnlm.models.model_factory import build_model, save_model
 from rnnlm.records import Sample
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_card import LONGEST_DESCRIPTION, description_of
@@ -49,7 +49,7 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
 def test_the_card_says_what_kind_of_network_it_is(contest: Contest, shape: dict[str, object], words: str) -> None:
     config = plain_model({"hidden_size": 16} | shape)
     model = build_model(config, contest.dataset.vocabulary_size, seed=0)
-    model.save_pretrained(contest.run_of("good").model_folder)
+    save_model(model, contest.run_of("good").model_folder)
     contest.register("good")
     assert words in show_version(contest.home, NAME, "1").description
 

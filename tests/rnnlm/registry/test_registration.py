@@ -18,7 +18,7 @@ from rnnlm.config import GenerationConfig
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home
-from rnnlm.models.model_factory import build_model, load_model
+from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.registry import registration
 from rnnlm.registry.bundle import find_bundle_damage
 from rnnlm.registry.model_lookup import model_folder
@@ -245,7 +245,7 @@ def test_every_shape_of_model_can_be_served(register: Registrar, shape: dict[str
 
     folder = register.run.model_folder
     config = plain_model({"hidden_size": 8} | shape)
-    build_model(config, register.dataset.vocabulary_size, seed=0).save_pretrained(folder)
+    save_model(build_model(config, register.dataset.vocabulary_size, seed=0), folder)
     register()
     request = {"prompt": "the cat", "temperature": 0.0, "maximum_tokens": 5}
     [served] = mlflow.pyfunc.load_model(served_source(register.home)).predict([request])

@@ -46,7 +46,7 @@ def recut(folder: Path, cut: SequencesConfig) -> None:
 
 def agree(model: ServedModel, folder: Path, cut: SequencesConfig) -> None:
     """Every figure of every text."""
-    library, tokenizer = load_model(folder).language_model, load_tokenizer(folder)
+    library, tokenizer = load_model(folder), load_tokenizer(folder)
     for text, loss in zip(TEXTS, document_losses(library, tokenizer, TEXTS, cut), strict=True):
         score: Any = model.score(text)
         assert [token["token"] for token in score["tokens"]] == tokenizer.pieces(loss.token_ids.tolist())

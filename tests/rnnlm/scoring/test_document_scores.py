@@ -25,7 +25,7 @@ def tokenizer(toy_run: RunRecord) -> TextTokenizer:
 
 @pytest.fixture
 def scorer(toy_run: RunRecord, tokenizer: TextTokenizer) -> Scorer:
-    model = load_model(toy_run.model_folder).language_model
+    model = load_model(toy_run.model_folder)
     return Scorer(model, tokenizer, SequencesConfig(), ScoringConfig(input="-", output="x.parquet"))
 
 

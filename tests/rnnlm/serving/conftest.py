@@ -31,7 +31,7 @@ def endless_model(toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = shutil.copytree(toy_model, tmp_path_factory.mktemp("endless") / "model")
     model = load_model(folder)
     with torch.no_grad():
-        model.language_model.head.bias[EOS] = -1e6
+        model.head.bias[EOS] = -1e6
     save_model(model, folder)
     return folder
 

@@ -58,7 +58,7 @@ def train(
 ) -> tuple[list[Step], list[torch.Tensor]]:
     resident = torch.device(device) if device == "cuda" else None
     config = plain_model({"hidden_size": 32, "layers": 2, "residual": True, "head_bias": "zero"})
-    model = build_model(config, VOCABULARY, 0).language_model
+    model = build_model(config, VOCABULARY, 0)
     model.to(device)
     optimizer = make_optimizer(model, OptimizerConfig())
     updater = updater_type(BatchLoss(model, loss, dropout), optimizer, 1.0)

@@ -24,7 +24,7 @@ from tests.configs import plain_model, plain_training
 
 def network(vocabulary_size: int = 12, **settings: object) -> ElmanLanguageModel:
     config = plain_model({"hidden_size": 24, "head_bias": "zero"} | settings)
-    return build_model(config, vocabulary_size, seed=0).language_model
+    return build_model(config, vocabulary_size, seed=0)
 
 
 def batch(rows: list[list[int]], carries_state: bool = False) -> Batch:

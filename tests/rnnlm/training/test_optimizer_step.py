@@ -29,7 +29,7 @@ LOSSES: dict[str, Loss] = {
 
 def network(sparse: bool = False) -> ElmanLanguageModel:
     config = plain_model({"hidden_size": 8, "layers": 2, "residual": True, "head_bias": "zero"})
-    model = build_model(config, VOCABULARY, seed=0).language_model.double()
+    model = build_model(config, VOCABULARY, seed=0).double()
     model.embedding.sparse = sparse
     return model
 

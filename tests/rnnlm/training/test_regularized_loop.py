@@ -37,9 +37,7 @@ EVERYTHING = {
 
 
 def network(layers: int = 2) -> ElmanLanguageModel:
-    return build_model(
-        plain_model({"hidden_size": 24, "layers": layers, "head_bias": "zero"}), 12, seed=0
-    ).language_model
+    return build_model(plain_model({"hidden_size": 24, "layers": layers, "head_bias": "zero"}), 12, seed=0)
 
 
 def rows(*tokens: int, carries_state: bool = False) -> Batch:

@@ -23,7 +23,7 @@ FIRST, SECOND = torch.tensor([[4, 5, 6, 7], [7, 8, 9, 4]]), torch.tensor([[7, 4,
 
 def network(**settings: object) -> ElmanLanguageModel:
     config = plain_model({"hidden_size": 24, "head_bias": "zero"} | settings)
-    return build_model(config, 12, seed=0).language_model.train()
+    return build_model(config, 12, seed=0).train()
 
 
 def window(ids: torch.Tensor, carries_state: bool = False) -> Batch:
@@ -68,7 +68,7 @@ def test_tied_embeddings_share_their_gradient_and_stay_tied_after_saving(tmp_pat
     """The one matrix gets what the two of an untied model get."""
     config = plain_model({"hidden_size": 24, "head_bias": "zero", "tie_embeddings": True})
     built = build_model(config, 12, seed=0)
-    tied, untied = built.language_model, network()
+    tied, untied = built, network()
     untied.load_state_dict(tied.state_dict())
     for model in (tied, untied):
         hidden, _ = model.hidden(FIRST[:, :-1])
@@ -79,7 +79,7 @@ def test_tied_embeddings_share_their_gradient_and_stay_tied_after_saving(tmp_pat
     assert tied.head.weight.grad is not None
     torch.testing.assert_close(tied.head.weight.grad, embedding + head)
     save_model(built, tmp_path)
-    loaded = load_model(tmp_path).language_model
+    loaded = load_model(tmp_path)
     assert loaded.head.weight is loaded.embedding.weight
     assert torch.equal(loaded.head.weight, tied.head.weight)
 

@@ -36,7 +36,7 @@ MODELS: dict[str, dict[str, object]] = {
 
 def network(**settings: object) -> ElmanLanguageModel:
     config = plain_model({"hidden_size": 16, "head_bias": "zero"} | settings)
-    model = build_model(config, 12, seed=0).language_model
+    model = build_model(config, 12, seed=0)
     with torch.no_grad():
         model.head.bias.copy_(torch.linspace(-1, 1, 12))
     return model
@@ -152,8 +152,8 @@ def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_
     assert scaled.temperature != pytest.approx(1.0, abs=1e-3)
     assert scaled.best_validation_perplexity < plain.best_validation_perplexity
     source = tuning_sample(StoredSplit(toy_dataset, "valid"), scaling.training.validation.tokens)
-    model = load_model(scaled.model_folder).language_model
+    model = load_model(scaled.model_folder)
     nats, tokens = nll_of_batches(model, evaluation_batches(source, toy_dataset.mode, 64))
     assert math.exp(nats / tokens) == pytest.approx(scaled.best_validation_perplexity, rel=1e-6)
-    weights = load_model(plain.model_folder).language_model.stack.cells[0].U
+    weights = load_model(plain.model_folder).stack.cells[0].U
     assert torch.equal(model.stack.cells[0].U, weights)

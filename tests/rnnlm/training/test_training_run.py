@@ -162,7 +162,7 @@ def test_other_settings_are_another_run(
     config = changed(toy_config, settings)
     run = run_training(home, config, toy_dataset, Listener().open)
     assert run.run_id != toy_run.run_id
-    network = load_model(run.model_folder).language_model
+    network = load_model(run.model_folder)
     assert network.head.weight is network.embedding.weight
     assert torch.equal(network.embedding.weight[0], torch.zeros(16))
 
@@ -202,7 +202,7 @@ def test_validation_on_the_way_is_of_a_bounded_sample(
         config = changed(toy_config, {"training.validation.tokens": tokens})
         run = run_training(home, config, toy_dataset, Listener().open)
         source = tuning_sample(StoredSplit(toy_dataset, "valid"), tokens)
-        network = load_model(run.model_folder).language_model
+        network = load_model(run.model_folder)
         nats, count = nll_of_batches(network, evaluation_batches(source, toy_dataset.mode, 64))
         assert run.best_validation_perplexity == pytest.approx(math.exp(nats / count), rel=1e-6)
         found[tokens] = source.predicted_count

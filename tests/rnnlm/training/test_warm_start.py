@@ -14,7 +14,7 @@ from rnnlm.errors import ModelError
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.home import Home, digest_of
-from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.registry.bundle import model_digest
@@ -47,16 +47,16 @@ ARCHITECTURES = {
 }
 
 
-def trained(config: ModelConfig, vocabulary_size: int, seed: int) -> ElmanForCausalLM:
+def trained(config: ModelConfig, vocabulary_size: int, seed: int) -> ElmanLanguageModel:
     """A model in which every weight differs from its initial value, as after training."""
     model = build_model(config, vocabulary_size, seed)
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for weight in model.language_model.parameters():
+        for weight in model.parameters():
             if weight.requires_grad:
                 weight.add_(torch.randn(weight.shape, generator=draw))
-        if not model.config.one_hot:
-            model.language_model.embedding.weight[0] = 0.0
+        if not model.config["one_hot"]:
+            model.embedding.weight[0] = 0.0
     return model
 
 
@@ -67,10 +67,10 @@ def test_rows_of_known_tokens_are_the_earlier_models_and_new_ones_stay_fresh(set
     copy_weights(new, old, SHARED)
     by_token = {"embedding.weight", "head.weight", "head.bias"}
     if settings.get("input") == "one-hot":
-        assert torch.equal(new.language_model.embedding.weight[1:], torch.eye(7)[1:])
+        assert torch.equal(new.embedding.weight[1:], torch.eye(7)[1:])
         by_token = {"stack.cells.0.W", "head.weight", "head.bias"}
-    olds, freshs = (dict(model.language_model.named_parameters()) for model in (old, fresh))
-    for name, weight in new.language_model.named_parameters():
+    olds, freshs = (dict(model.named_parameters()) for model in (old, fresh))
+    for name, weight in new.named_parameters():
         if name in by_token:
             assert torch.equal(weight[[0, 1, 2, 3, 6, 4]], olds[name][[0, 1, 2, 3, 4, 5]]), name
             assert torch.equal(weight[5], freshs[name][5]), name
@@ -84,8 +84,8 @@ def test_after_known_tokens_the_new_model_gives_known_tokens_the_earlier_logits(
     config = plain_model({"hidden_size": 4, **settings})
     old, new = trained(config, 6, seed=1).eval(), build_model(config, 7, seed=2).eval()
     copy_weights(new, old, SHARED)
-    logits_before, _ = old.language_model(torch.tensor([[2, 4, 5, 1]]))
-    logits_now, _ = new.language_model(torch.tensor([[2, 6, 4, 1]]))
+    logits_before, _ = old(torch.tensor([[2, 4, 5, 1]]))
+    logits_now, _ = new(torch.tensor([[2, 6, 4, 1]]))
     assert torch.equal(logits_now[..., [1, 3, 6, 4]], logits_before[..., [1, 3, 4, 5]])
 
 
@@ -94,7 +94,7 @@ def test_the_bias_of_a_new_word_is_its_frequency() -> None:
     log_unigram = torch.linspace(-3.0, -1.0, 7)
     new = build_model(config, 7, 2, log_unigram.numpy())
     copy_weights(new, trained(config, 6, seed=1), SHARED)
-    assert new.language_model.head.bias[5] == log_unigram[5]
+    assert new.head.bias[5] == log_unigram[5]
 
 
 def grown_dataset(home: Home, folder: Path, config: PipelineConfig) -> DatasetRecord:
@@ -135,9 +135,9 @@ def test_with_the_same_vocabulary_the_first_loss_is_the_earlier_models(
     start = started_from(home, toy_run, toy_dataset.vocabulary_size)
     model = build_model(toy_config.model, toy_dataset.vocabulary_size, 7, unigram_log_probabilities(toy_dataset))
 
-    def loss(model: ElmanForCausalLM) -> tuple[float, int]:
+    def loss(model: ElmanLanguageModel) -> tuple[float, int]:
         source = StoredSplit(toy_dataset, "valid")
-        return nll_of_batches(model.language_model, evaluation_batches(source, toy_dataset.mode, 64))
+        return nll_of_batches(model, evaluation_batches(source, toy_dataset.mode, 64))
 
     earlier = loss(load_model(toy_run.model_folder))
     assert loss(model) != earlier

@@ -32,7 +32,7 @@ NGRAM = NgramConfig(order=3, threads=1)
 
 @pytest.fixture
 def trained(toy_run: RunRecord) -> ElmanLanguageModel:
-    return load_model(toy_run.model_folder).language_model
+    return load_model(toy_run.model_folder)
 
 
 def counts_say(home: Home, dataset: DatasetRecord, split: str) -> np.ndarray:

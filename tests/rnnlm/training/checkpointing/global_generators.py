@@ -28,7 +28,7 @@ STEPS = 30
 
 def fresh_state() -> TrainingState:
     seed_everything(0, deterministic=False)
-    model = build_model(plain_model({"hidden_size": 8, "tie_embeddings": True}), 12, seed=0).language_model
+    model = build_model(plain_model({"hidden_size": 8, "tie_embeddings": True}), 12, seed=0)
     model.embedding.sparse = True
     config = plain_training(
         {"optimizer.learning_rate": 0.02, "schedule.kind": "cosine", "averaging.kind": "exponential"}

@@ -39,7 +39,7 @@ class Broken:
 
 
 def fresh_state() -> TrainingState:
-    model = build_model(plain_model({"hidden_size": 8, "head_bias": "zero"}), 12, seed=0).language_model
+    model = build_model(plain_model({"hidden_size": 8, "head_bias": "zero"}), 12, seed=0)
     config = plain_training(
         {"optimizer.learning_rate": RATE, "schedule.kind": "constant", "schedule.warmup_share": 0.0}
     )

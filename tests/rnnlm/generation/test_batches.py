@@ -16,7 +16,8 @@ from rnnlm.generation.sampling import (
     continue_ids,
     new_continuation,
 )
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
+from tests.configs import new_model
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.references import greedy
 
@@ -29,8 +30,18 @@ def network(
     tied: bool = False,
     diagonal: bool = False,
     residual: bool = False,
-) -> ElmanLanguageModel:
-    model = ElmanLanguageModel(20, 12, 8, layers, nonlinearity, tied, diagonal=diagonal, residual=residual)
+) -> LanguageModel:
+    model = new_model(
+        20,
+        12,
+        embedding_size=8,
+        layers=layers,
+        nonlinearity=nonlinearity,
+        tie_embeddings=tied,
+        recurrence="diagonal" if diagonal else "full",
+        recurrent_initialization="identity",
+        residual=residual,
+    )
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -182,7 +193,7 @@ def test_a_notice_sees_each_token_with_its_logits_and_may_end_the_text(storytell
 @torch.inference_mode()
 def test_with_eight_rows_in_products_company_does_not_change_a_bit() -> None:
     """At a size where products of one and of many rows do differ."""
-    model = ElmanLanguageModel(5_000, 128)
+    model = new_model(5_000, 128)
     for parameter in model.parameters():
         parameter.normal_(0, 0.2, generator=torch.Generator().manual_seed(3))
     weights, sampling = InferenceWeights(model), Sampling(maximum_tokens=6, temperature=1.0)

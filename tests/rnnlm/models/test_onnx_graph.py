@@ -12,7 +12,7 @@ from rnnlm.errors import ConfigError, ExtraError, ModelError
 from rnnlm.extras import EXTRAS
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models import onnx_graph
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.models.onnx_graph import OneStep, check_size, export_onnx, prepare_folder
 from rnnlm.records import DatasetRecord, RunRecord, Split
@@ -21,7 +21,7 @@ from rnnlm.tokenizers.text_tokenizer import BOS, PAD
 from tests.configs import plain_model
 
 
-def trained(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> ElmanLanguageModel:
+def trained(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> LanguageModel:
     """A model trained for 80 steps on the toy corpus as one text, saved with its tokenizer.
 
     On windows of 100 tokens: a relu model that has seen sentences alone explodes over a longer text.

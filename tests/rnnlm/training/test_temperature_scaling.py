@@ -11,7 +11,7 @@ from torch.nn import functional
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.home import Home, read_json
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import Batch
@@ -34,7 +34,7 @@ MODELS: dict[str, dict[str, object]] = {
 }
 
 
-def network(**settings: object) -> ElmanLanguageModel:
+def network(**settings: object) -> LanguageModel:
     config = plain_model({"hidden_size": 16, "head_bias": "zero"} | settings)
     model = build_model(config, 12, seed=0)
     with torch.no_grad():
@@ -42,7 +42,7 @@ def network(**settings: object) -> ElmanLanguageModel:
     return model
 
 
-def overconfident() -> ElmanLanguageModel:
+def overconfident() -> LanguageModel:
     """It knows two of the three batches by heart."""
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
@@ -64,7 +64,7 @@ def batches() -> list[Batch]:
     ]
 
 
-def summed_loss(model: ElmanLanguageModel, sharpness: Tensor, of: list[Batch]) -> Tensor:
+def summed_loss(model: LanguageModel, sharpness: Tensor, of: list[Batch]) -> Tensor:
     """The definition. A gradient by what is infinite would be no number."""
     total, state = torch.zeros(()), None
     for batch in of:

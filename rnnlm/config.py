@@ -48,6 +48,14 @@ Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "s
 STAGES: tuple[Stage, ...] = get_args(Stage)
 Preset = Literal["default", "gpu", "smoke", "ptb", "ptb-long", "shakespeare", "counting", "overfit"]  # of prefect.yaml
 ModelKind = Literal["elman", "gru", "lstm", "min-gru", "min-lstm", "transformer"]
+MODEL_NAMES: dict[ModelKind, str] = {
+    "elman": "Elman network",
+    "gru": "GRU",
+    "lstm": "LSTM",
+    "min-gru": "minGRU",
+    "min-lstm": "minLSTM",
+    "transformer": "Transformer",
+}
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "spread"]
@@ -234,13 +242,15 @@ class ModelConfig(Section):
         None, "Size of token embeddings. null: hidden_size, or the vocabulary if one-hot.", ge=1, le=16_384
     )
     layers: int = setting(1, "Number of recurrent layers.", ge=1, le=64)
-    residual: bool = setting(False, "Pre-norm residual connections between layers; no effect with one layer.")
-    nonlinearity: Nonlinearity = setting("tanh", "Activation function of the recurrent layers.")
+    residual: bool = setting(
+        False, "Pre-norm residual connections between layers of an Elman network; no effect with one layer."
+    )
+    nonlinearity: Nonlinearity = setting("tanh", "Activation function of an Elman network.")
     recurrence: Literal["full", "diagonal"] = setting(
-        "full", "Recurrent matrix U. diagonal: each unit reads only its own previous state."
+        "full", "Recurrent matrix U of an Elman network. diagonal: each unit reads only its own previous state."
     )
     recurrent_initialization: RecurrentInitialization = setting(
-        "identity", "Initial recurrent matrix U. spread: a diagonal from 0 to 1."
+        "identity", "Initial recurrent matrix U of an Elman network. spread: a diagonal from 0 to 1."
     )
     heads: int = setting(4, "Number of attention heads of a Transformer.", ge=1, le=256)
     attention_window: int = setting(
@@ -258,7 +268,7 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def check_kind(self) -> "ModelConfig":
-        for name in ("residual", "nonlinearity", "recurrence", "recurrent_initialization"):
+        for name in ("residual", "nonlinearity", "recurrence"):
             if self.kind != "elman" and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}={getattr(self, name)} needs kind=elman")
         if self.kind == "transformer" and self.hidden_size % (2 * self.heads):

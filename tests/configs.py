@@ -39,8 +39,6 @@ def plain_model(settings: Mapping[str, Any] | None = None) -> ModelConfig:
 def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> LanguageModel:
     """A model with initial weights, untied and with a bias of zero. settings: fields of `model`."""
     plain = {"hidden_size": hidden_size, "tie_embeddings": False, "head_bias": "zero"}
-    if settings.get("kind", "elman") != "elman":
-        plain["recurrent_initialization"] = "identity"  # the default, as it is for Elman's cell alone
     return build_model(plain_model(plain | settings), vocabulary_size, seed=0)
 
 

@@ -32,8 +32,8 @@ class LSTMCell(Cell):
         h, c = state.chunk(2, dim=-1)
         i, f, g, o = (x @ self.W + h @ self.U + self.b).chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        h = torch.sigmoid(o) * torch.tanh(c)
-        return h, torch.cat([h, c], dim=-1)
+        state = torch.cat([torch.sigmoid(o) * torch.tanh(c), c], dim=-1)
+        return state[:, : self.hidden_size], state
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """With torch's kernel."""

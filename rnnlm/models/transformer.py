@@ -46,9 +46,9 @@ class TransformerBlock(Cell):
         normalized = self.attention_norm(x)
         cached = torch.stack([self.key(normalized), self.value(normalized)], dim=2)  # (b, t, 2, H)
         steps, earlier = x.shape[1], 0
-        known = x.new_full((len(x), 1), float(steps))  # tokens read so far, at most the window before these
+        known = torch.full_like(x[:, 0, :1], steps)  # tokens read so far, at most the window before these
         if state is not None:
-            cached = torch.cat([state[:, :-1].view(len(x), self.window, 2, -1), cached], dim=1)
+            cached = torch.cat([state[:, :-1].view(x.shape[0], self.window, 2, -1), cached], dim=1)
             earlier, known = self.window, known + state[:, -1:]
         y = x + self.output(self.attention(self.query(normalized), cached, earlier, known))
         normalized = self.feed_forward_norm(y)

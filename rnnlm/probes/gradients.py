@@ -16,6 +16,7 @@ from rnnlm.config import ModelConfig, Nonlinearity, RecurrentInitialization
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
+from rnnlm.models.transformer import TransformerBlock
 from rnnlm.probes.probe_config import INITIALIZATIONS, GradientProbeConfig
 from rnnlm.probes.probe_records import GradientCurve
 from rnnlm.probes.probe_training import fit
@@ -32,17 +33,20 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
     """token_ids: (b, t) int64, target_ids: (b,), the token after each row → (L, t) norms by layer and distance.
 
     Entry (l, k) is the mean over rows of ‖∂ loss / ∂ h‖₂, where loss is -log p(target) in nats after the row's last
-    token and h is the state of layer l, k steps before that token's. Rows start with state zero.
+    token and h is the state of layer l, k steps before that token's, or a Transformer's input there: its state is all
+    that it has read. Rows start with state zero.
     """
     embedded = model.embedding(token_ids)  # (b, t, E)
     hidden = list(model.stack.initial_state(len(token_ids)).unbind(dim=1))
     states: list[Tensor] = []  # the last time step first: t × L of (b, S)
     for time in range(token_ids.shape[1]):
-        below = embedded[:, time]
+        below, probed = embedded[:, time], []
         for layer, cell in enumerate(model.stack.cells):
-            output, hidden[layer] = cell.step(model.stack.layer_input(layer, below), hidden[layer])
+            cell_input = model.stack.layer_input(layer, below)
+            output, hidden[layer] = cell.step(cell_input, hidden[layer])
+            probed.append(cell_input if isinstance(cell, TransformerBlock) else hidden[layer])
             below = model.stack.layer_output(layer, below, output)
-        states = [*hidden, *states]
+        states = [*probed, *states]
     # A row's loss depends only on its own states, so the gradient of the sum contains each row's gradient.
     loss = functional.cross_entropy(
         model.logits(model.readout(model.stack.output_norm(below))), target_ids, reduction="sum"

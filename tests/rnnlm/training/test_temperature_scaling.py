@@ -1,6 +1,7 @@
 """Temperature scaling: its losses by the definition, its minimum by trying, and what it leaves as it was."""
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import ModelKind, PipelineConfig
 from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.home import Home, read_json
 from rnnlm.models.language_model import LanguageModel
@@ -30,6 +31,7 @@ MODELS: dict[str, dict[str, object]] = {
     "one-hot": {"input": "one-hot"},
     "two layers": {"tie_embeddings": True, "layers": 2},
     "three layers that add up": {"tie_embeddings": True, "layers": 3, "residual": True},
+    **{kind: {"kind": kind, "tie_embeddings": True, "layers": 2} for kind in get_args(ModelKind)},
     "diagonal": {"tie_embeddings": True, "recurrence": "diagonal", "recurrent_initialization": "spread"},
 }
 

@@ -15,7 +15,7 @@ import torch
 from rnnlm.config import ModelConfig
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_batch, continue_ids
-from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.hugging_face import RnnlmForCausalLM
 from rnnlm.models.model_factory import build_model
 
 LENGTHS = (100, 1_000, 10_000)  # tokens a text
@@ -24,7 +24,7 @@ NEVER = -1  # an <eos> that no model chooses: every text has its full length
 DEFAULTS = {"temperature": 0.8, "top_p": 0.95}  # what `rnnlm generate` does
 
 
-def products_alone(model: ElmanForCausalLM) -> Callable[[int], object]:
+def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
     """x W, h U and h times the head's matrix for each token: nothing added, nothing looked up, nothing kept."""
     network = model.language_model
     weights = [(cell.W.detach(), cell.U.detach()) for cell in network.stack.cells]
@@ -44,7 +44,7 @@ def products_alone(model: ElmanForCausalLM) -> Callable[[int], object]:
     return run
 
 
-def our_loop(model: ElmanForCausalLM) -> Callable[[int], object]:
+def our_loop(model: RnnlmForCausalLM) -> Callable[[int], object]:
     """With its weights laid out beforehand: once for all texts."""
     weights = InferenceWeights(model.language_model)
 
@@ -55,7 +55,7 @@ def our_loop(model: ElmanForCausalLM) -> Callable[[int], object]:
     return run
 
 
-def hugging_face(model: ElmanForCausalLM, rows: int = 1, **settings: object) -> Callable[[int], object]:
+def hugging_face(model: RnnlmForCausalLM, rows: int = 1, **settings: object) -> Callable[[int], object]:
     def run(tokens: int) -> None:
         ids = torch.full((rows, 1), 2)
         mask = torch.ones_like(ids)
@@ -66,7 +66,7 @@ def hugging_face(model: ElmanForCausalLM, rows: int = 1, **settings: object) -> 
     return run
 
 
-def our_batch(model: ElmanForCausalLM, rows: int, **settings: float) -> Callable[[int], object]:
+def our_batch(model: RnnlmForCausalLM, rows: int, **settings: float) -> Callable[[int], object]:
     weights = InferenceWeights(model.language_model)
 
     def run(tokens: int) -> None:
@@ -91,7 +91,7 @@ def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, round
 
 
 def microseconds_a_token(
-    model: ElmanForCausalLM, lengths: Sequence[int], rounds: int
+    model: RnnlmForCausalLM, lengths: Sequence[int], rounds: int
 ) -> dict[int, tuple[float, float]]:
     """Tokens of a text → (our loop, how much of it is not matrix products): medians, the lengths in turn as well."""
     found: dict[int, tuple[list[float], list[float]]] = {tokens: ([], []) for tokens in lengths}
@@ -106,7 +106,7 @@ def microseconds_a_token(
     }
 
 
-def print_lengths(model: ElmanForCausalLM, rounds: int) -> None:
+def print_lengths(model: RnnlmForCausalLM, rounds: int) -> None:
     print("\n| tokens | products alone, µs a token | ours | above the products | transformers' generate() |")
     print("|---|---|---|---|---|")
     for tokens in LENGTHS:
@@ -119,7 +119,7 @@ def print_lengths(model: ElmanForCausalLM, rounds: int) -> None:
         print(f"| {tokens:,} | {products:.0f} | {ours:.0f} | {above:.0f} | {theirs:.0f} |", flush=True)
 
 
-def print_batches(model: ElmanForCausalLM, rounds: int, tokens: int = 100) -> None:
+def print_batches(model: RnnlmForCausalLM, rounds: int, tokens: int = 100) -> None:
     print("\n| texts at once | greedy, tokens/s | generate() | temperature 0.8, top-p 0.95 | generate() |")
     print("|---|---|---|---|---|")
     for rows in ROWS:
@@ -134,9 +134,9 @@ def print_batches(model: ElmanForCausalLM, rounds: int, tokens: int = 100) -> No
         print(f"| {rows} | {speeds} |", flush=True)
 
 
-def model_of(hidden: int, vocabulary: int, layers: int = 1) -> ElmanForCausalLM:
+def model_of(hidden: int, vocabulary: int, layers: int = 1) -> RnnlmForCausalLM:
     config = ModelConfig(hidden_size=hidden, layers=layers, tie_embeddings=False, head_bias="zero")
-    return ElmanForCausalLM.from_language_model(build_model(config, vocabulary, seed=0)).eval()
+    return RnnlmForCausalLM.from_language_model(build_model(config, vocabulary, seed=0)).eval()
 
 
 def main() -> None:

@@ -26,11 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not b
 from textbook import TextbookLanguageModel, TextbookTrainer
 from train import SAMPLED_CLASSES
 
+from rnnlm.config import ModelConfig
 from rnnlm.losses.loss import token_nll
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.metrics import perplexity
-from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.models.initialization import initialize
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch, ordered_batches, shuffled_batches
 from rnnlm.sequences.segmentation import TokenRows, rows_from_lists
 from rnnlm.training.batch_loss import BatchLoss
@@ -40,6 +41,7 @@ from rnnlm.training.seeding import step_generator
 
 HIDDEN, LAYERS, WARMUP_STEPS, TURN_TOKENS = 200, 1, 100, 100_000
 SPECIAL = ("<pad>", "<eos>", "<bos>")
+MODEL = ModelConfig(hidden_size=HIDDEN, layers=LAYERS, tie_embeddings=False, recurrent_initialization="orthogonal")
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Contender:
     side: str
     learning_rate: float
     step: Callable[[Batch, int], object]
-    weights: Callable[[], dict[str, torch.Tensor]]  # as ElmanLanguageModel names them
+    weights: Callable[[], dict[str, torch.Tensor]]  # as LanguageModel names them
     feed: Iterator[Batch]
     tokens: int = 0
     seconds: float = 0.0
@@ -91,7 +93,7 @@ def main() -> None:
 
 
 def race(contenders: list[Contender], valid: TokenRows, size: int, target: float, maximum_tokens: float) -> None:
-    judge = ElmanLanguageModel(size, HIDDEN, layers=LAYERS)
+    judge = build_model(MODEL, size, seed=0)
     running = list(contenders)
     while running:
         for contender in list(running):
@@ -109,7 +111,7 @@ def race(contenders: list[Contender], valid: TokenRows, size: int, target: float
 
 
 @torch.no_grad()
-def score(model: ElmanLanguageModel, valid: TokenRows) -> float:
+def score(model: LanguageModel, valid: TokenRows) -> float:
     """Perplexity by the full softmax."""
     model.eval()
     batches = ordered_batches(valid, 128)
@@ -153,12 +155,9 @@ def warm(step: int) -> float:
     return min(1.0, (step + 1) / WARMUP_STEPS)
 
 
-def fresh_model(train: TokenRows, size: int) -> ElmanLanguageModel:
+def fresh_model(train: TokenRows, size: int) -> LanguageModel:
     """The same for both sides: orthogonal recurrence, the head's bias at the unigram."""
-    model = ElmanLanguageModel(size, HIDDEN, layers=LAYERS)
-    log_unigram = torch.from_numpy(np.log(np.maximum(unigram(train, size), 1e-9))).float()
-    initialize(model, "orthogonal", torch.Generator().manual_seed(0), log_unigram)
-    return model
+    return build_model(MODEL, size, 0, np.log(np.maximum(unigram(train, size), 1e-9)).astype(np.float32))
 
 
 def unigram(train: TokenRows, size: int) -> np.ndarray:

@@ -25,11 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not b
 
 from textbook import TextbookLanguageModel, TextbookTrainer
 
+from rnnlm.config import ModelConfig
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
-from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.models.initialization import initialize
+from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.shift import shifted
 from rnnlm.training.batch_loss import BatchLoss
@@ -107,11 +107,15 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
     if name == "textbook":
         trainer = TextbookTrainer(TextbookLanguageModel(VOCABULARY, options.hidden, LAYERS).to(options.device))
         return lambda batch: trainer.step(batch.input_ids, batch.target_ids)
-    model = ElmanLanguageModel(VOCABULARY, options.hidden, layers=LAYERS)
-    initialize(model, "xavier", torch.Generator().manual_seed(0))
+    model = build_model(
+        ModelConfig(hidden_size=options.hidden, layers=LAYERS, tie_embeddings=False, recurrent_initialization="xavier"),
+        VOCABULARY,
+        seed=0,
+    )
     model.to(options.device)
     kind, precision = name.removesuffix(RECORDED).rsplit(" ", 1)
-    model.stack.precision = PRECISIONS[precision]
+    for cell in model.stack.cells:
+        cell.precision = PRECISIONS[precision]
     loss: Loss
     if kind == FAST:
         loss = SampledCrossEntropy(zipf(), SAMPLED_CLASSES, PRECISIONS[precision])

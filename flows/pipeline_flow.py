@@ -6,7 +6,7 @@
               4. describe_sequences   report sizes, lengths, vocabulary and duplicates
               5. check_gates          compare the text with the champion's; warn, or stop here
               6. raise_events         tell automations of drift, and why the run stopped
-    train     7. train_model          train the Elman network with checkpoints, anew or from the champion's weights
+    train     7. train_model          train the model with checkpoints, anew or from the champion's weights
               8. evaluate_perplexity  score whole splits beside the baselines
               9. keep_references      store validation scores that `rnnlm score` compares texts with
              10. measure_surprise     find the sentences, positions and words with the highest loss

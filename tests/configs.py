@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.model_factory import build_model
 from rnnlm.moved_settings import flatten, nest
 
 PLAIN = {
@@ -32,6 +34,12 @@ def plain_training(settings: Mapping[str, Any] | None = None) -> TrainingConfig:
 def plain_model(settings: Mapping[str, Any] | None = None) -> ModelConfig:
     """settings: fields of `model`."""
     return plain_config({f"model.{field}": value for field, value in (settings or {}).items()}).model
+
+
+def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> LanguageModel:
+    """A model with initial weights, untied and with a bias of zero. settings: fields of `model`."""
+    plain = {"hidden_size": hidden_size, "tie_embeddings": False, "head_bias": "zero"}
+    return build_model(plain_model(plain | settings), vocabulary_size, seed=0)
 
 
 def changed(config: PipelineConfig, settings: Mapping[str, Any]) -> PipelineConfig:

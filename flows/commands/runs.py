@@ -49,10 +49,12 @@ def compare_command(
 
 def run_row(run: "RunOverview") -> dict[str, Any]:
     settings = run.settings
+    kind = settings.get("model.kind", "elman")
+    shape = f"{settings.get('model.layers', '?')}x{settings.get('model.hidden_size', '?')}"
     return {
         "run": run.run_id[:10],
         "corpus": Path(run.corpus).stem[:12],
-        "model": f"{settings.get('model.layers', '?')}x{settings.get('model.hidden_size', '?')}",
+        "model": shape if kind == "elman" else f"{kind} {shape}",
         "state": "finished" if run.finished else f"step {run.steps:,}",
         "bits/byte": figure(run.bits_per_byte, 3),
         "perplexity": figure(run.test_perplexity, 2),

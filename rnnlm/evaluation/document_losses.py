@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ..metrics import Score, utf8_bytes
-from ..models.elman import ElmanLanguageModel
+from ..models.language_model import LanguageModel
 from ..sequences.segmentation import (
     TokenRows,
     ends,
@@ -52,7 +52,7 @@ class DocumentLoss(Score):
 
 
 def document_losses(
-    model: ElmanLanguageModel,
+    model: LanguageModel,
     tokenizer: TextTokenizer,
     texts: Sequence[str],
     cut: Cut,

@@ -9,7 +9,7 @@ import torch
 
 from rnnlm.evaluation.document_losses import Cut, DocumentLoss, document_losses
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.shift import shifted
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, LONE_SURROGATE, UNK, TextTokenizer
 
@@ -48,7 +48,7 @@ class Explanation:
 
 
 def explain(
-    model: ElmanLanguageModel,
+    model: LanguageModel,
     tokenizer: TextTokenizer,
     cut: Cut,
     text: str,
@@ -85,7 +85,7 @@ def explain(
             )
         )
     empty = np.zeros((0, len(model.stack.cells), model.stack.hidden_size), np.float32)
-    return Explanation(tuple(steps), np.concatenate([empty, *(reading.state for reading in readings)]), loss)
+    return Explanation(tuple(steps), np.concatenate([empty, *(reading.outputs for reading in readings)]), loss)
 
 
 @dataclass(frozen=True)
@@ -97,21 +97,19 @@ class Reading:
     starts_row: bool
     rank: int  # of the target
     top: list[tuple[int, float]]  # (token id, probability), most probable first
-    state: np.ndarray  # (1, layers, hidden size), after the input
+    outputs: np.ndarray  # (1, layers, hidden size), of each layer after the input; of an Elman layer its state
 
 
 @torch.inference_mode()
-def read_row(
-    model: ElmanLanguageModel, row: torch.Tensor, count: int, check: Callable[[], None] | None
-) -> list[Reading]:
-    """row: (t + 1,) token ids → t readings, one token at a time: the states of all layers are needed."""
+def read_row(model: LanguageModel, row: torch.Tensor, count: int, check: Callable[[], None] | None) -> list[Reading]:
+    """row: (t + 1,) token ids → t readings, one token at a time: the outputs of all layers are needed."""
     readings: list[Reading] = []
-    state = None
+    state = model.stack.initial_state(1)
     for input_id, target_id in zip(*shifted(row), strict=True):
         if check is not None:
             check()
-        hidden, state = model.hidden(input_id[None, None], state)
-        logits = model.logits(hidden[0, 0])  # (V,)
+        top, outputs, state = model.stack.step(model.embedding(input_id[None]), state)
+        logits = model.logits(model.readout(top))[0]  # (V,)
         probabilities, token_ids = logits.softmax(dim=0).topk(count)
         readings.append(
             Reading(
@@ -120,7 +118,7 @@ def read_row(
                 starts_row=not readings,
                 rank=1 + int((logits > logits[target_id]).sum()),
                 top=list(zip(token_ids.tolist(), probabilities.tolist(), strict=True)),
-                state=state.numpy(),
+                outputs=outputs.numpy(),
             )
         )
     return readings

@@ -11,7 +11,7 @@ from rnnlm.evaluation.perplexity import score_split
 from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations, AdaptationTable, measure_adaptations
 from rnnlm.evaluation.training_overlap import seen_share
 from rnnlm.home import Home, file_digest
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.records import SPLITS, DatasetRecord, Split, SplitScore, TokenizerRecord
@@ -26,7 +26,7 @@ NOTICEABLE_SHARE = 0.1  # any two texts share some short lines, such as greeting
 class CorpusForModel:
     """A model, and a corpus cut and tokenized as the model's own training text was."""
 
-    model: ElmanLanguageModel
+    model: LanguageModel
     dataset: DatasetRecord
     split: Split  # to score
     reported_as: str  # its name, or `all`

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..losses.loss import CPU_ROWS, token_nll
-from ..models.elman import ElmanLanguageModel
+from ..models.language_model import LanguageModel
 
 BLOCK_ROWS, BLOCK_CLASSES = 1_024, 512  # of a block of logits: 2 MiB
 EXACT_CLASSES = 2_048  # the most frequent classes, always in float32
@@ -31,7 +31,7 @@ class TokenLoss:
     Make a new one when the weights have changed.
     """
 
-    def __init__(self, model: ElmanLanguageModel) -> None:
+    def __init__(self, model: LanguageModel) -> None:
         self.model = model
         on_cpu = model.head.weight.device.type == "cpu"  # a GPU prefers all logits at once
         self.log_normalizer = LogNormalizer(model) if on_cpu else None
@@ -45,7 +45,7 @@ class TokenLoss:
 
 
 @torch.inference_mode()
-def target_logits(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
+def target_logits(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
     """hidden (n, H), target_ids (n,) → (n,): the logit of each target."""
     return (hidden * model.head.weight[target_ids]).sum(dim=1) + model.head.bias[target_ids]
 
@@ -58,7 +58,7 @@ class LogNormalizer:
     """
 
     @torch.inference_mode()
-    def __init__(self, model: ElmanLanguageModel, tail_dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, model: LanguageModel, tail_dtype: torch.dtype = torch.float32) -> None:
         self.model = model
         weight, bias = model.head.weight, model.head_bias()
         if tail_dtype != torch.float32:

@@ -10,7 +10,7 @@ from rnnlm.evaluation.baselines import baselines, split_facts
 from rnnlm.evaluation.token_losses import nll_of_split, stored_nll
 from rnnlm.home import Home
 from rnnlm.metrics import Score
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.stages import stage, stage_key, write_json_once
@@ -34,7 +34,7 @@ def evaluate_run(
     return EvaluationRecord(scores=scores, skipped=skipped)
 
 
-def score_split(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64) -> SplitScore:
+def score_split(model: LanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64) -> SplitScore:
     """Perplexity, bits per byte and unknown rate of a whole split, beside the baselines."""
 
     def summed_nll(split: Split) -> float:

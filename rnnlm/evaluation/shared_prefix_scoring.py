@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..models.elman import ElmanLanguageModel
+from ..models.language_model import LanguageModel
 from ..sequences.batches import EVALUATION_WINDOW, by_length, length_groups, padded
 from ..sequences.segmentation import TokenRows, ends
 from ..sequences.shift import padding_mask
@@ -22,7 +22,7 @@ MAX_SHARED_PREFIX = 64  # tokens; longer common prefixes are not looked for
 
 
 def nll_of_rows_sharing_prefixes(
-    model: ElmanLanguageModel, rows: TokenRows, batch_size: int, tail_dtype: torch.dtype = torch.float32
+    model: LanguageModel, rows: TokenRows, batch_size: int, tail_dtype: torch.dtype = torch.float32
 ) -> np.ndarray:
     """(predicted tokens,) float32 nats in the order of the rows; the state is zero before each row.
 
@@ -58,9 +58,7 @@ def first_with_same_context(rows: TokenRows) -> np.ndarray:
 
 
 @torch.inference_mode()
-def contexts(
-    model: ElmanLanguageModel, rows: TokenRows, batch_size: int
-) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+def contexts(model: LanguageModel, rows: TokenRows, batch_size: int) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
     """Every predicted token once: its place in the order of the rows (n,), the hidden state before it (n, H), its id.
 
     The model reads rows sorted by length, and long rows window by window.

@@ -10,7 +10,7 @@ import torch
 from rnnlm.evaluation.full_softmax import TokenLoss
 from rnnlm.evaluation.shared_prefix_scoring import contexts
 from rnnlm.home import Home, digest_of, file_digest, read_json, write_json
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.progress import Progress
 from rnnlm.records import DatasetRecord, RunRecord, Split
@@ -92,7 +92,7 @@ def stored_nll(
 
 
 def nll_of_split(
-    model: ElmanLanguageModel, source: RowSource, mode: Mode, batch_size: int = 64, what: str = "evaluation"
+    model: LanguageModel, source: RowSource, mode: Mode, batch_size: int = 64, what: str = "evaluation"
 ) -> Iterator[np.ndarray]:
     """The loss in nats of every predicted token once, in the order of the text, as float32 arrays.
 
@@ -110,7 +110,7 @@ def nll_of_split(
             progress.update(len(nll))
 
 
-def nll_of_rows(model: ElmanLanguageModel, rows: TokenRows, batch_size: int) -> np.ndarray:
+def nll_of_rows(model: LanguageModel, rows: TokenRows, batch_size: int) -> np.ndarray:
     """(predicted tokens,) float32 in the order of the rows; the state is zero before each row."""
     loss, nll = TokenLoss(model), np.zeros(rows.predicted_count, np.float32)
     for places, hidden, target_ids in contexts(model, rows, batch_size):
@@ -119,7 +119,7 @@ def nll_of_rows(model: ElmanLanguageModel, rows: TokenRows, batch_size: int) -> 
 
 
 @torch.inference_mode()
-def nll_of_each_batch(model: ElmanLanguageModel, batches: Iterable[Batch]) -> Iterator[np.ndarray]:
+def nll_of_each_batch(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[np.ndarray]:
     """(predicted tokens,) float32 nats of each batch, row after row without padding.
 
     A stream's state is carried from batch to batch. Long rows go through the model window by window.
@@ -138,7 +138,7 @@ def nll_of_each_batch(model: ElmanLanguageModel, batches: Iterable[Batch]) -> It
         yield losses[predicted].numpy()
 
 
-def nll_of_batches(model: ElmanLanguageModel, batches: Iterable[Batch]) -> tuple[float, int]:
+def nll_of_batches(model: LanguageModel, batches: Iterable[Batch]) -> tuple[float, int]:
     """Summed negative log-likelihood in nats, and the number of predicted tokens."""
     total, count = 0.0, 0
     for nll in nll_of_each_batch(model, batches):

@@ -8,7 +8,7 @@ from rnnlm.config import GenerationConfig
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_batch
 from rnnlm.home import Home
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, RunRecord, Sample, SamplesRecord
 from rnnlm.sequences.dataset_reader import read_openings
@@ -51,15 +51,13 @@ def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:
     return SamplesRecord(samples=continue_prompts(model, tokenizer, prompts, config))
 
 
-def continue_prompt(
-    model: ElmanLanguageModel, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig
-) -> Sample:
+def continue_prompt(model: LanguageModel, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig) -> Sample:
     """The model's continuation of `prompt`, never empty. Unknown words are read as `<unk>`, with a warning."""
     return continue_prompts(model, tokenizer, (prompt,), config)[0]
 
 
 def continue_prompts(
-    model: ElmanLanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
+    model: LanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
 ) -> tuple[Sample, ...]:
     """continue_prompt() for each prompt, in one batch, each with a seed of its own; empty texts are drawn again."""
     for prompt in dict.fromkeys(prompts):
@@ -79,7 +77,7 @@ def continue_prompts(
 
 
 def draw(
-    model: ElmanLanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig, seed: int
+    model: LanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig, seed: int
 ) -> list[Sample]:
     """A sample per prompt, with consecutive seeds from `seed` on."""
     samplings = [

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Continuation, Continuations, Sampling
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
@@ -36,7 +36,7 @@ class Answer:
 
 @torch.inference_mode()
 def write_answers(
-    model: ElmanLanguageModel,
+    model: LanguageModel,
     tokenizer: TextTokenizer,
     mode: Mode,
     contexts: Sequence[str],

@@ -20,7 +20,7 @@ from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import document_losses, streams
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import NATS_PER_BIT
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch, by_length, length_groups, padded
 from rnnlm.sequences.segmentation import TokenRows, join_rows, rows_from_lists, sentences
 from rnnlm.sequences.shift import shifted_rows
@@ -37,7 +37,7 @@ class ContinuationRows:
 
 
 def text_log_likelihoods(
-    model: ElmanLanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, texts: Sequence[str], batch_size: int
+    model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, texts: Sequence[str], batch_size: int
 ) -> list[float]:
     """Natural logarithm of each text's probability: minus bits per byte as in `rnnlm evaluate`, times bytes, in nats.
 
@@ -94,7 +94,7 @@ def spelling_bits(tokenizer: TextTokenizer, text: str) -> float:
 
 
 def score_continuations(
-    model: ElmanLanguageModel, continuations: Sequence[ContinuationRows], batch_size: int
+    model: LanguageModel, continuations: Sequence[ContinuationRows], batch_size: int
 ) -> list[tuple[float, bool]]:
     """(log-probability in nats, whether greedy decoding gives it) of each continuation.
 
@@ -116,7 +116,7 @@ def score_continuations(
 
 
 @torch.inference_mode()
-def read_ends(model: ElmanLanguageModel, batch: Batch, counts: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+def read_ends(model: LanguageModel, batch: Batch, counts: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
     """For each row's last `counts` (batch,) tokens: their summed loss in nats and how many are not the most probable.
 
     Both are (batch,) float64. Only these tokens go through the head, which is most of the work.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rnnlm.losses.projection import GradientInForward, Projection, log_normalizers
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.shift import padding_mask
 
 
@@ -24,7 +24,7 @@ class ChunkedCrossEntropy:
 
     def __call__(
         self,
-        model: ElmanLanguageModel,
+        model: LanguageModel,
         hidden: Tensor,
         target_ids: Tensor,
         sample: Tensor | None = None,

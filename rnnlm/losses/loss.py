@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..models.elman import ElmanLanguageModel
+from ..models.language_model import LanguageModel
 
 # Tokens scored together: their logits fit a CPU's cache; a GPU needs larger products.
 CPU_ROWS, GPU_ROWS = 128, 4_096
 
 
 class Loss(Protocol):
-    def __call__(self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
+    def __call__(self, model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
         """hidden: (b, t, H), target_ids: (b, t) with pad_id where nothing is predicted → scalar.
 
         Mean negative log-likelihood of the predicted tokens, in nats. sample: (classes,) for a sampled loss.
@@ -23,14 +23,14 @@ class Loss(Protocol):
 
 
 def exact_cross_entropy(
-    model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None = None
+    model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None = None
 ) -> Tensor:
     """The full softmax with all logits at once: the definition, which the other losses are tested against."""
     logits = model.logits(hidden).flatten(0, 1)
     return functional.cross_entropy(logits, target_ids.flatten(), ignore_index=model.pad_id)
 
 
-def token_nll(model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
+def token_nll(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
     """hidden: (b, t, H), target_ids: (b, t) → (b, t) float32: negative log-likelihood of each token in nats.
 
     Zero at `<pad>`. Without gradient.

@@ -21,7 +21,7 @@ from torch.nn import functional
 from torch.nn.functional import pad
 
 from rnnlm.losses.projection import GradientInForward, Projection, log_normalizers
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.shift import padding_mask
 
 FLATTENING = 0.75  # below 1 rare classes are drawn more often
@@ -51,7 +51,7 @@ class SampledCrossEntropy:
         points = torch.arange(self.size, dtype=torch.float64) + offset
         return torch.searchsorted(self.cumulative, points, right=True).clamp_(max=len(self.cumulative) - 1)
 
-    def __call__(self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
+    def __call__(self, model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
         """sample: from `draw`, on the model's device."""
         assert sample is not None
         rows, targets = hidden.flatten(0, 1), target_ids.flatten()

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.stack import Stack
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,10 @@ class Masks:
     inputs: Tensor | None  # (b, 1, E)
     layers: tuple[Tensor, ...]  # L - 1 of (b, 1, H)
     outputs: Tensor | None  # (b, 1, H)
-    recurrent: tuple[Tensor, ...]  # L of U's shape
+    recurrent: dict[str, Tensor]  # by the recurrent matrix's name in the stack
 
 
-def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks | None:
+def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks | None:
     """Masks for some rows of a step's batch, on the CPU. They do not depend on which other rows are elsewhere.
 
     None, without drawing, if dropout is off or the model is in evaluation mode.
@@ -59,7 +60,8 @@ def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generat
         return mask(torch.rand(shape, generator=generator), share)
 
     words = drawn(dropout.words, vocabulary) if dropout.words else None
-    recurrent = tuple(drawn(dropout.recurrent, *cell.U.shape) for cell in model.stack.cells if dropout.recurrent)
+    matrices = recurrent_weights(model.stack) if dropout.recurrent else {}
+    recurrent = {name: drawn(dropout.recurrent, *matrix.shape) for name, matrix in matrices.items()}
     # Row by row from a separate generator, so that neither a row's masks nor later draws depend on the number of rows.
     row_generator = torch.Generator().manual_seed(int(torch.randint(2**63 - 1, (), generator=generator)))
     draws = torch.rand(rows.stop, 1, embedding_size + layers * size, generator=row_generator)[rows.start :: rows.step]
@@ -74,9 +76,9 @@ def draw_masks(model: ElmanLanguageModel, dropout: Dropout, rows: range, generat
 
 
 def masked_hidden(
-    model: ElmanLanguageModel, masks: Masks | None, token_ids: Tensor, state: Tensor | None = None
+    model: LanguageModel, masks: Masks | None, token_ids: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """As model.hidden, with dropout. token_ids: (b, t) int64 → (b, t, H or E), state (b, L, H)."""
+    """As model.hidden, with dropout. token_ids: (b, t) int64 → (b, t, H or E), state (b, L, S)."""
     if masks is None:
         return model.hidden(token_ids, state)
     x: Tensor = model.embedding(token_ids)
@@ -86,9 +88,16 @@ def masked_hidden(
     if masks.inputs is not None:
         x = x * masks.inputs
     # Replace U by the masked U for this call; the gradient reaches U through the mask.
-    weights = {
-        f"cells.{layer}.U": cell.U * mask
-        for layer, (cell, mask) in enumerate(zip(model.stack.cells, masks.recurrent, strict=False))
-    }
+    matrices = recurrent_weights(model.stack)
+    weights = {name: matrices[name] * mask for name, mask in masks.recurrent.items()}
     x, last = functional_call(model.stack, weights, (x, state, None, masks.layers))
     return model.readout(x if masks.outputs is None else x * masks.outputs), last
+
+
+def recurrent_weights(stack: Stack) -> dict[str, Tensor]:
+    """The recurrent matrices of all layers, by their names in the stack; empty for kinds without."""
+    return {
+        f"cells.{layer}.{name}": weight
+        for layer, cell in enumerate(stack.cells)
+        for name, weight in cell.recurrent_weights().items()
+    }

@@ -18,15 +18,16 @@ from transformers import (
 )
 from transformers.utils import ModelOutput
 
-from rnnlm.config import Backend, Nonlinearity
+from rnnlm.config import Backend, ModelKind, Nonlinearity
 from rnnlm.errors import ModelError
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 
 
-class ElmanConfig(PretrainedConfig):
-    model_type = "rnnlm-elman"
+class RnnlmConfig(PretrainedConfig):
+    model_type = "rnnlm"
     keys_to_ignore_at_inference = ["state"]  # so that Trainer does not gather it with the logits
 
+    kind: ModelKind = "elman"
     vocab_size: int = 16
     hidden_size: int = 16
     embedding_size: int | None = None  # None: hidden_size
@@ -37,6 +38,8 @@ class ElmanConfig(PretrainedConfig):
     residual: bool = False  # pre-norm residual connections between layers
     tie_word_embeddings: bool = False
     one_hot: bool = False  # the embedding is the identity and is not trained
+    heads: int | None = None  # of a Transformer
+    attention_window: int | None = None  # of a Transformer, in tokens
     pad_token_id: int = 0
     bos_token_id: int = 2
     eos_token_id: int = 3
@@ -47,8 +50,8 @@ class ElmanConfig(PretrainedConfig):
 
 
 @dataclass
-class ElmanOutput(ModelOutput):
-    """loss: scalar or None; logits: (b, t, V); state: (b, L, H), or None if use_cache is False."""
+class RnnlmOutput(ModelOutput):
+    """loss: scalar or None; logits: (b, t, V); state: (b, L, S), or None if use_cache is False."""
 
     loss: Tensor | None = None
     logits: Tensor | None = None
@@ -71,27 +74,27 @@ def refuse_lm_eval_hf_model() -> None:
             )
 
 
-class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
-    """ElmanLanguageModel with the arguments and outputs that transformers expects.
+class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
+    """LanguageModel with the arguments and outputs that transformers expects.
 
     generate() carries the recurrent state because it is called `state` in arguments and outputs. Gradient checkpointing
     is not supported; transformers raises an error that says so.
     """
 
-    config_class = ElmanConfig
+    config_class = RnnlmConfig
     _is_stateful = True
-    _no_split_modules = ["ElmanLanguageModel"]
+    _no_split_modules = ["LanguageModel"]
     _tied_weights_keys = {"language_model.head.weight": "language_model.embedding.weight"}
 
-    def __init__(self, config: ElmanConfig) -> None:
+    def __init__(self, config: RnnlmConfig) -> None:
         super().__init__(config)
-        self.language_model = ElmanLanguageModel.from_config(vars(config))
+        self.language_model = LanguageModel(vars(config))
         self.post_init()
 
     @classmethod
-    def from_language_model(cls, model: ElmanLanguageModel) -> "ElmanForCausalLM":
+    def from_language_model(cls, model: LanguageModel) -> "RnnlmForCausalLM":
         """A model that shares its weights with `model`."""
-        wrapped = cls(ElmanConfig(**model.config))
+        wrapped = cls(RnnlmConfig(**model.config))
         wrapped.language_model = model
         return wrapped
 
@@ -114,7 +117,7 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
 
     def _init_weights(self, module: nn.Module) -> None:
         """Rebuild the buffer. Weights come from rnnlm.models.initialization or from a file."""
-        if isinstance(module, ElmanLanguageModel):
+        if isinstance(module, LanguageModel):
             never = torch.zeros(self.config.vocab_size, dtype=torch.bool)
             never[[self.config.pad_token_id, self.config.bos_token_id]] = True
             module.never_predicted = never.to(module.never_predicted.device)
@@ -155,7 +158,7 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
         use_cache: bool | None = None,
         return_dict: bool | None = None,
         **kwargs: Any,
-    ) -> ElmanOutput:
+    ) -> RnnlmOutput:
         """input_ids: (b, t) → logits (b, t, V) and the state after the last token.
 
         attention_mask: (b, t) or longer on the left (generate() passes the whole history); where it is 0 the state
@@ -163,7 +166,7 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
         num_items_in_batch: divisor of the summed loss; None: the number of targets. Trainer counts targets over all
         batches that it accumulates. logits_to_keep: return only those of this many last tokens; 0: of all.
         """
-        assert input_ids is not None, "an Elman network reads input_ids"
+        assert input_ids is not None, "the model reads input_ids"
         mask = None if attention_mask is None else attention_mask[:, -input_ids.shape[1] :]
         hidden, last = self.language_model.hidden(input_ids, state, mask)
         logits = self.language_model.logits(hidden[:, -logits_to_keep:])
@@ -177,7 +180,7 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
             loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets, reduction=reduction)
             if num_items_in_batch is not None:
                 loss = loss / num_items_in_batch
-        return ElmanOutput(loss=loss, logits=logits, state=None if use_cache is False else last)
+        return RnnlmOutput(loss=loss, logits=logits, state=None if use_cache is False else last)
 
     def prepare_inputs_for_generation(  # type: ignore[override]
         self,
@@ -212,5 +215,16 @@ class ElmanForCausalLM(PreTrainedModel, GenerationMixin):
         return state.index_select(0, beam_idx)
 
 
-AutoConfig.register(ElmanConfig.model_type, ElmanConfig, exist_ok=True)
-AutoModelForCausalLM.register(ElmanConfig, ElmanForCausalLM, exist_ok=True)
+class ElmanConfig(RnnlmConfig):
+    """Of models that were saved before there were other kinds."""
+
+    model_type = "rnnlm-elman"
+
+
+class ElmanForCausalLM(RnnlmForCausalLM):
+    config_class = ElmanConfig
+
+
+for model_class in (RnnlmForCausalLM, ElmanForCausalLM):
+    AutoConfig.register(model_class.config_class.model_type, model_class.config_class, exist_ok=True)
+    AutoModelForCausalLM.register(model_class.config_class, model_class, exist_ok=True)

@@ -1,41 +1,40 @@
-"""Initial weights: Xavier-uniform matrices, and four kinds of initial recurrent matrices."""
+"""Initial weights: Xavier-uniform matrices, and four kinds of initial recurrent matrices for Elman's cell."""
 
 import torch
 from torch import Tensor, nn
 
 from rnnlm.config import RecurrentInitialization
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.cell import Cell
+from rnnlm.models.elman import ElmanCell
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.lstm import LSTMCell
+from rnnlm.models.transformer import TransformerBlock
 
 EMBEDDING_STD = 0.1  # small compared with the recurrent input, so that tanh starts in its linear part
 
 
 @torch.no_grad()
 def initialize(
-    model: ElmanLanguageModel,
+    model: LanguageModel,
     recurrent: RecurrentInitialization,
     generator: torch.Generator,
     log_unigram: Tensor | None = None,
 ) -> None:
     """Fill all parameters in place; the same generator seed gives the same weights.
 
-    recurrent: initial U. identity: Le, Jaitly and Hinton 2015; orthogonal: Saxe et al. 2014; spread: a diagonal from 0
-    to 1, from units that forget at once to units that never do. A diagonal U needs identity or spread.
+    recurrent: initial U of Elman's cell, see initialize_elman.
     log_unigram: (V,) initial bias of the head, so that the first prediction is the unigram distribution.
     """
     embedding = model.embedding.weight
     embedding.copy_(torch.randn(embedding.shape, generator=generator) * EMBEDDING_STD)
     embedding[model.embedding.padding_idx] = 0.0
     for cell in model.stack.cells:
-        nn.init.xavier_uniform_(cell.W, generator=generator)
-        if recurrent == "xavier":
-            nn.init.xavier_uniform_(cell.U, generator=generator)
-        elif recurrent == "orthogonal":
-            nn.init.orthogonal_(cell.U, generator=generator)
+        if isinstance(cell, ElmanCell):
+            initialize_elman(cell, recurrent, generator)
+        elif isinstance(cell, TransformerBlock):
+            initialize_block(cell, len(model.stack.cells), generator)
         else:
-            size = len(cell.U)
-            diagonal = torch.ones(size) if recurrent == "identity" else torch.linspace(0.0, 1.0, size)
-            cell.U.copy_(diagonal.diag() if cell.U.ndim == 2 else diagonal)
-        nn.init.zeros_(cell.b)
+            initialize_gates(cell, generator)
     for norm in model.stack.norms:
         nn.init.ones_(norm.weight)
     for matrix in model.readout.parameters():
@@ -43,3 +42,46 @@ def initialize(
     if model.head.weight is not embedding:
         nn.init.xavier_uniform_(model.head.weight, generator=generator)
     model.head.bias.copy_(torch.zeros_like(model.head.bias) if log_unigram is None else log_unigram)
+
+
+def initialize_elman(cell: ElmanCell, recurrent: RecurrentInitialization, generator: torch.Generator) -> None:
+    """W Xavier-uniform, b 0.
+
+    recurrent: identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, or spread: a diagonal from
+    0 to 1, from units that forget at once to units that never do. A diagonal U needs identity or spread.
+    """
+    nn.init.xavier_uniform_(cell.W, generator=generator)
+    if recurrent == "xavier":
+        nn.init.xavier_uniform_(cell.U, generator=generator)
+    elif recurrent == "orthogonal":
+        nn.init.orthogonal_(cell.U, generator=generator)
+    else:
+        size = len(cell.U)
+        diagonal = torch.ones(size) if recurrent == "identity" else torch.linspace(0.0, 1.0, size)
+        cell.U.copy_(diagonal.diag() if cell.U.ndim == 2 else diagonal)
+    nn.init.zeros_(cell.b)
+
+
+def initialize_gates(cell: Cell, generator: torch.Generator) -> None:
+    """Each gate's W Xavier-uniform, its U orthogonal, biases 0; an LSTM's forget gate 1 (Jozefowicz et al. 2015)."""
+    parameters = dict(cell.named_parameters())
+    for gate in parameters.pop("W").split(cell.hidden_size, dim=1):
+        nn.init.xavier_uniform_(gate, generator=generator)
+    if "U" in parameters:
+        for gate in parameters.pop("U").split(cell.hidden_size, dim=1):
+            nn.init.orthogonal_(gate, generator=generator)
+    for bias in parameters.values():
+        nn.init.zeros_(bias)
+    if isinstance(cell, LSTMCell):
+        cell.b.chunk(4)[1].fill_(1.0)
+
+
+def initialize_block(cell: TransformerBlock, layers: int, generator: torch.Generator) -> None:
+    """Matrices Xavier-uniform; those that add to the residual divided by √(2 L), as in GPT-2 (Radford et al. 2019)."""
+    for module in cell.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight, generator=generator)
+        elif isinstance(module, nn.RMSNorm):
+            nn.init.ones_(module.weight)
+    for matrix in (cell.output.weight, cell.down.weight):
+        matrix.div_((2 * layers) ** 0.5)

@@ -12,8 +12,8 @@ from torch import nn
 from rnnlm.config import ModelConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import read_json, write_json
-from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
 
 ONE_HOT_VOCABULARY = 4_096  # largest vocabulary for one-hot input, whose embedding is a square matrix
@@ -21,7 +21,7 @@ ONE_HOT_VOCABULARY = 4_096  # largest vocabulary for one-hot input, whose embedd
 
 def build_model(
     config: ModelConfig, vocabulary_size: int, seed: int, log_unigram: np.ndarray | None = None
-) -> ElmanLanguageModel:
+) -> LanguageModel:
     """A new model on the CPU. log_unigram: (V,) natural logarithms, used if head_bias is `unigram`.
 
     ConfigError if the vocabulary is too large for one-hot input.
@@ -32,7 +32,7 @@ def build_model(
             f"expected at most {ONE_HOT_VOCABULARY:,};\n"
             "use tokenizer.kind=char, or model.input=embedding"
         )
-    model = ElmanLanguageModel.from_config(architecture(config, vocabulary_size))
+    model = LanguageModel(architecture(config, vocabulary_size))
     bias = torch.from_numpy(log_unigram) if config.head_bias == "unigram" and log_unigram is not None else None
     initialize(model, config.recurrent_initialization, torch.Generator().manual_seed(seed), bias)
     if config.input == "one-hot":
@@ -45,10 +45,12 @@ def build_model(
 def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
     """The network's shapes and functions: the contents of config.json, which transformers' AutoConfig reads too."""
     one_hot = config.input == "one-hot"
+    attention = {"heads": config.heads, "attention_window": config.attention_window}
     return {
-        "model_type": "rnnlm-elman",
-        "architectures": ["ElmanForCausalLM"],
+        "model_type": "rnnlm",
+        "architectures": ["RnnlmForCausalLM"],
         "dtype": "float32",
+        "kind": config.kind,
         "vocab_size": vocabulary_size,
         "hidden_size": config.hidden_size,
         "embedding_size": vocabulary_size if one_hot else config.embedding_size or config.hidden_size,
@@ -62,10 +64,10 @@ def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
         "pad_token_id": PAD,
         "bos_token_id": BOS,
         "eos_token_id": EOS,
-    }
+    } | (attention if config.kind == "transformer" else {})
 
 
-def load_model(folder: Path, device: str = "cpu") -> ElmanLanguageModel:
+def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
     """The model saved in `folder`, in evaluation mode. ModelError if it is missing, damaged or incomplete."""
     weights_path = folder / "model.safetensors"
     if not (folder / "config.json").exists() or not weights_path.exists():
@@ -73,7 +75,7 @@ def load_model(folder: Path, device: str = "cpu") -> ElmanLanguageModel:
             f"{folder}: no model here (config.json and model.safetensors); give a run folder or models:/NAME@champion"
         )
     try:
-        model = ElmanLanguageModel.from_config(read_json(folder / "config.json"))
+        model = LanguageModel(read_json(folder / "config.json"))
         weights = load_file(weights_path)
     except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: the model cannot be loaded ({type(error).__name__}); train it again") from error
@@ -84,7 +86,7 @@ def load_model(folder: Path, device: str = "cpu") -> ElmanLanguageModel:
     return model.to(device).eval()
 
 
-def save_model(model: ElmanLanguageModel, folder: Path) -> None:
+def save_model(model: LanguageModel, folder: Path) -> None:
     """Write configuration and weights (safetensors); moves the model to the CPU."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", dict(model.config))

@@ -1,6 +1,6 @@
 """Export a model to ONNX: the graph of one step, with its state as input and output. Needs the extra `onnx`.
 
-    token_ids (batch, 1) int64, state (batch, L, H) float32 → logits (batch, V) float32, new_state (batch, L, H)
+    token_ids (batch, 1) int64, state (batch, L, S) float32 → logits (batch, V) float32, new_state (batch, L, S)
 
 The batch may have any size. Start with a state of zeros and `<bos>`, and feed each new state back. The tokenizer and
 the ids of the special tokens are written beside the file.
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.extras import need_extra
 from rnnlm.home import atomic_file, write_json
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import ExportRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
@@ -35,14 +35,14 @@ TOLERANCE = 1e-4  # of logits, relative to the largest one if that is above 1: r
 class OneStep(nn.Module):
     """The function that the graph computes."""
 
-    def __init__(self, model: ElmanLanguageModel) -> None:
+    def __init__(self, model: LanguageModel) -> None:
         super().__init__()
         self.model = copy.deepcopy(model)
         # The fused kernel is not an ONNX operator.
         self.model.stack.backend = "loop"
 
     def forward(self, token_ids: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """token_ids: (b, 1), state: (b, L, H) → logits (b, V), new state (b, L, H)."""
+        """token_ids: (b, 1), state: (b, L, S) → logits (b, V), new state (b, L, S)."""
         hidden, new_state = self.model.hidden(token_ids, state)
         return self.model.logits(hidden[:, -1]), new_state
 
@@ -79,7 +79,7 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
     )
 
 
-def check_size(model: ElmanLanguageModel, folder: Path) -> None:
+def check_size(model: LanguageModel, folder: Path) -> None:
     """ModelError if the model does not fit into one ONNX file, a protobuf message of at most 2 GiB."""
     size = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     if size > LARGEST_BYTES:
@@ -104,10 +104,10 @@ def prepare_folder(file: Path, tokenizer: Path) -> None:
         )
 
 
-def build_program(model: ElmanLanguageModel) -> Any:
+def build_program(model: LanguageModel) -> Any:
     """torch's ONNXProgram, exported with torch.export."""
     # Two rows, because torch.export would take a batch of one for a constant. The values do not matter.
-    example = (torch.full((2, 1), EOS), torch.zeros(2, len(model.stack.cells), model.stack.hidden_size))
+    example = (torch.full((2, 1), EOS), model.stack.initial_state(2))
     batch = {0: torch.export.Dim("batch")}
     logger = logging.getLogger("torch.onnx")
     level = logger.level
@@ -128,7 +128,7 @@ def build_program(model: ElmanLanguageModel) -> Any:
 
 
 @torch.inference_mode()
-def largest_difference(model: ElmanLanguageModel, file: Path) -> float:
+def largest_difference(model: LanguageModel, file: Path) -> float:
     """Largest difference between logits of onnxruntime and torch for the same random ids, each with its own state.
 
     Relative to the largest logit if that is above 1. Infinite if onnxruntime predicts a token that is never predicted.
@@ -139,7 +139,7 @@ def largest_difference(model: ElmanLanguageModel, file: Path) -> float:
     generator = torch.Generator().manual_seed(0)
     never = model.never_predicted
     ids = torch.randint(len(never), (CHECKED_LANES, CHECKED_STEPS), generator=generator)
-    state = torch.zeros(CHECKED_LANES, len(model.stack.cells), model.stack.hidden_size)
+    state = model.stack.initial_state(CHECKED_LANES)
     onnx_state, difference, largest = state.numpy(), 0.0, 1.0
     for token_ids in ids.split(1, dim=1):
         logits, state = model(token_ids, state)

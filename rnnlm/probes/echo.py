@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rnnlm.config import ModelConfig, Nonlinearity, RecurrentInitialization
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.probes.probe_config import EchoConfig
 from rnnlm.probes.probe_records import EchoScore
@@ -74,7 +74,7 @@ def echo_score(
 
 def echo_model(
     config: EchoConfig, nonlinearity: Nonlinearity, initialization: RecurrentInitialization
-) -> ElmanLanguageModel:
+) -> LanguageModel:
     settings = ModelConfig(
         hidden_size=config.hidden_size,
         input="one-hot",
@@ -87,7 +87,7 @@ def echo_model(
 
 
 @torch.inference_mode()
-def echo_accuracy(model: ElmanLanguageModel, input_ids: Tensor, target_ids: Tensor) -> float:
+def echo_accuracy(model: LanguageModel, input_ids: Tensor, target_ids: Tensor) -> float:
     """Share of rows whose most likely token at the cue is correct."""
     hidden, _ = model.hidden(input_ids)
     guesses = model.logits(hidden[:, -1]).argmax(dim=-1)

@@ -7,7 +7,6 @@ geometrically (Bengio, Simard and Frasconi 1994; Pascanu, Mikolov and Bengio 201
 import logging
 from collections.abc import Iterator
 from itertools import islice
-from typing import get_args
 
 import torch
 from torch import Tensor
@@ -15,8 +14,9 @@ from torch.nn import functional
 
 from rnnlm.config import ModelConfig, Nonlinearity, RecurrentInitialization
 from rnnlm.evaluation.baselines import unigram_log_probabilities
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
+from rnnlm.models.transformer import TransformerBlock
 from rnnlm.probes.probe_config import INITIALIZATIONS, GradientProbeConfig
 from rnnlm.probes.probe_records import GradientCurve
 from rnnlm.probes.probe_training import fit
@@ -26,25 +26,31 @@ from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.dataset_reader import StoredSplit
 
 logger = logging.getLogger(__name__)
+NONLINEARITIES: tuple[Nonlinearity, ...] = ("tanh", "relu")
 
 
-def gradient_norms(model: ElmanLanguageModel, token_ids: Tensor, target_ids: Tensor) -> Tensor:
+def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) -> Tensor:
     """token_ids: (b, t) int64, target_ids: (b,), the token after each row → (L, t) norms by layer and distance.
 
     Entry (l, k) is the mean over rows of ‖∂ loss / ∂ h‖₂, where loss is -log p(target) in nats after the row's last
-    token and h is the state of layer l, k steps before that token's. Rows start with state zero.
+    token and h is the state of layer l, k steps before that token's, or a Transformer's input there: its state is all
+    that it has read. Rows start with state zero.
     """
     embedded = model.embedding(token_ids)  # (b, t, E)
-    hidden = [embedded.new_zeros(len(token_ids), model.stack.hidden_size) for _ in model.stack.cells]
-    states: list[Tensor] = []  # the last time step first: t × L of (b, H)
+    hidden = list(model.stack.initial_state(len(token_ids)).unbind(dim=1))
+    states: list[Tensor] = []  # the last time step first: t × L of (b, S)
     for time in range(token_ids.shape[1]):
-        below = embedded[:, time]
+        below, probed = embedded[:, time], []
         for layer, cell in enumerate(model.stack.cells):
-            hidden[layer] = cell(model.stack.layer_input(layer, below), hidden[layer])
-            below = model.stack.layer_output(layer, below, hidden[layer])
-        states = [*hidden, *states]
+            cell_input = model.stack.layer_input(layer, below)
+            output, hidden[layer] = cell.step(cell_input, hidden[layer])
+            probed.append(cell_input if isinstance(cell, TransformerBlock) else hidden[layer])
+            below = model.stack.layer_output(layer, below, output)
+        states = [*probed, *states]
     # A row's loss depends only on its own states, so the gradient of the sum contains each row's gradient.
-    loss = functional.cross_entropy(model.logits(model.readout(below)), target_ids, reduction="sum")
+    loss = functional.cross_entropy(
+        model.logits(model.readout(model.stack.output_norm(below))), target_ids, reduction="sum"
+    )
     gradients = torch.autograd.grad(loss, states)
     norms = torch.stack([gradient.norm(dim=-1).mean() for gradient in gradients])
     return norms.view(token_ids.shape[1], len(hidden)).t().contiguous()
@@ -67,14 +73,12 @@ def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, windo
     return curves
 
 
-def variants(
-    dataset: DatasetRecord, config: GradientProbeConfig
-) -> Iterator[tuple[Nonlinearity, str, ElmanLanguageModel]]:
+def variants(dataset: DatasetRecord, config: GradientProbeConfig) -> Iterator[tuple[Nonlinearity, str, LanguageModel]]:
     """Each nonlinearity with each initialization, and with a scaled identity, whose gradients explode."""
     unigram = unigram_log_probabilities(dataset)
     starts: list[tuple[str, RecurrentInitialization, float]] = [(name, name, 1.0) for name in INITIALIZATIONS]
     starts.append((f"identity × {config.factor:g}", "identity", config.factor))
-    for nonlinearity in get_args(Nonlinearity):
+    for nonlinearity in NONLINEARITIES:
         for start, initialization, factor in starts:
             settings = ModelConfig(
                 hidden_size=config.hidden_size,
@@ -86,7 +90,7 @@ def variants(
             model = build_model(settings, dataset.vocabulary_size, config.seed, unigram)
             with torch.no_grad():
                 for cell in model.stack.cells:
-                    cell.U.mul_(factor)
+                    cell.get_parameter("U").mul_(factor)
             yield nonlinearity, start, model
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.records import RightByPosition
 from rnnlm.sequences.batches import Batch
 from rnnlm.tokenizers.text_tokenizer import EOS
@@ -14,7 +14,7 @@ LOGIT_ROWS = 1_024  # computed together
 
 
 @torch.inference_mode()
-def right_by_position(model: ElmanLanguageModel, batches: Iterable[Batch], given_tokens: int) -> RightByPosition:
+def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_tokens: int) -> RightByPosition:
     """Accuracy over all batches, whose rows start with state zero.
 
     `<eos>` is neither predicted nor counted: the length of a row is not a question of memory.
@@ -41,7 +41,7 @@ def right_by_position(model: ElmanLanguageModel, batches: Iterable[Batch], given
     )
 
 
-def best_guesses(model: ElmanLanguageModel, input_ids: Tensor) -> Tensor:
+def best_guesses(model: LanguageModel, input_ids: Tensor) -> Tensor:
     """(b, t) int64 → (b, t): the most likely next token other than `<eos>`."""
     hidden, _ = model.hidden(input_ids)
     guesses = []

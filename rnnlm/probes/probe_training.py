@@ -7,12 +7,12 @@ from torch import Tensor
 
 from rnnlm.config import OptimizerConfig
 from rnnlm.losses.loss import exact_cross_entropy
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.training.optimizers import clip_gradients, make_optimizer
 
 
 def fit(
-    model: ElmanLanguageModel,
+    model: LanguageModel,
     batches: Iterable[tuple[Tensor, Tensor]],
     learning_rate: float,
 ) -> list[float]:

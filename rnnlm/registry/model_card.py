@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import MODEL_NAMES, PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import read_json
@@ -70,11 +70,12 @@ def description_of(card: str) -> str:
 
 def network_summary(run: RunRecord, dataset: DatasetRecord) -> str:
     facts = read_json(run.model_folder / "config.json") or {}
-    layers = facts.get("num_hidden_layers", 1)
+    layers, kind = facts.get("num_hidden_layers", 1), facts.get("kind", "elman")
     activated = f"{facts.get('nonlinearity', 'tanh')}(x W + {'h ⊙ u' if facts.get('diagonal') else 'h U'} + b)"
+    name = f"{MODEL_NAMES[kind]}, h' = {activated}," if kind == "elman" else MODEL_NAMES[kind]
     residual = " with pre-norm residual connections" if facts.get("residual") else ""
     return (
-        f"A recurrent language model of Elman's kind, h' = {activated}, with {layers} "
+        f"A language model: {name} with {layers} "
         f"{'layer' if layers == 1 else 'layers'} of {facts.get('hidden_size')} units{residual} over a vocabulary of "
         f"{dataset.vocabulary_size:,}; {weight_count(run.model_folder):,} weights."
     )

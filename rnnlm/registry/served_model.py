@@ -75,14 +75,14 @@ class ServedModel(PythonModel):
         modules = load_modules(
             code,
             "generation.sampling",
-            "models.elman",
+            "models.language_model",
             "generation.inference_weights",
             "tokenizers.text_tokenizer",
             "evaluation.document_losses",
             "metrics",
         )
-        self.sampling, elman, inference_weights, text_tokenizer, self.document_losses, self.metrics = modules
-        self.model = elman.ElmanLanguageModel.from_config(read_object(bundle / "config.json"))
+        self.sampling, language_model, inference_weights, text_tokenizer, self.document_losses, self.metrics = modules
+        self.model = language_model.LanguageModel(read_object(bundle / "config.json"))
         self.model.load_saved_weights(load_file(bundle / "model.safetensors"))
         self.model.eval()
         self.weights = inference_weights.InferenceWeights(self.model)  # shared by all prompts

@@ -4,7 +4,7 @@ import textwrap
 from datetime import datetime
 from typing import Any
 
-from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.config import MODEL_NAMES, ModelConfig, TrainingConfig
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.records import (
     CorpusRecord,
@@ -74,7 +74,7 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
     rows: FactRows = [
         ("run", f"`{run.run_id}`"),
         ("started from", str(run.started_from or "random weights")),
-        ("model", f"Elman, {model.layers} × {model.hidden_size}, {model.nonlinearity}{stack_kind(model)}"),
+        ("model", f"{MODEL_NAMES[model.kind]}, {model.layers} × {model.hidden_size}{stack_kind(model)}"),
         ("epochs", training.epochs),
         ("trained tokens", f"{run.trained_tokens:,}"),
         ("best validation perplexity", f"{run.best_validation_perplexity:.2f}"),
@@ -85,8 +85,11 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
 
 
 def stack_kind(model: ModelConfig) -> str:
+    """What is said of Elman's cell alone."""
+    if model.kind != "elman":
+        return ""
     diagonal, residual = model.recurrence == "diagonal", model.residual
-    return (", diagonal" if diagonal else "") + (", residual" if residual else "")
+    return f", {model.nonlinearity}" + (", diagonal" if diagonal else "") + (", residual" if residual else "")
 
 
 def samples_report(samples: SamplesRecord) -> str:

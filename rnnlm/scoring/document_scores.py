@@ -9,7 +9,7 @@ import torch
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import DocumentLoss, KnownNll, document_losses
 from rnnlm.metrics import NATS_PER_BIT, finite_or_none
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.scoring.document_reader import InputDocument
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
@@ -50,7 +50,7 @@ class Scorer:
     """Scores shards. The same shard gives the same table, bit by bit, on the same machine."""
 
     def __init__(
-        self, model: ElmanLanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, config: ScoringConfig
+        self, model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, config: ScoringConfig
     ) -> None:
         self.model, self.tokenizer, self.cut, self.config = model, tokenizer, cut, config
         self.tail_dtype = tail_dtype(config)

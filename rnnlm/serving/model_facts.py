@@ -10,7 +10,7 @@ from typing import Any
 
 from rnnlm.home import Home, read_json
 from rnnlm.metrics import finite_or_none
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.registry.model_card import weight_count
 from rnnlm.registry.model_lookup import registered_version
 from rnnlm.serving.messages import ModelFacts
@@ -19,7 +19,7 @@ from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer
 
 
 def read_model_facts(
-    home: Home, label: str, folder: Path, model: ElmanLanguageModel, tokenizer: TextTokenizer
+    home: Home, label: str, folder: Path, model: LanguageModel, tokenizer: TextTokenizer
 ) -> ModelFacts:
     """label: models:/NAME/3 or a folder; folder: where the model lies. What cannot be found is None or empty."""
     tags: dict[str, str] = dict(registered_version(home, label).tags) if label.startswith("models:/") else {}

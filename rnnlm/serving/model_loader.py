@@ -8,7 +8,7 @@ from rnnlm.config import SequencesConfig
 from rnnlm.errors import ModelError
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.home import Home
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.model_lookup import find_version, full_reference, known_models, model_folder
@@ -23,7 +23,7 @@ class LoadedModel:
     """Immutable: a request keeps the model that it started with."""
 
     label: str  # models:/NAME/3, or the folder
-    model: ElmanLanguageModel
+    model: LanguageModel
     tokenizer: TextTokenizer
     cut: SequencesConfig  # how its training text was split into rows; texts to score are split the same way
     facts: ModelFacts

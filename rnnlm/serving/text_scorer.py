@@ -10,7 +10,7 @@ from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import finite_or_none
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW
 from rnnlm.sequences.shift import shifted
 from rnnlm.serving.messages import Alternative, Scored, ScoredToken, ScoreRequest
@@ -22,7 +22,7 @@ TopTokens = list[tuple[int, float]]  # (token id, probability), most probable fi
 class InterruptibleModel:
     """A language model that calls `check` before each window it reads; an exception from `check` ends the work."""
 
-    def __init__(self, model: ElmanLanguageModel, check: Callable[[], None]) -> None:
+    def __init__(self, model: LanguageModel, check: Callable[[], None]) -> None:
         self._model, self._check = model, check
 
     def hidden(self, *arguments: Any, **options: Any) -> Any:
@@ -39,7 +39,7 @@ def score_text(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], N
     check: called between windows of the text; its exceptions are re-raised.
     """
     if check is not None:
-        loaded = replace(loaded, model=cast(ElmanLanguageModel, InterruptibleModel(loaded.model, check)))
+        loaded = replace(loaded, model=cast(LanguageModel, InterruptibleModel(loaded.model, check)))
     text = request.text
     (loss,) = document_losses(loaded.model, loaded.tokenizer, [text], loaded.cut)
     positions = list(token_positions(loaded.tokenizer, loaded.cut, text))

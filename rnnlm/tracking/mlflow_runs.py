@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import MODEL_NAMES, PipelineConfig
 from rnnlm.current_user import who
 from rnnlm.errors import TrackingError
 from rnnlm.generation.sample_page import samples_page
@@ -131,7 +131,7 @@ def training_note(config: PipelineConfig, dataset: DatasetRecord, origin: RunOri
     network = f"{model.layers} {'layer' if model.layers == 1 else 'layers'} of {model.hidden_size} units"
     data = f"{tokens:,} tokens of `{dataset.corpus_name}`, vocabulary {dataset.vocabulary_size:,}"
     link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
-    return f"An Elman network of {network}, trained on {data}; preset `{config.preset}`.{link}"
+    return f"{MODEL_NAMES[model.kind]} of {network}, trained on {data}; preset `{config.preset}`.{link}"
 
 
 def parameters(config: PipelineConfig) -> dict[str, str]:

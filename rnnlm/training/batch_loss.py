@@ -11,7 +11,7 @@ from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 
 NO_DROPOUT = Dropout()
 
@@ -30,7 +30,7 @@ NO_DRAWS = Draws()
 class BatchLoss(nn.Module):
     """Teacher forcing: rows and the state before them → their mean loss and the state after them."""
 
-    def __init__(self, model: ElmanLanguageModel, loss: Loss, dropout: Dropout = NO_DROPOUT) -> None:
+    def __init__(self, model: LanguageModel, loss: Loss, dropout: Dropout = NO_DROPOUT) -> None:
         super().__init__()
         self.model = model
         self.loss = loss
@@ -45,15 +45,14 @@ class BatchLoss(nn.Module):
     def forward(
         self, input_ids: Tensor, target_ids: Tensor, state: Tensor | None, draws: Draws = NO_DRAWS
     ) -> tuple[Tensor, Tensor]:
-        """input_ids, target_ids: (b, t) int64, state: (b, L, H) or None for zeros → scalar loss, state (b, L, H).
+        """input_ids, target_ids: (b, t) int64, state: (b, L, S) or None for zeros → scalar loss, state (b, L, S).
 
         The loss is in nats per predicted token. Without rows the loss and all gradients are 0: a rank without rows
         must still take part in the gradient average.
         """
         if not len(input_ids):
             zero = sum(((parameter * 0.0).sum() for parameter in self.model.parameters()), torch.zeros(()))
-            stack = self.model.stack
-            return zero, self.model.head.bias.new_zeros(0, len(stack.cells), stack.hidden_size)
+            return zero, self.model.stack.initial_state(0)
         hidden, state = masked_hidden(self.model, draws.masks, input_ids, state)
         return self.loss(self.model, hidden, target_ids, draws.sample), state
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rnnlm.config import PipelineConfig
 from rnnlm.generation.generate import choose_prompts, continue_prompt
 from rnnlm.home import write_json
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import save_model
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.dataset_reader import connect
@@ -16,7 +16,7 @@ from rnnlm.training.events import TrainingSamples
 
 
 def sample_sentences(
-    model: ElmanLanguageModel, config: PipelineConfig, dataset: DatasetRecord, step: int
+    model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, step: int
 ) -> TrainingSamples:
     """Continuations of the configured prompts. Draws from its own generator."""
     tokenizer = load_tokenizer(dataset.tokenizer_folder)
@@ -25,7 +25,7 @@ def sample_sentences(
     return TrainingSamples(step, samples)
 
 
-def write_model(model: ElmanLanguageModel, folder: Path, dataset: DatasetRecord) -> None:
+def write_model(model: LanguageModel, folder: Path, dataset: DatasetRecord) -> None:
     """Write weights, configuration and tokenizer, and rnnlm.json: what is needed to score other text the same way."""
     save_model(model, folder)
     for path in dataset.tokenizer_folder.iterdir():

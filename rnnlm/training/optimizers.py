@@ -9,7 +9,7 @@ from torch.optim import AdamW
 from torch.optim.adamw import adamw
 
 from rnnlm.config import OptimizerConfig
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
@@ -105,9 +105,9 @@ def clip_gradients(parameters: Iterable[Tensor], clip_norm: float) -> Tensor:
     return norm
 
 
-def gradient_norms_by_part(model: ElmanLanguageModel) -> dict[str, Tensor]:
+def gradient_norms_by_part(model: LanguageModel) -> dict[str, Tensor]:
     """Gradient L2 norms of embedding, layers, readout and head, as scalars on the device."""
-    parts: dict[str, list[nn.Module]] = {"embedding": [model.embedding], "head": [model.head]}
+    parts: dict[str, list[nn.Module]] = {"embedding": [model.embedding], "head": [model.stack.output_norm, model.head]}
     if any(True for _ in model.readout.parameters()):
         parts["readout"] = [model.readout]
     parts |= {f"layer_{layer}": [cell] for layer, cell in enumerate(model.stack.cells)}

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.polynomial import Polynomial
+from torch import nn
 
 from rnnlm.losses.loss import in_rows
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.shift import padding_mask
 
@@ -28,7 +29,7 @@ class TemperatureFit(NamedTuple):
     summed_nll_nats: float  # of all predicted tokens, at that temperature
 
 
-def fit_temperature(model: ElmanLanguageModel, batches: Callable[[], Iterable[Batch]]) -> TemperatureFit:
+def fit_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]) -> TemperatureFit:
     """The temperature between 0.1 and 10 with the smallest summed loss on the batches, and that loss.
 
     One pass measures temperatures from 0.56 to 1.8. The loss is convex in 1 / temperature, so another pass is needed
@@ -59,7 +60,7 @@ def vertex(values: np.ndarray) -> float:
 
 
 @torch.inference_mode()
-def summed_nll_by_sharpness(model: ElmanLanguageModel, batches: Iterable[Batch], sharpness: np.ndarray) -> np.ndarray:
+def summed_nll_by_sharpness(model: LanguageModel, batches: Iterable[Batch], sharpness: np.ndarray) -> np.ndarray:
     """sharpness: (k,) values of 1 / temperature → (k,) float64: summed loss of all predicted tokens, in nats.
 
     The logits, which cost most, are computed once for all values. Each row's maximum is subtracted once, so that no
@@ -82,12 +83,16 @@ def summed_nll_by_sharpness(model: ElmanLanguageModel, batches: Iterable[Batch],
 
 
 @torch.no_grad()
-def divide_logits(model: ElmanLanguageModel, temperature: float) -> None:
+def divide_logits(model: LanguageModel, temperature: float) -> None:
     """Divide the model's logits in place; its states stay the same.
 
-    A tied embedding is divided, too; the lowest cell's W compensates for it.
+    If the stack normalizes its output, the normalization's gain is divided. Else the head is, and with it a tied
+    embedding, for which the lowest layer's W compensates.
     """
-    model.head.weight.div_(temperature)
     model.head.bias.div_(temperature)
+    if isinstance(model.stack.output_norm, nn.RMSNorm):
+        model.stack.output_norm.weight.div_(temperature)
+        return
+    model.head.weight.div_(temperature)
     if model.head.weight is model.embedding.weight:
-        model.stack.cells[0].W.mul_(temperature)
+        model.stack.cells[0].get_parameter("W").mul_(temperature)

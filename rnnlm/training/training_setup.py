@@ -11,7 +11,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.metrics import perplexity
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import Batch, RowSource
@@ -71,7 +71,7 @@ def train_in_this_process(
 
 
 def scale_temperature(
-    result: TrainingResult, network: ElmanLanguageModel, config: PipelineConfig, dataset: DatasetRecord
+    result: TrainingResult, network: LanguageModel, config: PipelineConfig, dataset: DatasetRecord
 ) -> TrainingResult:
     """Scale the weights in place; returns the result with its new validation perplexity."""
     source = validation_sample(config, dataset)
@@ -87,7 +87,7 @@ def scale_temperature(
 
 
 def run_loop(
-    network: ElmanLanguageModel,
+    network: LanguageModel,
     job: Job,
     device: torch.device,
     on_event: Callable[[], None],
@@ -103,7 +103,8 @@ def run_loop(
     # gradients only of embeddings, and gloo takes longer to add 3,000 sparse rows of 128 (34 ms) than all 32,000 rows
     # of a vocabulary (18 ms).
     network.embedding.sparse = by_rows and process_group.size == 1
-    network.stack.precision = getattr(torch, training.precision)
+    for cell in network.stack.cells:
+        cell.precision = getattr(torch, training.precision)
     plan = make_plan(config, count_steps(config, dataset, process_group), network)
     optimizer = make_optimizer(network, training.optimizer)
     optimizer.by_rows = (network.embedding.weight, network.head.weight) if by_rows else ()
@@ -185,7 +186,7 @@ def count_steps(config: PipelineConfig, dataset: DatasetRecord, process_group: P
     return min(steps, max(1, round(training.maximum_tokens / tokens_per_batch)))
 
 
-def make_plan(config: PipelineConfig, total_steps: int, network: ElmanLanguageModel) -> TrainingPlan:
+def make_plan(config: PipelineConfig, total_steps: int, network: LanguageModel) -> TrainingPlan:
     uniform_loss = math.log(max(2, int((~network.never_predicted).sum())))  # nats per token
     return TrainingPlan(
         config=config.training,

@@ -7,7 +7,7 @@ import torch
 from rnnlm.config import ModelConfig
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, read_json
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import architecture, load_model
 from rnnlm.records import StartedFrom
 from rnnlm.stages import find_damage
@@ -16,6 +16,7 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 # In a start's folder and in a run's: fingerprints of all documents that the model a run started from has seen.
 ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
 SETTINGS = {  # field of a saved model → the setting that it comes from
+    "kind": "model.kind",
     "one_hot": "model.input",
     "hidden_size": "model.hidden_size",
     "embedding_size": "model.embedding_size",
@@ -23,6 +24,8 @@ SETTINGS = {  # field of a saved model → the setting that it comes from
     "residual": "model.residual",
     "nonlinearity": "model.nonlinearity",
     "diagonal": "model.recurrence",
+    "heads": "model.heads",
+    "attention_window": "model.attention_window",
     "tie_word_embeddings": "model.tie_embeddings",
 }
 
@@ -39,11 +42,11 @@ def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) 
         new, old = getattr(new_tokenizer, name), getattr(old_tokenizer, name)
         if new != old:
             return f"tokenizer.{name} is {new} and was {old}"
-    wanted, found = architecture(config, 1), read_json(earlier / "config.json")
+    wanted, found = architecture(config, 1), {"kind": "elman"} | read_json(earlier / "config.json")
     for field, setting in SETTINGS.items():
         if field == "embedding_size" and wanted["one_hot"]:
             continue  # the size of the vocabulary, which may change
-        new, old = wanted[field], found.get(field)
+        new, old = wanted.get(field), found.get(field)
         if new != old:
             return f"{setting} differs ({field} is {new} and was {old})"
     return None
@@ -56,7 +59,7 @@ def shared_tokens(tokenizer_folder: Path, earlier: Path) -> dict[int, int]:
     return {token_id: old[spelling] for spelling, token_id in new.items() if spelling in old}
 
 
-def begin_with(model: ElmanLanguageModel, tokenizer_folder: Path, earlier: Path) -> None:
+def begin_with(model: LanguageModel, tokenizer_folder: Path, earlier: Path) -> None:
     """Give a new model the weights of the model in `earlier`, in place. Tokens that are new keep their initial rows.
 
     ModelError if the files in `earlier` are missing or damaged.
@@ -67,7 +70,7 @@ def begin_with(model: ElmanLanguageModel, tokenizer_folder: Path, earlier: Path)
 
 
 @torch.no_grad()
-def copy_weights(model: ElmanLanguageModel, earlier: ElmanLanguageModel, shared: dict[int, int]) -> None:
+def copy_weights(model: LanguageModel, earlier: LanguageModel, shared: dict[int, int]) -> None:
     """shared: new token id → id in `earlier`. Both have the same shapes, apart from their vocabularies."""
     new_ids, old_ids = torch.tensor(list(shared)), torch.tensor(list(shared.values()))
     by_token = {"embedding.weight", "head.weight", "head.bias"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.home import Home
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
@@ -20,7 +20,7 @@ class Storyteller:
     dataset: DatasetRecord
     tokenizer: TextTokenizer
 
-    def model(self) -> ElmanLanguageModel:
+    def model(self) -> LanguageModel:
         """Read anew: a test may change it."""
         return load_model(self.folder)
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import KnownNll, document_losses, in_order
 from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_texts
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
@@ -34,7 +34,7 @@ PAIRED_LOSSES_SCHEMA = pa.schema(
 class Contestant:
     """A model with its tokenizer and the way it cuts text."""
 
-    model: ElmanLanguageModel
+    model: LanguageModel
     tokenizer: TextTokenizer
     cut: SequencesConfig
     known: "KnownDocuments | None" = None

@@ -16,7 +16,7 @@ from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_or
 from rnnlm.evaluation.token_losses import nll_of_split
 from rnnlm.home import Home
 from rnnlm.metrics import perplexity
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.records import DatasetRecord, Record, Split
 from rnnlm.sequences.dataset_reader import StoredSplit
 
@@ -52,7 +52,7 @@ class AdaptationTable(Record):
 
 
 def measure_adaptations(
-    home: Home, model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations
+    home: Home, model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations
 ) -> AdaptationTable:
     """Perplexity on a whole split of the plain model and with each wanted adaptation.
 
@@ -66,7 +66,7 @@ def measure_adaptations(
     return AdaptationTable(split=split, tokens=len(static), variants=tuple(variants))
 
 
-def adapted(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations) -> list[Variant]:
+def adapted(model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations) -> list[Variant]:
     """The rows "dynamic", "cache" and "dynamic + cache", as wanted."""
     dynamic, cache = wanted.dynamic, wanted.cache
     valid, text = StoredSplit(dataset, "valid"), StoredSplit(dataset, split)
@@ -94,7 +94,7 @@ def adapted(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split, wan
 
 def interpolated(
     home: Home,
-    model: ElmanLanguageModel,
+    model: LanguageModel,
     dataset: DatasetRecord,
     split: Split,
     config: NgramConfig,
@@ -113,7 +113,7 @@ def interpolated(
     return variant(f"with {config.order}-gram Kneser-Ney", both, {"share": share})
 
 
-def static_log_probabilities(model: ElmanLanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:
+def static_log_probabilities(model: LanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:
     """(tokens,) float64 natural log-probabilities of the plain model, in the order of the text."""
     parts = list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode))
     return -np.concatenate(parts).astype(np.float64)

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.segments import segments
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.segmentation import Mode
 
@@ -29,7 +29,7 @@ GradientRms = list[Tensor]  # r in the shapes of trainable(model); the mean over
 class DynamicModel:
     """A copy of a model that learns. gradient_rms None: the same rate and decay for all weights."""
 
-    def __init__(self, model: ElmanLanguageModel, config: DynamicConfig, gradient_rms: GradientRms | None) -> None:
+    def __init__(self, model: LanguageModel, config: DynamicConfig, gradient_rms: GradientRms | None) -> None:
         self.network = copy.deepcopy(model)
         self.segment_length = config.segment_length
         self.weights = trainable(self.network)
@@ -52,7 +52,7 @@ class DynamicModel:
                 weight.lerp_(self.trained[place], share * self.decays[place])
 
 
-def measure_gradient_rms(model: ElmanLanguageModel, train: RowSource, mode: Mode, config: DynamicConfig) -> GradientRms:
+def measure_gradient_rms(model: LanguageModel, train: RowSource, mode: Mode, config: DynamicConfig) -> GradientRms:
     """Root mean square of each weight's gradient over the first training segments, divided by the mean over weights."""
     weights = trainable(model)
     squares = [torch.zeros_like(weight) for weight in weights]
@@ -69,5 +69,5 @@ def measure_gradient_rms(model: ElmanLanguageModel, train: RowSource, mode: Mode
     return [root / mean for root in roots]
 
 
-def trainable(model: ElmanLanguageModel) -> list[torch.nn.Parameter]:
+def trainable(model: LanguageModel) -> list[torch.nn.Parameter]:
     return [weight for weight in model.parameters() if weight.requires_grad]

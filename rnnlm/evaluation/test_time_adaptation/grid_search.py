@@ -14,7 +14,7 @@ from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig,
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import GradientRms
 from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll, mixed
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.segmentation import Mode
 
@@ -27,7 +27,7 @@ THETAS = (0.03, 0.1, 0.3, 1.0)
 
 
 def tuned_dynamic(
-    model: ElmanLanguageModel,
+    model: LanguageModel,
     valid: RowSource,
     mode: Mode,
     start: DynamicConfig,
@@ -47,7 +47,7 @@ def tuned_dynamic(
     return start.model_copy(update={"rate": rate, "decay": decay})
 
 
-def tuned_cache(model: ElmanLanguageModel, valid: RowSource, mode: Mode, start: CacheConfig) -> CacheConfig:
+def tuned_cache(model: LanguageModel, valid: RowSource, mode: Mode, start: CacheConfig) -> CacheConfig:
     """`start` with the theta and the share that score the validation text best."""
     shares: dict[float, float] = {}
 

@@ -10,7 +10,7 @@ from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig,
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import DynamicModel, GradientRms
 from rnnlm.evaluation.test_time_adaptation.neural_cache import NeuralCache
 from rnnlm.evaluation.test_time_adaptation.segments import segments
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.segmentation import Mode
 
@@ -30,7 +30,7 @@ class SequentialScores:
 
 
 def score_in_order(
-    model: ElmanLanguageModel,
+    model: LanguageModel,
     source: RowSource,
     mode: Mode,
     dynamic: DynamicConfig | None = None,

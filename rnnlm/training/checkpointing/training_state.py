@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 from torch.optim import Optimizer
 
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.regularizers import Regularizers
 from rnnlm.training.schedules import Schedule
@@ -17,7 +17,7 @@ from rnnlm.training.seeding import random_states, set_random_states
 class TrainingState:
     """Training between two steps. If a validation is due at its step, it is still to come."""
 
-    model: ElmanLanguageModel
+    model: LanguageModel
     optimizer: Optimizer
     schedule: Schedule
     regularizers: Regularizers = field(default_factory=Regularizers)

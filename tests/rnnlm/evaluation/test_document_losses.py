@@ -10,7 +10,7 @@ import torch
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation import shared_prefix_scoring
 from rnnlm.evaluation.document_losses import document_losses
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer
@@ -25,7 +25,7 @@ TEXTS = [
 
 
 @pytest.fixture
-def model(toy_run: RunRecord) -> ElmanLanguageModel:
+def model(toy_run: RunRecord) -> LanguageModel:
     return load_model(toy_run.model_folder)
 
 
@@ -34,7 +34,7 @@ def tokenizer(toy_run: RunRecord) -> TextTokenizer:
     return load_tokenizer(toy_run.model_folder)
 
 
-def read_slowly(model: ElmanLanguageModel, tokenizer: TextTokenizer, text: str, mode: Mode) -> list[float]:
+def read_slowly(model: LanguageModel, tokenizer: TextTokenizer, text: str, mode: Mode) -> list[float]:
     """A row at a time, each token's logit looked up."""
     lines = [tokenizer.encode(line) for line in text.removesuffix("\n").split("\n")]
     if mode == "stream":
@@ -49,9 +49,7 @@ def read_slowly(model: ElmanLanguageModel, tokenizer: TextTokenizer, text: str, 
 
 
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
-def test_each_token_costs_what_a_slow_reading_says(
-    model: ElmanLanguageModel, tokenizer: TextTokenizer, mode: Mode
-) -> None:
+def test_each_token_costs_what_a_slow_reading_says(model: LanguageModel, tokenizer: TextTokenizer, mode: Mode) -> None:
     found = document_losses(model, tokenizer, TEXTS, SequencesConfig(mode=mode), batch_size=2)
     for loss, text in zip(found, TEXTS, strict=True):
         assert loss.nll_nats.tolist() == pytest.approx(read_slowly(model, tokenizer, text, mode), rel=1e-4)
@@ -59,7 +57,7 @@ def test_each_token_costs_what_a_slow_reading_says(
         assert loss.byte_count == len(text)
 
 
-def test_what_tokens_do_not_say_is_paid_for(model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_what_tokens_do_not_say_is_paid_for(model: LanguageModel, tokenizer: TextTokenizer) -> None:
     (loss,) = document_losses(model, tokenizer, TEXTS[3:], SequencesConfig())
     # zebra and its end; a blank line: an escape and its end; 5 and 2 gaps between words, 4 ends of lines
     bits = 8 * (5 + 1) + 8 * 2 + 7 * math.log2(256 / 255) + 4 * math.log2(256 / 255 * 32 / 31)
@@ -69,7 +67,7 @@ def test_what_tokens_do_not_say_is_paid_for(model: ElmanLanguageModel, tokenizer
     assert loss.perplexity == pytest.approx(math.exp(loss.nll_nats.mean()), rel=1e-5)
 
 
-def test_what_predicts_nothing_has_no_perplexity(model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_what_predicts_nothing_has_no_perplexity(model: LanguageModel, tokenizer: TextTokenizer) -> None:
     assert document_losses(model, tokenizer, [], SequencesConfig()) == []
     (empty,) = document_losses(model, tokenizer, [""], SequencesConfig())
     assert (empty.tokens, empty.summed_nll_nats) == (0, 0.0)
@@ -78,7 +76,7 @@ def test_what_predicts_nothing_has_no_perplexity(model: ElmanLanguageModel, toke
 
 
 def test_the_lines_of_a_split_cost_what_its_evaluation_says(
-    model: ElmanLanguageModel, tokenizer: TextTokenizer, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord
+    model: LanguageModel, tokenizer: TextTokenizer, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord
 ) -> None:
     text = (toy_dataset.folder.parent.parent / "corpora").glob("*/test.txt")
     lines = next(text).read_text(encoding="utf-8").splitlines(keepends=True)
@@ -93,7 +91,7 @@ def test_the_lines_of_a_split_cost_what_its_evaluation_says(
 
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 def test_long_rows_go_through_in_windows_and_cost_the_same(
-    model: ElmanLanguageModel, tokenizer: TextTokenizer, mode: Mode, monkeypatch: pytest.MonkeyPatch
+    model: LanguageModel, tokenizer: TextTokenizer, mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = SequencesConfig(mode=mode, context_length=6)
     whole = document_losses(model, tokenizer, TEXTS, cut)

@@ -8,16 +8,17 @@ from rnnlm.evaluation import full_softmax, shared_prefix_scoring
 from rnnlm.evaluation.full_softmax import LogNormalizer
 from rnnlm.evaluation.shared_prefix_scoring import first_with_same_context, nll_of_rows_sharing_prefixes
 from rnnlm.evaluation.token_losses import nll_of_rows
-from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.segmentation import TokenRows, rows_from_lists
+from tests.configs import new_model
 
 VOCABULARY = 50
 
 
-def random_model(nonlinearity: str = "tanh") -> ElmanLanguageModel:
+def random_model(nonlinearity: str = "tanh") -> LanguageModel:
     """Weights four times as large as training begins with: far from a uniform guess."""
-    model = ElmanLanguageModel(VOCABULARY, 12, layers=2, nonlinearity=nonlinearity)  # type: ignore[arg-type]
+    model = new_model(VOCABULARY, 12, layers=2, nonlinearity=nonlinearity)
     initialize(model, "orthogonal", torch.Generator().manual_seed(0))
     with torch.no_grad():
         model.head.weight.mul_(4.0)
@@ -32,7 +33,7 @@ def random_rows() -> TokenRows:
     return rows_from_lists([*rows, rows[4], rows[8], [2]])
 
 
-def nll_by_definition(model: ElmanLanguageModel, rows: TokenRows) -> list[float]:
+def nll_by_definition(model: LanguageModel, rows: TokenRows) -> list[float]:
     """A row at a time, all logits."""
     nll: list[float] = []
     for index in range(len(rows)):
@@ -91,7 +92,7 @@ def test_rare_classes_in_bfloat16_change_little_and_nothing_where_all_are_freque
 ) -> None:
     """Classes as frequent as words are (Zipf 1935), in no order."""
     draw = torch.Generator().manual_seed(3)
-    model = ElmanLanguageModel(4_000, 64).eval()
+    model = new_model(4_000, 64).eval()
     with torch.no_grad():
         model.head.weight.normal_(std=0.3, generator=draw)
         model.head.bias.copy_(-(1.0 + torch.randperm(4_000, generator=draw)).log())

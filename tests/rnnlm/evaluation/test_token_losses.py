@@ -9,20 +9,21 @@ import torch
 import rnnlm.evaluation.shared_prefix_scoring
 import rnnlm.evaluation.token_losses
 from rnnlm.evaluation.token_losses import TokenLosses, joined_losses, nll_of_batches, nll_of_split, token_losses
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, rows_from_lists
+from tests.configs import new_model
 
 LINES = [[4, 5, 6], [7], [5, 5, 4, 6, 7, 4], [6, 4]]
 
 
 @pytest.fixture
-def model() -> ElmanLanguageModel:
-    network = ElmanLanguageModel(vocabulary_size=8, hidden_size=6, layers=2).eval()
+def model() -> LanguageModel:
+    network = new_model(8, 6, layers=2).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in network.parameters():
@@ -37,13 +38,13 @@ def source_of(mode: Literal["sentence", "stream"]) -> TokenRows:
     return join_rows([cutter.add(np.array([*line, 3], np.int32)) for line in LINES] + [cutter.finish()])
 
 
-def everything(model: ElmanLanguageModel, source: RowSource, mode: Literal["sentence", "stream"]) -> TokenLosses:
+def everything(model: LanguageModel, source: RowSource, mode: Literal["sentence", "stream"]) -> TokenLosses:
     nll_nats = np.concatenate(list(nll_of_split(model, source, mode, batch_size=2)))
     return joined_losses(list(token_losses(source, nll_nats)))
 
 
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
-def test_tokens_come_in_the_order_of_the_text(model: ElmanLanguageModel, mode: Literal["sentence", "stream"]) -> None:
+def test_tokens_come_in_the_order_of_the_text(model: LanguageModel, mode: Literal["sentence", "stream"]) -> None:
     losses = everything(model, source_of(mode), mode)
     text = [token for line in LINES for token in [*line, 3]]
     assert losses.token_ids.tolist() == text
@@ -55,7 +56,7 @@ def test_tokens_come_in_the_order_of_the_text(model: ElmanLanguageModel, mode: L
         assert losses.sequence_ids.tolist() == [row for row, line in enumerate(LINES) for _ in [*line, 3]]
 
 
-def test_a_loss_is_that_of_its_own_token(model: ElmanLanguageModel) -> None:
+def test_a_loss_is_that_of_its_own_token(model: LanguageModel) -> None:
     """Against the slowest way: a sentence at a time, each logit looked up."""
     losses = everything(model, source_of("sentence"), "sentence")
     expected = []
@@ -67,7 +68,7 @@ def test_a_loss_is_that_of_its_own_token(model: ElmanLanguageModel) -> None:
 
 
 def test_long_rows_go_through_in_windows_and_cost_the_same(
-    model: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = source_of("sentence")
     whole = everything(model, source, "sentence")
@@ -80,7 +81,7 @@ def test_long_rows_go_through_in_windows_and_cost_the_same(
 
 
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
-def test_the_sum_is_the_evaluations_sum(model: ElmanLanguageModel, mode: Literal["sentence", "stream"]) -> None:
+def test_the_sum_is_the_evaluations_sum(model: LanguageModel, mode: Literal["sentence", "stream"]) -> None:
     source = source_of(mode)
     total, count = nll_of_batches(model, evaluation_batches(source, mode, 2))
     losses = everything(model, source, mode)

@@ -1,11 +1,12 @@
 """Several prompts at once, each as it would be alone; and a step that computes what the model computes."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
 
-from rnnlm.config import Nonlinearity
+from rnnlm.config import ModelKind, Nonlinearity
 from rnnlm.generation.inference_weights import ElmanStepper, InferenceWeights
 from rnnlm.generation.sampling import (
     Continuation,
@@ -16,7 +17,8 @@ from rnnlm.generation.sampling import (
     continue_ids,
     new_continuation,
 )
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
+from tests.configs import new_model
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.references import greedy
 
@@ -29,8 +31,18 @@ def network(
     tied: bool = False,
     diagonal: bool = False,
     residual: bool = False,
-) -> ElmanLanguageModel:
-    model = ElmanLanguageModel(20, 12, 8, layers, nonlinearity, tied, diagonal=diagonal, residual=residual)
+) -> LanguageModel:
+    model = new_model(
+        20,
+        12,
+        embedding_size=8,
+        layers=layers,
+        nonlinearity=nonlinearity,
+        tie_embeddings=tied,
+        recurrence="diagonal" if diagonal else "full",
+        recurrent_initialization="identity",
+        residual=residual,
+    )
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -95,6 +107,27 @@ def test_greedy_is_greedy_from_scratch(storyteller: Storyteller) -> None:
     for prompt in storyteller.prompts():
         found = continue_ids(InferenceWeights(model), prompt, Sampling(maximum_tokens=14, temperature=0), EOS)
         assert found == greedy(model, prompt, 14, EOS)
+
+
+@pytest.mark.parametrize("kind", get_args(ModelKind))
+@torch.inference_mode()
+def test_rows_of_every_kind_come_and_go(kind: ModelKind) -> None:
+    """Each is continued as its whole text would be, however many there are beside it."""
+    settings = {"attention_window": 4} if kind == "transformer" else {}
+    model = new_model(20, 8, kind=kind, layers=2, **settings)
+    generator = torch.Generator().manual_seed(2)
+    for parameter in model.parameters():
+        parameter.copy_(0.4 * torch.randn(parameter.shape, generator=generator))
+    stepper = InferenceWeights(model).stepper(rows_in_products=8)
+    texts = [[2, 5], [2, 6, 7, 8], [2], [2, 9, 4, 11, 12, 13]]
+    for text in texts:
+        stepper.join(stepper.read(text, None)[1])
+    for token_ids in ([9, 10, 11, 12], [4, 5, 6]):
+        texts = [[*text, token_id] for text, token_id in zip(texts, token_ids, strict=False)]
+        expected = torch.stack([model(torch.tensor([text]))[0][0, -1] for text in texts])
+        torch.testing.assert_close(stepper.step(token_ids), expected)
+        stepper.keep([2, 0, 1])
+        texts = [texts[row] for row in (2, 0, 1)]
 
 
 def settings_of_all_kinds(count: int) -> list[Sampling]:
@@ -182,7 +215,7 @@ def test_a_notice_sees_each_token_with_its_logits_and_may_end_the_text(storytell
 @torch.inference_mode()
 def test_with_eight_rows_in_products_company_does_not_change_a_bit() -> None:
     """At a size where products of one and of many rows do differ."""
-    model = ElmanLanguageModel(5_000, 128)
+    model = new_model(5_000, 128)
     for parameter in model.parameters():
         parameter.normal_(0, 0.2, generator=torch.Generator().manual_seed(3))
     weights, sampling = InferenceWeights(model), Sampling(maximum_tokens=6, temperature=1.0)

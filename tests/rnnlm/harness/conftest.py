@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 
 @pytest.fixture
-def stream_model(stream_folder: Path) -> ElmanLanguageModel:
+def stream_model(stream_folder: Path) -> LanguageModel:
     return load_model(stream_folder)
 
 
 @pytest.fixture
-def sentence_model(toy_run: RunRecord) -> ElmanLanguageModel:
+def sentence_model(toy_run: RunRecord) -> LanguageModel:
     return load_model(toy_run.model_folder)
 
 

@@ -6,7 +6,7 @@ import torch
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.harness.generate_until import write_answers
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
 GREEDY = Sampling(maximum_tokens=12, temperature=0)
@@ -15,7 +15,7 @@ CONTEXTS = ["the cat", "the dog sees the bird near the", "", "the fox likes the 
 
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling(maximum_tokens=12, temperature=1.0, top_k=20, seed=3)])
 def test_an_answer_is_the_same_in_company(
-    stream_model: ElmanLanguageModel, tokenizer: TextTokenizer, sampling: Sampling
+    stream_model: LanguageModel, tokenizer: TextTokenizer, sampling: Sampling
 ) -> None:
     together = write_answers(stream_model, tokenizer, "stream", CONTEXTS, ["."], sampling)
     alone = [write_answers(stream_model, tokenizer, "stream", [context], ["."], sampling)[0] for context in CONTEXTS]
@@ -23,13 +23,13 @@ def test_an_answer_is_the_same_in_company(
     assert len(set(together)) > 1
 
 
-def test_a_greedy_answer_is_that_of_our_own_loop(sentence_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_a_greedy_answer_is_that_of_our_own_loop(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     ids = continue_ids(InferenceWeights(sentence_model), [BOS, *tokenizer.encode("the cat")], GREEDY, EOS)
     (answer,) = write_answers(sentence_model, tokenizer, "sentence", ["the cat"], [], GREEDY)
     assert answer == " " + tokenizer.decode(ids)
 
 
-def test_a_running_text_goes_on_after_a_line_feed(stream_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_a_running_text_goes_on_after_a_line_feed(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     """Against a loop that reads everything anew for each token."""
     ids = [BOS, *tokenizer.encode("the cat")]
     for _ in range(30):
@@ -43,13 +43,13 @@ def test_a_running_text_goes_on_after_a_line_feed(stream_model: ElmanLanguageMod
     assert answer == lines.replace("\n ", "\n")
 
 
-def test_a_sentence_knows_its_own_line_alone(sentence_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_a_sentence_knows_its_own_line_alone(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     contexts = ["the cat", "the dog sees the bird .\nthe cat"]
     one, other = write_answers(sentence_model, tokenizer, "sentence", contexts, [], GREEDY)
     assert one == other
 
 
-def test_an_answer_ends_before_the_first_stop(stream_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_an_answer_ends_before_the_first_stop(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     (free,) = write_answers(stream_model, tokenizer, "stream", ["the cat"], [], GREEDY)
     third = free.split()[2]
     (stopped,) = write_answers(stream_model, tokenizer, "stream", ["the cat"], ["nowhere", third, ""], GREEDY)
@@ -57,7 +57,7 @@ def test_an_answer_ends_before_the_first_stop(stream_model: ElmanLanguageModel, 
     assert stopped.strip()
 
 
-def test_context_and_answer_are_one_text(stream_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_context_and_answer_are_one_text(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     """A space is put between them where the context has none."""
     two = Sampling(maximum_tokens=2, temperature=0)
     ended, spaced, empty = write_answers(stream_model, tokenizer, "stream", ["the cat", "the cat ", ""], [], two)

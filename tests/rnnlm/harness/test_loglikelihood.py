@@ -10,7 +10,7 @@ from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.evaluation.external_corpus import score_corpus
 from rnnlm.harness.loglikelihood import continuation_rows, score_continuations, text_log_likelihoods
 from rnnlm.home import Home
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
@@ -25,7 +25,7 @@ PAIRS = [
 ]
 
 
-def read_slowly(model: ElmanLanguageModel, context_ids: list[int], ids: list[int]) -> float:
+def read_slowly(model: LanguageModel, context_ids: list[int], ids: list[int]) -> float:
     """Log-probability of ids after context_ids, which begin with <bos>: one forward pass, each token looked up."""
     logits, _ = model(torch.tensor([[*context_ids, *ids[:-1]]]))
     found = logits[0, len(context_ids) - 1 :].detach().double().log_softmax(-1)
@@ -39,12 +39,12 @@ def running(tokenizer: TextTokenizer, text: str) -> list[int]:
 
 
 def score(
-    model: ElmanLanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, *pairs: tuple[str, str], size: int = 64
+    model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, *pairs: tuple[str, str], size: int = 64
 ) -> list[tuple[float, bool]]:
     return score_continuations(model, [continuation_rows(tokenizer, cut, *pair) for pair in pairs], size)
 
 
-def test_in_a_running_text_the_whole_context_counts(stream_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_in_a_running_text_the_whole_context_counts(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     slow = [
         read_slowly(stream_model, [BOS, *running(tokenizer, context)], running(tokenizer, continuation))
         for context, continuation in PAIRS
@@ -53,7 +53,7 @@ def test_in_a_running_text_the_whole_context_counts(stream_model: ElmanLanguageM
     assert [nats for nats, _ in found] == pytest.approx(slow, rel=1e-4)
 
 
-def test_a_sentence_knows_its_own_line_alone(sentence_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_a_sentence_knows_its_own_line_alone(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     encode = tokenizer.encode
     slow = [
         read_slowly(sentence_model, [BOS, *encode("the cat sees")], encode("the dog")),
@@ -67,7 +67,7 @@ def test_a_sentence_knows_its_own_line_alone(sentence_model: ElmanLanguageModel,
     assert [nats for nats, _ in found] == pytest.approx(slow, rel=1e-4)
 
 
-def test_a_long_sentence_is_cut_as_in_training(sentence_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_a_long_sentence_is_cut_as_in_training(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     """Rows of 3 predicted tokens: the cat sees | the dog near | …, each with state zero before it."""
     ids = tokenizer.encode("the cat sees the dog")
     slow = read_slowly(sentence_model, [BOS, *ids[:2]], ids[2:3]) + read_slowly(sentence_model, [ids[2]], ids[3:])
@@ -75,13 +75,13 @@ def test_a_long_sentence_is_cut_as_in_training(sentence_model: ElmanLanguageMode
     assert nats == pytest.approx(slow, rel=1e-4)
 
 
-def test_the_size_of_a_batch_changes_nothing(stream_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_the_size_of_a_batch_changes_nothing(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     one, many = (score(stream_model, tokenizer, STREAM, *PAIRS, size=size) for size in (1, 64))
     assert [nats for nats, _ in one] == pytest.approx([nats for nats, _ in many], rel=1e-5)
     assert [greedy for _, greedy in one] == [greedy for _, greedy in many]
 
 
-def test_two_parts_cost_what_the_whole_costs(stream_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_two_parts_cost_what_the_whole_costs(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     context, continuation = PAIRS[3]
     pairs = [("", context), (context, continuation), ("", context + continuation)]
     (first, _), (second, _), (whole, _) = score(stream_model, tokenizer, STREAM, *pairs)
@@ -89,7 +89,7 @@ def test_two_parts_cost_what_the_whole_costs(stream_model: ElmanLanguageModel, t
 
 
 def test_unknown_words_cost_their_bytes_and_are_never_greedy(
-    stream_model: ElmanLanguageModel, tokenizer: TextTokenizer
+    stream_model: LanguageModel, tokenizer: TextTokenizer
 ) -> None:
     pairs = [("the cat sees the", " zebra"), ("the cat sees the", " ox"), ("the zebra sees the", " cat")]
     (zebra, greedy), (ox, _), (known, _) = score(stream_model, tokenizer, STREAM, *pairs)
@@ -99,7 +99,7 @@ def test_unknown_words_cost_their_bytes_and_are_never_greedy(
     assert known == pytest.approx(read_slowly(stream_model, [BOS, *unknown], tokenizer.encode("cat")), rel=1e-4)
 
 
-def test_what_the_model_would_write_is_greedy(stream_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_what_the_model_would_write_is_greedy(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     ids = [BOS, *tokenizer.encode("the cat")]
     for _ in range(4):
         logits, _ = stream_model(torch.tensor([ids]))
@@ -113,7 +113,7 @@ def test_what_the_model_would_write_is_greedy(stream_model: ElmanLanguageModel, 
 
 
 def test_a_word_that_the_context_begins_belongs_to_the_continuation(
-    stream_model: ElmanLanguageModel, tokenizer: TextTokenizer
+    stream_model: LanguageModel, tokenizer: TextTokenizer
 ) -> None:
     found = continuation_rows(tokenizer, STREAM, "the ca", "t sees")
     assert (found.counts.tolist(), found.spelling_bits) == ([2], 0.0)
@@ -124,7 +124,7 @@ def test_a_word_that_the_context_begins_belongs_to_the_continuation(
 
 @pytest.mark.parametrize("cut", [STREAM, SENTENCE], ids=["stream", "sentence"])
 def test_what_adds_no_token_is_certain(
-    stream_model: ElmanLanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig
+    stream_model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig
 ) -> None:
     assert score(stream_model, tokenizer, cut, ("the cat", " "), ("", "")) == [(0.0, True), (0.0, True)]
     assert score_continuations(stream_model, [], 64) == []
@@ -147,7 +147,7 @@ def test_a_whole_file_costs_what_evaluate_says(
     assert -nats / math.log(2) / len(text.encode()) == pytest.approx(evaluated.bits_per_byte, rel=1e-6)
 
 
-def test_texts_are_scored_in_their_order(stream_model: ElmanLanguageModel, tokenizer: TextTokenizer) -> None:
+def test_texts_are_scored_in_their_order(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     texts = [TEXT, "the cat", TEXT * 3, "the dog sees\n"]
     together = text_log_likelihoods(stream_model, tokenizer, STREAM, texts, 2)
     alone = [text_log_likelihoods(stream_model, tokenizer, STREAM, [text], 1)[0] for text in texts]

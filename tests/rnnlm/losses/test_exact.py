@@ -9,12 +9,13 @@ from torch import Tensor
 from rnnlm.losses import projection
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss, exact_cross_entropy
-from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
+from rnnlm.models.language_model import LanguageModel
+from tests.configs import new_model
 from tests.rnnlm.losses.precisions import in_both_precisions, in_each_precision, in_several_chunks_and_in_one
 
 
-def losses_and_gradients(loss: Loss, model: ElmanLanguageModel, target_ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+def losses_and_gradients(loss: Loss, model: LanguageModel, target_ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     model.zero_grad()
     hidden = torch.randn(*target_ids.shape, 32, generator=torch.Generator().manual_seed(1)).requires_grad_()
     value = loss(model, hidden, target_ids, None)
@@ -33,7 +34,7 @@ def test_loss_and_gradient_are_those_of_the_definition(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(projection, "CPU_CHUNK_LOGITS", rows_at_once * 500)
-    model = ElmanLanguageModel(500, 32)
+    model = new_model(500, 32)
     initialize(model, "xavier", torch.Generator().manual_seed(0))
     with torch.no_grad():
         model.head.weight.mul_(5)  # probabilities far from uniform
@@ -53,7 +54,7 @@ def test_loss_and_gradient_are_those_of_the_definition(
 @in_each_precision
 def test_a_target_as_good_as_impossible_costs_what_the_definition_says(precision: torch.dtype) -> None:
     """Its probability, exp(-120), is no float32 any more."""
-    model = ElmanLanguageModel(40, 32)
+    model = new_model(40, 32)
     with torch.no_grad():
         model.head.weight.zero_()
         model.head.bias.zero_()
@@ -68,7 +69,7 @@ def test_a_target_as_good_as_impossible_costs_what_the_definition_says(precision
 
 def test_in_bfloat16_a_small_loss_is_near_the_definitions() -> None:
     """Every target has a probability of about 0.99: what is left of 1 is rounded to a tenth."""
-    model = ElmanLanguageModel(40, 32)
+    model = new_model(40, 32)
     with torch.no_grad():
         model.head.weight.zero_()
         model.head.bias.zero_()
@@ -81,7 +82,7 @@ def test_in_bfloat16_a_small_loss_is_near_the_definitions() -> None:
 
 
 def test_the_gradient_is_scaled_by_what_comes_back() -> None:
-    model = ElmanLanguageModel(40, 32)
+    model = new_model(40, 32)
     target_ids = torch.tensor([[5, 6, 7]])
     _, once = losses_and_gradients(ChunkedCrossEntropy(), model, target_ids)
     once = [gradient.clone() for gradient in once]

@@ -9,8 +9,9 @@ from hypothesis import strategies as some
 from rnnlm.losses import projection
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy, inclusion_probabilities
-from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.models.initialization import initialize
+from rnnlm.models.language_model import LanguageModel
+from tests.configs import new_model
 from tests.rnnlm.losses.precisions import (
     in_both_precisions,
     in_each_precision,
@@ -21,8 +22,8 @@ VOCABULARY = 200
 UNIGRAM = np.where(np.isin(np.arange(VOCABULARY), [0, 2]), 0.0, 1 / (np.arange(VOCABULARY) + 3.0))
 
 
-def language_model(sparse: bool = False) -> ElmanLanguageModel:
-    model = ElmanLanguageModel(VOCABULARY, 16)
+def language_model(sparse: bool = False) -> LanguageModel:
+    model = new_model(VOCABULARY, 16)
     initialize(model, "xavier", torch.Generator().manual_seed(0))
     with torch.no_grad():
         model.head.weight.mul_(4)
@@ -101,7 +102,7 @@ def test_a_sample_of_every_class_is_the_exact_loss(sparse: bool) -> None:
 
 
 def sampled_cross_entropy(
-    loss: SampledCrossEntropy, model: ElmanLanguageModel, hidden: torch.Tensor, targets: torch.Tensor, sample: list[int]
+    loss: SampledCrossEntropy, model: LanguageModel, hidden: torch.Tensor, targets: torch.Tensor, sample: list[int]
 ) -> torch.Tensor:
     """The definition, token by token."""
     losses = []

@@ -5,20 +5,20 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 
 Text = list[int]
 
 
 @torch.no_grad()
-def logits_after(model: ElmanLanguageModel, ids: Text) -> Tensor:
+def logits_after(model: LanguageModel, ids: Text) -> Tensor:
     """(V,) for the token after these, from nothing."""
     with patch.object(model.stack, "backend", "loop"):
         hidden, _ = model.hidden(torch.tensor([ids]))
     return model.logits(hidden[0, -1])
 
 
-def greedy(model: ElmanLanguageModel, prompt: Text, maximum: int, eos: int | None) -> Text:
+def greedy(model: LanguageModel, prompt: Text, maximum: int, eos: int | None) -> Text:
     """New ids, `<eos>` among them."""
     ids = list(prompt)
     while len(ids) < len(prompt) + maximum and (len(ids) == len(prompt) or ids[-1] != eos):
@@ -27,7 +27,7 @@ def greedy(model: ElmanLanguageModel, prompt: Text, maximum: int, eos: int | Non
 
 
 def beam_search(
-    model: ElmanLanguageModel, prompt: Text, width: int, maximum: int, eos: int | None, penalty: float
+    model: LanguageModel, prompt: Text, width: int, maximum: int, eos: int | None, penalty: float
 ) -> list[tuple[Text, float]]:
     """The `width` best texts of new ids with their scores, the best first.
 

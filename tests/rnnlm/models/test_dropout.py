@@ -7,17 +7,18 @@ import torch
 from torch import Tensor
 
 from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden
-from rnnlm.models.elman import ElmanLanguageModel
-from rnnlm.models.initialization import initialize
+from rnnlm.models.language_model import LanguageModel
+from tests.configs import new_model
 
-NOTHING = Masks(words=None, inputs=None, layers=(), outputs=None, recurrent=())
+NOTHING = Masks(words=None, inputs=None, layers=(), outputs=None, recurrent={})
 ALL_KINDS = Dropout(words=0.3, inputs=0.4, layers=0.3, outputs=0.4, recurrent=0.5)
 IDS = torch.tensor([[2, 4, 5, 4, 6], [4, 7, 8, 9, 4], [5, 5, 6, 0, 0]])
 
 
-def network(**settings: object) -> ElmanLanguageModel:
-    model = ElmanLanguageModel(**({"vocabulary_size": 11, "hidden_size": 6, "layers": 3} | settings))  # type: ignore[arg-type]
-    initialize(model, "spread" if settings.get("diagonal") else "orthogonal", torch.Generator().manual_seed(0))
+def network(**settings: object) -> LanguageModel:
+    initial = "spread" if settings.get("recurrence") == "diagonal" else "orthogonal"
+    shape = {"vocabulary_size": 11, "hidden_size": 6, "layers": 3, "recurrent_initialization": initial}
+    model = new_model(**shape | settings)
     return model.double().train()
 
 
@@ -25,7 +26,7 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def gradients(model: ElmanLanguageModel, masks: Masks) -> list[Tensor]:
+def gradients(model: LanguageModel, masks: Masks) -> list[Tensor]:
     """Of a sum that gives each output a weight of its own."""
     model.zero_grad()
     hidden, last = masked_hidden(model, masks, IDS)
@@ -41,9 +42,9 @@ def test_masks_have_the_shapes_and_values_that_their_kinds_say() -> None:
     assert masks.outputs is not None
     assert (masks.words.shape, masks.inputs.shape, masks.outputs.shape) == ((11,), (3, 1, 4), (3, 1, 6))
     assert [mask.shape for mask in masks.layers] == [(3, 1, 6)] * 2
-    assert [mask.shape for mask in masks.recurrent] == [(6, 6)] * 3
+    assert [mask.shape for mask in masks.recurrent.values()] == [(6, 6)] * 3
     scale = torch.tensor([0.0, 1 / 0.5], dtype=torch.float64)
-    assert all(torch.equal(mask.unique(), scale) for mask in masks.recurrent)
+    assert all(torch.equal(mask.unique(), scale) for mask in masks.recurrent.values())
 
 
 def test_the_expectation_stays() -> None:
@@ -52,7 +53,7 @@ def test_the_expectation_stays() -> None:
     masks = draw_masks(
         model, Dropout(words=0.2, inputs=0.2, layers=0.2, outputs=0.2, recurrent=0.2), range(200), generator()
     )
-    for mask in (masks.words, masks.inputs, *masks.layers, masks.outputs, *masks.recurrent):
+    for mask in (masks.words, masks.inputs, *masks.layers, masks.outputs, *masks.recurrent.values()):
         assert mask is not None
         assert float(mask.mean()) == pytest.approx(1.0, abs=5 * (0.2 / 0.8 / mask.numel()) ** 0.5)
 
@@ -107,11 +108,11 @@ def test_word_dropout_leaves_a_tied_head_whole_and_a_sparse_gradient_sparse() ->
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_weights_are_dropped_from_u_once_for_all_time_steps(diagonal: bool) -> None:
     """As if U itself had these zeros; the gradient reaches the weights that stayed, and no others."""
-    model = network(diagonal=diagonal)
+    model = network(recurrence="diagonal" if diagonal else "full")
     masks = draw_masks(model, Dropout(recurrent=0.5), range(3), generator())
     hidden, _ = masked_hidden(model, masks, IDS)
     hidden.sum().backward()
-    for cell, mask in zip(model.stack.cells, masks.recurrent, strict=True):
+    for cell, mask in zip(model.stack.cells, masks.recurrent.values(), strict=True):
         assert cell.U.grad is not None
         assert torch.equal(cell.U.grad.ne(0), mask.ne(0))
         cell.U.data *= mask
@@ -169,7 +170,7 @@ def test_under_dropout_nothing_is_made_from_the_future(backend: str) -> None:
 
 
 def hidden_under_fresh_masks(
-    model: ElmanLanguageModel, dropout: Dropout, ids: torch.Tensor, draw: torch.Generator, rows: range | None = None
+    model: LanguageModel, dropout: Dropout, ids: torch.Tensor, draw: torch.Generator, rows: range | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return masked_hidden(model, draw_masks(model, dropout, rows or range(len(ids)), draw), ids)
 

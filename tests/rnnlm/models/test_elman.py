@@ -6,25 +6,25 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rnnlm.models.elman import ElmanCell, ElmanLanguageModel, ElmanStack
+from rnnlm.models.elman import ElmanCell
 from rnnlm.models.initialization import initialize
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.stack import Stack
+from tests.configs import new_model
 
 
-def language_model(**settings: object) -> ElmanLanguageModel:
-    model = ElmanLanguageModel(**({"vocabulary_size": 11, "hidden_size": 6} | settings))  # type: ignore[arg-type]
-    recurrent = "spread" if settings.get("diagonal") else "orthogonal"
-    initialize(model, recurrent, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
-    return model
+def language_model(**settings: object) -> LanguageModel:
+    initial = "spread" if settings.get("recurrence") == "diagonal" else "orthogonal"
+    return new_model(11, 6, **{"recurrent_initialization": initial} | settings)
 
 
 def drawn(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
-def random_stack(
-    layers: int, nonlinearity: str, backend: str, diagonal: bool = False, residual: bool = False
-) -> ElmanStack:
-    stack = ElmanStack(3, 5, layers, nonlinearity, backend, diagonal, residual).double()  # type: ignore[arg-type]
+def random_stack(layers: int, nonlinearity: str, backend: str, diagonal: bool = False, residual: bool = False) -> Stack:
+    cells = [ElmanCell(size, 5, nonlinearity, diagonal) for size in [3] + [5] * (layers - 1)]
+    stack = Stack(cells, backend, residual).double()
     generator = torch.Generator().manual_seed(2)
     for parameter in stack.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * 0.4
@@ -147,7 +147,8 @@ def test_in_bfloat16_the_gradient_is_within_a_hundredth(diagonal: bool) -> None:
     results = []
     for precision in (None, torch.bfloat16):
         stack = random_stack(2, "tanh", "fused", diagonal).float()
-        stack.precision = precision
+        for cell in stack.cells:
+            cell.precision = precision
         x = drawn(4, 7, 3).float().requires_grad_()
         outputs, _ = stack(x)
         outputs.square().sum().backward()
@@ -257,7 +258,7 @@ def test_what_an_upper_layer_reads_begins_small() -> None:
 
 
 def test_a_diagonal_begins_as_the_matrix_would() -> None:
-    diagonal, full = language_model(layers=2, diagonal=True), language_model(layers=2)
+    diagonal, full = language_model(layers=2, recurrence="diagonal"), language_model(layers=2)
     for name in ("identity", "spread"):
         for model in (diagonal, full):
             initialize(model, name, torch.Generator().manual_seed(0))  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, TextIteratorStreamer, TextStreamer
 
-from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.hugging_face import RnnlmForCausalLM
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.references import beam_search, greedy, logits_after
 
@@ -15,8 +15,8 @@ EOS = 3
 
 
 @pytest.fixture(scope="module")
-def model(storyteller: Storyteller) -> ElmanForCausalLM:
-    return ElmanForCausalLM.from_language_model(storyteller.model())
+def model(storyteller: Storyteller) -> RnnlmForCausalLM:
+    return RnnlmForCausalLM.from_language_model(storyteller.model())
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def padded(prompts: list[list[int]]) -> dict[str, torch.Tensor]:
     return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
 
 
-def test_the_model_has_learnt_something(model: ElmanForCausalLM, prompts: list[list[int]]) -> None:
+def test_the_model_has_learnt_something(model: RnnlmForCausalLM, prompts: list[list[int]]) -> None:
     """It goes on differently from each prompt, is unsure of what the text leaves open, and sure of what it does not."""
     texts = [greedy(model.language_model, prompt, MAXIMUM, EOS) for prompt in prompts]
     assert len({tuple(text) for text in texts}) == len(prompts)
@@ -54,7 +54,7 @@ def test_the_model_has_learnt_something(model: ElmanForCausalLM, prompts: list[l
 
 
 def test_greedy_with_the_state_carried_is_greedy_from_scratch(
-    model: ElmanForCausalLM, prompts: list[list[int]]
+    model: RnnlmForCausalLM, prompts: list[list[int]]
 ) -> None:
     for prompt in prompts:
         expected = greedy(model.language_model, prompt, MAXIMUM, EOS)
@@ -66,18 +66,18 @@ def test_greedy_with_the_state_carried_is_greedy_from_scratch(
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 @pytest.mark.parametrize("width", [2, 3, 5])
 def test_beam_search_is_the_one_written_by_hand(
-    model: ElmanForCausalLM, prompts: list[list[int]], width: int, penalty: float
+    model: RnnlmForCausalLM, prompts: list[list[int]], width: int, penalty: float
 ) -> None:
     assert_beams(model, prompts[::3], width, penalty, eos=EOS)
 
 
-def test_beam_search_without_an_end_and_without_a_cache(model: ElmanForCausalLM, prompts: list[list[int]]) -> None:
+def test_beam_search_without_an_end_and_without_a_cache(model: RnnlmForCausalLM, prompts: list[list[int]]) -> None:
     assert_beams(model, prompts[:2], 4, 0.0, eos=None)
     assert_beams(model, prompts[:2], 3, 1.0, eos=EOS, use_cache=False)
 
 
 def assert_beams(
-    model: ElmanForCausalLM, prompts: list[list[int]], width: int, penalty: float, eos: int | None, **settings: object
+    model: RnnlmForCausalLM, prompts: list[list[int]], width: int, penalty: float, eos: int | None, **settings: object
 ) -> None:
     """All beams, their order and their scores."""
     for prompt in prompts:
@@ -100,7 +100,7 @@ def assert_beams(
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_batch_padded_on_the_left_gives_what_each_prompt_gives(
-    model: ElmanForCausalLM, prompts: list[list[int]], beams: int
+    model: RnnlmForCausalLM, prompts: list[list[int]], beams: int
 ) -> None:
     assert len({len(prompt) for prompt in prompts}) > 2
     batch = padded(prompts)
@@ -111,7 +111,7 @@ def test_a_batch_padded_on_the_left_gives_what_each_prompt_gives(
 
 
 def test_several_samples_of_a_prompt_go_on_from_their_own_states(
-    model: ElmanForCausalLM, prompts: list[list[int]]
+    model: RnnlmForCausalLM, prompts: list[list[int]]
 ) -> None:
     settings = {"max_new_tokens": MAXIMUM, "do_sample": True, "num_return_sequences": 6}
     torch.manual_seed(1)
@@ -121,7 +121,7 @@ def test_several_samples_of_a_prompt_go_on_from_their_own_states(
     assert len({tuple(text) for text in carried.tolist()}) > 1
 
 
-def test_a_state_from_elsewhere_is_gone_on_from(model: ElmanForCausalLM, prompts: list[list[int]]) -> None:
+def test_a_state_from_elsewhere_is_gone_on_from(model: RnnlmForCausalLM, prompts: list[list[int]]) -> None:
     """As a program does that keeps a conversation's state: only the last token is read again."""
     prompt = torch.tensor([prompts[-1]])
     state = model(prompt[:, :-1]).state
@@ -130,7 +130,7 @@ def test_a_state_from_elsewhere_is_gone_on_from(model: ElmanForCausalLM, prompts
 
 
 def test_a_prompt_costs_the_logits_of_its_last_token_alone(
-    model: ElmanForCausalLM, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
+    model: RnnlmForCausalLM, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shapes = []
     whole = model.language_model.logits
@@ -145,7 +145,7 @@ def test_a_prompt_costs_the_logits_of_its_last_token_alone(
 
 
 def test_streamed_text_is_the_text(
-    storyteller: Storyteller, model: ElmanForCausalLM, prompts: list[list[int]], capsys: pytest.CaptureFixture[str]
+    storyteller: Storyteller, model: RnnlmForCausalLM, prompts: list[list[int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     tokenizer = AutoTokenizer.from_pretrained(storyteller.folder)
     ids = torch.tensor([prompts[-1]])

@@ -3,16 +3,18 @@
 import json
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
+from rnnlm.config import ModelKind
 from rnnlm.errors import ConfigError, ExtraError, ModelError
 from rnnlm.extras import EXTRAS
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models import onnx_graph
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.models.onnx_graph import OneStep, check_size, export_onnx, prepare_folder
 from rnnlm.records import DatasetRecord, RunRecord, Split
@@ -21,7 +23,7 @@ from rnnlm.tokenizers.text_tokenizer import BOS, PAD
 from tests.configs import plain_model
 
 
-def trained(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> ElmanLanguageModel:
+def trained(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> LanguageModel:
     """A model trained for 80 steps on the toy corpus as one text, saved with its tokenizer.
 
     On windows of 100 tokens: a relu model that has seen sentences alone explodes over a longer text.
@@ -63,6 +65,12 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
             id="diagonal-residual-3",
             marks=pytest.mark.slow,
         ),
+        *(
+            pytest.param(
+                {"kind": kind, "layers": 2, "heads": 2, "attention_window": 7}, id=kind, marks=pytest.mark.slow
+            )
+            for kind in get_args(ModelKind)[1:]
+        ),
     ],
 )
 def test_logits_are_those_of_torch_over_a_whole_text(
@@ -80,16 +88,16 @@ def test_logits_are_those_of_torch_over_a_whole_text(
     assert record.largest_difference < 1e-4
 
     session = onnxruntime.InferenceSession(record.file)
-    layers, hidden_size = len(model.stack.cells), model.stack.hidden_size
+    layers, state_size = len(model.stack.cells), model.stack.state_size
     assert [(value.name, value.type, value.shape[1:]) for value in session.get_inputs()] == [
         ("token_ids", "tensor(int64)", [1]),
-        ("state", "tensor(float)", [layers, hidden_size]),
+        ("state", "tensor(float)", [layers, state_size]),
     ]
     assert [value.name for value in session.get_outputs()] == ["logits", "new_state"]
 
     ids = text_ids(toy_dataset, "test", 400)
     lanes = torch.stack([ids, ids.flip(0), ids.roll(7)])  # a batch of another size than the exporter's example
-    state = np.zeros((3, layers, hidden_size), np.float32)
+    state = np.zeros((3, layers, state_size), np.float32)
     found = []
     for token_ids in lanes.split(1, dim=1):
         logits, state = session.run(None, {"token_ids": token_ids.numpy(), "state": state})

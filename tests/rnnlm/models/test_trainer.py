@@ -9,7 +9,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from rnnlm.evaluation.perplexity import score_split
-from rnnlm.models.hugging_face import ElmanForCausalLM
+from rnnlm.models.hugging_face import RnnlmForCausalLM
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.dataset_reader import connect
 from tests.configs import plain_model
@@ -40,7 +40,7 @@ def padded(rows: list[Row]) -> dict[str, torch.Tensor]:
 
 
 def trainer(
-    model: ElmanForCausalLM, rows: list[Row], folder: Path, collate: Callable[..., Any] = padded, **settings: Any
+    model: RnnlmForCausalLM, rows: list[Row], folder: Path, collate: Callable[..., Any] = padded, **settings: Any
 ) -> Trainer:
     plain = {
         "output_dir": str(folder),
@@ -57,10 +57,10 @@ def trainer(
     return Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=rows, data_collator=collate)
 
 
-def fresh(storyteller: Storyteller) -> ElmanForCausalLM:
+def fresh(storyteller: Storyteller) -> RnnlmForCausalLM:
     config = plain_model({"hidden_size": 16, "head_bias": "zero"})
     built = build_model(config, storyteller.tokenizer.vocabulary_size, seed=1)
-    return ElmanForCausalLM.from_language_model(built)
+    return RnnlmForCausalLM.from_language_model(built)
 
 
 def test_the_loss_falls(storyteller: Storyteller, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_it_measures_what_we_measure(storyteller: Storyteller, tmp_path: Path) -
     """On the whole split in one batch, for Trainer takes the mean over batches whatever they hold."""
     rows = stored_rows(storyteller, "valid", 1_000)
     model = storyteller.model()
-    run = trainer(ElmanForCausalLM.from_language_model(model), rows, tmp_path, per_device_eval_batch_size=len(rows))
+    run = trainer(RnnlmForCausalLM.from_language_model(model), rows, tmp_path, per_device_eval_batch_size=len(rows))
     found = run.evaluate()["eval_loss"]
     score = score_split(model, storyteller.dataset, "valid", batch_size=64)
     assert torch.tensor(found).exp().item() == pytest.approx(score.perplexity, rel=1e-4)
@@ -97,7 +97,7 @@ def test_a_resumed_training_ends_as_an_unbroken_one(storyteller: Storyteller, tm
     resumed.train(resume_from_checkpoint=str(checkpoint))
     for name, weight in whole.model.state_dict().items():
         torch.testing.assert_close(resumed.model.state_dict()[name], weight, msg=name)
-    read = ElmanForCausalLM.from_pretrained(checkpoint)
+    read = RnnlmForCausalLM.from_pretrained(checkpoint)
     assert not torch.equal(read.language_model.head.weight, whole.model.language_model.head.weight)
 
 

@@ -4,15 +4,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.probes.gradients import gradient_norms
-from tests.configs import plain_model
+from tests.configs import new_model, plain_model
 
 
-def one_unit(u: float) -> ElmanLanguageModel:
+def one_unit(u: float) -> LanguageModel:
     """h' = relu(x + u h) with x = 1 for every token: positive for ever, so that each step back multiplies by u."""
-    model = ElmanLanguageModel(vocabulary_size=5, hidden_size=1, nonlinearity="relu")
+    model = new_model(5, 1, nonlinearity="relu")
     with torch.no_grad():
         model.embedding.weight.fill_(1.0)
         model.stack.cells[0].W.fill_(1.0)
@@ -35,7 +35,7 @@ def test_one_linear_unit_has_a_gradient_of_u_to_the_distance(u: float) -> None:
 
 
 @pytest.fixture
-def network() -> ElmanLanguageModel:
+def network() -> LanguageModel:
     settings = plain_model({"hidden_size": 5, "layers": 2})
     return build_model(settings, 12, seed=1)
 
@@ -47,7 +47,7 @@ def windows() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_norms_are_those_of_a_state_that_is_cut_free_and_read_on_from(
-    network: ElmanLanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
+    network: LanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
     """The slow reference: for each distance, the network stopped there and its state made a leaf."""
     token_ids, target_ids = windows
@@ -63,7 +63,7 @@ def test_norms_are_those_of_a_state_that_is_cut_free_and_read_on_from(
 
 
 def test_a_lower_layers_gradient_also_comes_through_the_layer_above_at_the_same_time(
-    network: ElmanLanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
+    network: LanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
     """At distance 0 all of it: the lower layer's last state reaches the loss through the upper cell alone."""
     token_ids, target_ids = windows
@@ -93,16 +93,14 @@ def test_with_residual_a_lower_layers_gradient_also_comes_past_the_layer_above(
     assert norms[0, 0] == pytest.approx(float(h.grad.norm(dim=-1).mean()), rel=1e-4)
 
 
-def test_a_batch_has_the_mean_of_its_rows(
-    network: ElmanLanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
-) -> None:
+def test_a_batch_has_the_mean_of_its_rows(network: LanguageModel, windows: tuple[torch.Tensor, torch.Tensor]) -> None:
     token_ids, target_ids = windows
     alone = [gradient_norms(network, token_ids[row : row + 1], target_ids[row : row + 1]) for row in range(3)]
     assert torch.allclose(gradient_norms(network, token_ids, target_ids), torch.stack(alone).mean(dim=0), rtol=1e-4)
 
 
 def test_measuring_leaves_no_gradient_in_the_weights(
-    network: ElmanLanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
+    network: LanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
     gradient_norms(network, *windows)
     assert all(parameter.grad is None for parameter in network.parameters())

@@ -4,17 +4,18 @@ import torch
 
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.probes.positions import right_by_position
 from rnnlm.sequences.batches import Batch, ordered_batches
 from rnnlm.sequences.segmentation import rows_from_lists
+from tests.configs import new_model
 
 VOCABULARY = 12
 
 
-def successor() -> ElmanLanguageModel:
+def successor() -> LanguageModel:
     """After token i it guesses i + 1: the state is the token as a unit vector, the head moves it by one."""
-    model = ElmanLanguageModel(VOCABULARY, hidden_size=VOCABULARY, nonlinearity="relu")
+    model = new_model(VOCABULARY, VOCABULARY, nonlinearity="relu")
     with torch.no_grad():
         for matrix in (model.embedding.weight, model.stack.cells[0].W):
             matrix.copy_(torch.eye(VOCABULARY))
@@ -48,7 +49,7 @@ def test_nothing_to_predict_gives_nothing() -> None:
 
 
 def test_exact_is_where_a_network_that_goes_on_alone_says_the_same() -> None:
-    model = ElmanLanguageModel(VOCABULARY, hidden_size=8)
+    model = new_model(VOCABULARY, 8)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)))

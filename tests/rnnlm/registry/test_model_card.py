@@ -44,6 +44,7 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
             {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 3, "residual": True},
             "h' = tanh(x W + h ⊙ u + b), with 3 layers of 16 units with pre-norm residual connections",
         ),
+        ({"kind": "lstm", "layers": 2}, "A language model: LSTM with 2 layers of 16 units over"),
     ],
 )
 def test_the_card_says_what_kind_of_network_it_is(contest: Contest, shape: dict[str, object], words: str) -> None:

@@ -7,14 +7,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rnnlm.config import GenerationConfig
+from rnnlm.config import GenerationConfig, ModelKind
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home
@@ -238,6 +238,7 @@ def test_the_served_model_says_what_the_library_says(register: Registrar, monkey
         {"tie_embeddings": True, "layers": 2, "embedding_size": 5},
         {"embedding_size": 5, "nonlinearity": "relu", "backend": "loop"},
         {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 3, "residual": True},
+        *({"kind": kind, "layers": 2, "tie_embeddings": True} for kind in get_args(ModelKind)[1:]),
     ],
 )
 def test_every_shape_of_model_can_be_served(register: Registrar, shape: dict[str, object]) -> None:

@@ -11,6 +11,7 @@ import torch
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.request_batcher import Batcher, BusyError, GenerationJob, SampledToken
+from tests.configs import new_model
 
 FOREVER = time.monotonic() + 1e6
 PROMPTS = ["", "the cat", "the dog sees the fox", "near the river . the", "zebra", "the bird likes the cat near the"]
@@ -159,7 +160,7 @@ def test_a_failure_is_told_and_the_others_go_on(loaded: LoadedModel, batcher: Ba
 
 
 def test_each_prompt_keeps_its_model(loaded: LoadedModel, batcher: Batcher) -> None:
-    other = dataclasses.replace(loaded, model=type(loaded.model)(loaded.tokenizer.vocabulary_size, 4).eval())
+    other = dataclasses.replace(loaded, model=new_model(loaded.tokenizer.vocabulary_size, 4).eval())
     for weight in other.model.parameters():
         torch.nn.init.normal_(weight, generator=torch.Generator().manual_seed(1))
     sampling = Sampling(maximum_tokens=9, temperature=1.0, seed=2)

@@ -5,9 +5,8 @@ import torch
 from safetensors.torch import load, save
 from torch import nn
 
-from rnnlm.models.elman import ElmanLanguageModel
 from rnnlm.training.averaging import WeightAveraging, make_averaging
-from tests.configs import plain_training
+from tests.configs import new_model, plain_training
 
 
 def line(weight: float = 0.0) -> nn.Linear:
@@ -76,7 +75,7 @@ def test_an_average_goes_on_from_its_saved_state_which_is_tensors(every: int) ->
 
 
 def test_tied_weights_are_averaged_once_and_stay_tied() -> None:
-    model = ElmanLanguageModel(11, 6, tie_embeddings=True)
+    model = new_model(11, 6, tie_embeddings=True)
     averaging = WeightAveraging(model, 0)
     averaging.update(model, 1)
     assert "head.weight" not in averaging.state_dict()

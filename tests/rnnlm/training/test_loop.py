@@ -10,7 +10,7 @@ from torch import Tensor
 from rnnlm.config import OptimizerConfig
 from rnnlm.errors import TrainingError
 from rnnlm.losses.loss import Loss, exact_cross_entropy, token_nll
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch, shuffled_batches
 from rnnlm.sequences.segmentation import TokenRows
@@ -22,7 +22,7 @@ from rnnlm.training.schedules import RateFactor, Schedule
 from tests.configs import plain_model, plain_training
 
 
-def network(vocabulary_size: int = 12, **settings: object) -> ElmanLanguageModel:
+def network(vocabulary_size: int = 12, **settings: object) -> LanguageModel:
     config = plain_model({"hidden_size": 24, "head_bias": "zero"} | settings)
     return build_model(config, vocabulary_size, seed=0)
 
@@ -36,7 +36,7 @@ def batch(rows: list[list[int]], carries_state: bool = False) -> Batch:
 
 
 def run(
-    model: ElmanLanguageModel,
+    model: LanguageModel,
     batches: list[Batch],
     loss: Loss = exact_cross_entropy,
     perplexities: list[float] | None = None,
@@ -114,7 +114,7 @@ def test_the_best_weights_are_returned_not_the_last() -> None:
 
 @pytest.mark.parametrize("worth", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_stops_with_step_and_advice(worth: float) -> None:
-    def broken(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
+    def broken(model: LanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
         return hidden.sum() * worth
 
     with pytest.raises(TrainingError, match=r"step 0: loss .*, gradient norm .*\n.*learning_rate"):

@@ -10,7 +10,7 @@ from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.dropout import Dropout
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
@@ -27,7 +27,7 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def network(sparse: bool = False) -> ElmanLanguageModel:
+def network(sparse: bool = False) -> LanguageModel:
     config = plain_model({"hidden_size": 8, "layers": 2, "residual": True, "head_bias": "zero"})
     model = build_model(config, VOCABULARY, seed=0).double()
     model.embedding.sparse = sparse

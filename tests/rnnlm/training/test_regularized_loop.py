@@ -1,13 +1,15 @@
 """The loop with regularisers on, by hand; and it goes on from a checkpoint as if there had been no break."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor
 
+from rnnlm.config import ModelKind
 from rnnlm.losses.loss import Loss, exact_cross_entropy
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
@@ -36,8 +38,9 @@ EVERYTHING = {
 }
 
 
-def network(layers: int = 2) -> ElmanLanguageModel:
-    return build_model(plain_model({"hidden_size": 24, "layers": layers, "head_bias": "zero"}), 12, seed=0)
+def network(layers: int = 2, kind: ModelKind = "elman") -> LanguageModel:
+    settings = {"kind": kind, "hidden_size": 24, "layers": layers, "head_bias": "zero", "attention_window": 6}
+    return build_model(plain_model(settings), 12, seed=0)
 
 
 def rows(*tokens: int, carries_state: bool = False) -> Batch:
@@ -46,7 +49,7 @@ def rows(*tokens: int, carries_state: bool = False) -> Batch:
 
 
 def training(
-    model: ElmanLanguageModel,
+    model: LanguageModel,
     batches: list[Batch],
     settings: dict[str, object],
     perplexities: dict[int, float],
@@ -133,7 +136,7 @@ def test_dropout_draws_anew_each_step_and_the_same_again_for_the_same_seed() -> 
     first, again, plain = (network() for _ in range(3))
     dropped: list[Tensor] = []
 
-    def loss(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
+    def loss(model: LanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
         dropped.append(hidden.detach().eq(0))
         return exact_cross_entropy(model, hidden, targets)
 
@@ -150,16 +153,18 @@ class KilledError(BaseException):
     pass
 
 
-@pytest.mark.parametrize("killed_after", [3, 9, 13, 19])
+@pytest.mark.parametrize(
+    ("kind", "killed_after"), [("elman", 3), ("elman", 9), ("elman", 19), *((kind, 13) for kind in get_args(ModelKind))]
+)
 def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break(
-    tmp_path: Path, killed_after: int
+    tmp_path: Path, kind: ModelKind, killed_after: int
 ) -> None:
     """Killed before the average begins, between two lowerings of the rate, and while stopping early waits."""
     batches = [rows(2, 4, 5, 6, 3, carries_state=step % 5 > 0) for step in range(20)]
     said = {2: 9.0, 5: 8.0, 8: 8.5, 12: 8.2, 15: 7.0, 18: 7.5, 20: 7.2}
 
-    def attempt(folder: Path, kill: bool) -> tuple[ElmanLanguageModel, Outcome, TrainingState]:
-        model = network()
+    def attempt(folder: Path, kill: bool) -> tuple[LanguageModel, Outcome, TrainingState]:
+        model = network(kind=kind)
         checkpoints = Checkpoints(folder, 3, 0.0)
         run = training(model, batches, EVERYTHING, said, checkpoints=checkpoints)
         saved = checkpoints.load_newest()

@@ -9,7 +9,7 @@ from rnnlm.config import OptimizerConfig
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.dropout import Dropout
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import BatchLoss
@@ -21,7 +21,7 @@ from tests.configs import plain_model, plain_training
 FIRST, SECOND = torch.tensor([[4, 5, 6, 7], [7, 8, 9, 4]]), torch.tensor([[7, 4, 5, 6], [4, 10, 11, 3]])
 
 
-def network(**settings: object) -> ElmanLanguageModel:
+def network(**settings: object) -> LanguageModel:
     config = plain_model({"hidden_size": 24, "head_bias": "zero"} | settings)
     return build_model(config, 12, seed=0).train()
 
@@ -30,7 +30,7 @@ def window(ids: torch.Tensor, carries_state: bool = False) -> Batch:
     return Batch(ids[:, :-1], ids[:, 1:], carries_state, ids[:, 1:].numel())
 
 
-def gradients(model: ElmanLanguageModel) -> list[torch.Tensor]:
+def gradients(model: LanguageModel) -> list[torch.Tensor]:
     return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 
 

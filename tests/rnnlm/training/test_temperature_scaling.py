@@ -1,6 +1,7 @@
 """Temperature scaling: its losses by the definition, its minimum by trying, and what it leaves as it was."""
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import ModelKind, PipelineConfig
 from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.home import Home, read_json
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import Batch
@@ -30,11 +31,12 @@ MODELS: dict[str, dict[str, object]] = {
     "one-hot": {"input": "one-hot"},
     "two layers": {"tie_embeddings": True, "layers": 2},
     "three layers that add up": {"tie_embeddings": True, "layers": 3, "residual": True},
+    **{kind: {"kind": kind, "tie_embeddings": True, "layers": 2} for kind in get_args(ModelKind)},
     "diagonal": {"tie_embeddings": True, "recurrence": "diagonal", "recurrent_initialization": "spread"},
 }
 
 
-def network(**settings: object) -> ElmanLanguageModel:
+def network(**settings: object) -> LanguageModel:
     config = plain_model({"hidden_size": 16, "head_bias": "zero"} | settings)
     model = build_model(config, 12, seed=0)
     with torch.no_grad():
@@ -42,7 +44,7 @@ def network(**settings: object) -> ElmanLanguageModel:
     return model
 
 
-def overconfident() -> ElmanLanguageModel:
+def overconfident() -> LanguageModel:
     """It knows two of the three batches by heart."""
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
@@ -64,7 +66,7 @@ def batches() -> list[Batch]:
     ]
 
 
-def summed_loss(model: ElmanLanguageModel, sharpness: Tensor, of: list[Batch]) -> Tensor:
+def summed_loss(model: LanguageModel, sharpness: Tensor, of: list[Batch]) -> Tensor:
     """The definition. A gradient by what is infinite would be no number."""
     total, state = torch.zeros(()), None
     for batch in of:

@@ -14,7 +14,7 @@ from rnnlm.errors import ModelError
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.home import Home, digest_of
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.registry.bundle import model_digest
@@ -47,7 +47,7 @@ ARCHITECTURES = {
 }
 
 
-def trained(config: ModelConfig, vocabulary_size: int, seed: int) -> ElmanLanguageModel:
+def trained(config: ModelConfig, vocabulary_size: int, seed: int) -> LanguageModel:
     """A model in which every weight differs from its initial value, as after training."""
     model = build_model(config, vocabulary_size, seed)
     draw = torch.Generator().manual_seed(seed)
@@ -135,7 +135,7 @@ def test_with_the_same_vocabulary_the_first_loss_is_the_earlier_models(
     start = started_from(home, toy_run, toy_dataset.vocabulary_size)
     model = build_model(toy_config.model, toy_dataset.vocabulary_size, 7, unigram_log_probabilities(toy_dataset))
 
-    def loss(model: ElmanLanguageModel) -> tuple[float, int]:
+    def loss(model: LanguageModel) -> tuple[float, int]:
         source = StoredSplit(toy_dataset, "valid")
         return nll_of_batches(model, evaluation_batches(source, toy_dataset.mode, 64))
 

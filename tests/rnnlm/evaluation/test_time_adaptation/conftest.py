@@ -3,13 +3,14 @@
 import pytest
 import torch
 
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
+from tests.configs import new_model
 from tests.rnnlm.evaluation.test_time_adaptation.texts import VOCABULARY
 
 
 @pytest.fixture
-def model() -> ElmanLanguageModel:
-    network = ElmanLanguageModel(VOCABULARY, hidden_size=8, layers=2, tie_embeddings=True).eval()
+def model() -> LanguageModel:
+    network = new_model(VOCABULARY, 8, layers=2, tie_embeddings=True).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in network.parameters():

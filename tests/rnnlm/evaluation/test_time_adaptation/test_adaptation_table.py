@@ -22,7 +22,7 @@ from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
 from rnnlm.evaluation.token_losses import joined_losses, nll_of_split, token_losses
 from rnnlm.home import Home
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.sequences.dataset_reader import StoredSplit
@@ -31,7 +31,7 @@ NGRAM = NgramConfig(order=3, threads=1)
 
 
 @pytest.fixture
-def trained(toy_run: RunRecord) -> ElmanLanguageModel:
+def trained(toy_run: RunRecord) -> LanguageModel:
     return load_model(toy_run.model_folder)
 
 
@@ -41,7 +41,7 @@ def counts_say(home: Home, dataset: DatasetRecord, split: str) -> np.ndarray:
 
 
 def test_everything_at_once_is_a_row_each(
-    home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord, trained: ElmanLanguageModel
+    home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord, trained: LanguageModel
 ) -> None:
     wanted = Adaptations(DynamicConfig(scaled=True), CacheConfig(size=50), NGRAM)
     comparison = measure_adaptations(home, trained, toy_dataset, "test", wanted)
@@ -56,7 +56,7 @@ def test_everything_at_once_is_a_row_each(
 
 
 def test_nothing_learnt_and_nothing_remembered_is_the_static_perplexity(
-    home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel
+    home: Home, toy_dataset: DatasetRecord, trained: LanguageModel
 ) -> None:
     wanted = Adaptations(DynamicConfig(rate=0.0), CacheConfig(share=0.0))
     static, *others = measure_adaptations(home, trained, toy_dataset, "test", wanted).variants
@@ -65,7 +65,7 @@ def test_nothing_learnt_and_nothing_remembered_is_the_static_perplexity(
 
 
 def test_both_models_are_asked_for_the_same_tokens_in_the_same_order(
-    home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel
+    home: Home, toy_dataset: DatasetRecord, trained: LanguageModel
 ) -> None:
     """Row and place of each, and a token after the same three has the same probability in the counts."""
     batches = list(log_probabilities(train_kneser_ney(home, toy_dataset, NGRAM), toy_dataset, "test", NGRAM))
@@ -88,7 +88,7 @@ def test_both_models_are_asked_for_the_same_tokens_in_the_same_order(
 
 
 def test_shares_0_and_1_of_the_counts_are_each_models_own_perplexity(
-    home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord, trained: ElmanLanguageModel
+    home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord, trained: LanguageModel
 ) -> None:
     neural, counts = static_log_probabilities(trained, toy_dataset, "test"), counts_say(home, toy_dataset, "test")
     of_neural, of_counts = (np.exp(mean_nll(mixed(neural, counts, share))) for share in (0.0, 1.0))
@@ -98,7 +98,7 @@ def test_shares_0_and_1_of_the_counts_are_each_models_own_perplexity(
 
 
 def test_the_share_is_fitted_on_validation_alone(
-    home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel
+    home: Home, toy_dataset: DatasetRecord, trained: LanguageModel
 ) -> None:
     row = measure_adaptations(home, trained, toy_dataset, "test", Adaptations(kneser_ney=NGRAM)).variants[-1]
     neural, counts = static_log_probabilities(trained, toy_dataset, "valid"), counts_say(home, toy_dataset, "valid")
@@ -108,7 +108,7 @@ def test_the_share_is_fitted_on_validation_alone(
 
 
 def test_tuning_takes_the_best_of_its_grid_on_validation(
-    toy_dataset: DatasetRecord, trained: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
+    toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model that needs its training undone: only a rate of 0.5 learns anything to speak of."""
     monkeypatch.setattr(grid_search, "RATES", (1e-6, 0.5, 1e6))  # nothing, something, divergence
@@ -123,7 +123,7 @@ def test_tuning_takes_the_best_of_its_grid_on_validation(
 
 
 def test_the_decay_is_chosen_on_more_text_than_the_rate(
-    toy_dataset: DatasetRecord, trained: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
+    toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the first segment nothing has been learnt yet, and no decay is as good as any; a long text shows the drift."""
     monkeypatch.setattr(grid_search, "RATES", (50.0,))
@@ -137,7 +137,7 @@ def test_the_decay_is_chosen_on_more_text_than_the_rate(
 
 @pytest.mark.slow
 def test_each_row_is_walked_with_what_was_chosen_on_validation_and_measured_on_training(
-    home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
+    home: Home, toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grid_search, "RATES", (0.02, 0.2))
     monkeypatch.setattr(grid_search, "DECAYS", (0.0, 0.5))
@@ -171,7 +171,7 @@ def test_a_best_value_at_the_end_of_its_grid_is_told(caplog: pytest.LogCaptureFi
     assert ["rate: 0.3 is the best" in caplog.text, "rate: 0.1 is the best" in caplog.text] == [True, True]
 
 
-def test_a_divergence_is_told(home: Home, toy_dataset: DatasetRecord, trained: ElmanLanguageModel) -> None:
+def test_a_divergence_is_told(home: Home, toy_dataset: DatasetRecord, trained: LanguageModel) -> None:
     with pytest.raises(ConfigError, match="diverged at --dynamic-rate 1e"):
         measure_adaptations(home, trained, toy_dataset, "test", Adaptations(DynamicConfig(rate=1e38)))
 

@@ -12,7 +12,7 @@ from rnnlm.evaluation.test_time_adaptation.interpolation import mean_nll, mixed
 from rnnlm.evaluation.test_time_adaptation.segments import segments
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
 from rnnlm.evaluation.token_losses import nll_of_split
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences import batches
 from rnnlm.sequences.segmentation import Mode
 from tests.rnnlm.evaluation.test_time_adaptation.texts import VOCABULARY, random_lines, text_of
@@ -30,7 +30,7 @@ def test_segments_hold_every_predicted_token_in_order(mode: Mode) -> None:
 
 
 def test_a_stream_is_one_text_whatever_the_blocks_it_is_stored_in(
-    model: ElmanLanguageModel, monkeypatch: pytest.MonkeyPatch
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = random_lines(0)
     tokens = sum(len(line) + 1 for line in lines)
@@ -46,7 +46,7 @@ def test_a_stream_is_one_text_whatever_the_blocks_it_is_stored_in(
 
 
 @MODES
-def test_a_walk_that_learns_nothing_has_the_static_perplexity(model: ElmanLanguageModel, mode: Mode) -> None:
+def test_a_walk_that_learns_nothing_has_the_static_perplexity(model: LanguageModel, mode: Mode) -> None:
     text = text_of(random_lines(1), mode)
     plain, rate_0 = (score_in_order(model, text, mode, dynamic).model for dynamic in (None, DynamicConfig(rate=0.0)))
     assert np.array_equal(plain, rate_0)
@@ -56,7 +56,7 @@ def test_a_walk_that_learns_nothing_has_the_static_perplexity(model: ElmanLangua
 
 
 @MODES
-def test_how_the_text_is_cut_into_segments_changes_no_static_score(model: ElmanLanguageModel, mode: Mode) -> None:
+def test_how_the_text_is_cut_into_segments_changes_no_static_score(model: LanguageModel, mode: Mode) -> None:
     """A rate so small that nothing is learnt in float32, so that segments are as short as asked for."""
     text = text_of(random_lines(1), mode)
     short = score_in_order(model, text, mode, DynamicConfig(rate=1e-30, decay=0.0, segment_length=2)).model
@@ -64,7 +64,7 @@ def test_how_the_text_is_cut_into_segments_changes_no_static_score(model: ElmanL
 
 
 @MODES
-def test_no_score_depends_on_later_text(model: ElmanLanguageModel, mode: Mode) -> None:
+def test_no_score_depends_on_later_text(model: LanguageModel, mode: Mode) -> None:
     lines = random_lines(2)
     changed = [*lines[:7], *random_lines(3)]
     past = sum(len(line) + 1 for line in lines[:7])
@@ -79,7 +79,7 @@ def test_no_score_depends_on_later_text(model: ElmanLanguageModel, mode: Mode) -
 
 
 @pytest.mark.parametrize("place", [0, 3, 10])
-def test_a_token_inside_a_segment_is_scored_without_those_after_it(model: ElmanLanguageModel, place: int) -> None:
+def test_a_token_inside_a_segment_is_scored_without_those_after_it(model: LanguageModel, place: int) -> None:
     line = random_lines(4, 1)[0] * 3
     other = [*line[: place + 1], *(4 + (token - 3) % (VOCABULARY - 4) for token in line[place + 1 :])]
     dynamic = DynamicConfig(rate=0.5, segment_length=len(line) + 1)
@@ -92,7 +92,7 @@ def test_a_token_inside_a_segment_is_scored_without_those_after_it(model: ElmanL
 
 
 @pytest.mark.parametrize("place", [0, 1, 6, 9])
-def test_the_mixture_is_a_distribution(model: ElmanLanguageModel, place: int) -> None:
+def test_the_mixture_is_a_distribution(model: LanguageModel, place: int) -> None:
     """The probability of the token at this place, summed over all that could stand there."""
     line = [5, 7, 5, 5, 9, 4, 7, 5, 11, 7]
     total = 0.0
@@ -104,7 +104,7 @@ def test_the_mixture_is_a_distribution(model: ElmanLanguageModel, place: int) ->
 
 
 @MODES
-def test_the_cache_is_what_its_definition_says(model: ElmanLanguageModel, mode: Mode) -> None:
+def test_the_cache_is_what_its_definition_says(model: LanguageModel, mode: Mode) -> None:
     """Against loops: after state h, p(w) = sum of exp(theta h · h_i) where w followed h_i / sum of all."""
     lines = random_lines(5, 6)
     states: list[torch.Tensor] = []
@@ -128,14 +128,14 @@ def test_the_cache_is_what_its_definition_says(model: ElmanLanguageModel, mode: 
 
 
 @MODES
-def test_a_cache_without_a_share_changes_nothing(model: ElmanLanguageModel, mode: Mode) -> None:
+def test_a_cache_without_a_share_changes_nothing(model: LanguageModel, mode: Mode) -> None:
     text = text_of(random_lines(6), mode)
     walked = score_in_order(model, text, mode, cache=CACHE)
     assert walked.cache is not None
     assert np.array_equal(mixed(walked.model, walked.cache, 0.0), score_in_order(model, text, mode).model)
 
 
-def test_one_step_of_learning_is_the_papers(model: ElmanLanguageModel) -> None:
+def test_one_step_of_learning_is_the_papers(model: LanguageModel) -> None:
     """w ← w - rate * gradient, then w ← w + decay * (trained - w); the second segment is scored with that."""
     lines = [[5, 6, 7], [8, 9, 10]]
     dynamic = DynamicConfig(rate=0.3, decay=0.25, segment_length=4)
@@ -151,7 +151,7 @@ def test_one_step_of_learning_is_the_papers(model: ElmanLanguageModel) -> None:
     assert walked[4:] == pytest.approx(expected.numpy(), rel=1e-5)
 
 
-def test_a_scaled_step_is_the_papers(model: ElmanLanguageModel) -> None:
+def test_a_scaled_step_is_the_papers(model: LanguageModel) -> None:
     """Each weight's rate is divided by r + 0.1, its decay multiplied by r, at most to 1; r from the training text.
 
     Segments of 4 tokens; one of 3 counts for three quarters, there and here.
@@ -179,7 +179,7 @@ def test_a_scaled_step_is_the_papers(model: ElmanLanguageModel) -> None:
         assert torch.allclose(now, trained + step * (1 - 0.75 * (0.5 * r).clamp(max=1.0)), rtol=1e-5, atol=1e-7)
 
 
-def test_the_model_is_left_as_it_was(model: ElmanLanguageModel) -> None:
+def test_the_model_is_left_as_it_was(model: LanguageModel) -> None:
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     score_in_order(model, text_of(random_lines(7), "stream"), "stream", DYNAMIC, CACHE)
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
@@ -187,7 +187,7 @@ def test_the_model_is_left_as_it_was(model: ElmanLanguageModel) -> None:
 
 
 @MODES
-def test_text_that_repeats_itself_is_scored_better(model: ElmanLanguageModel, mode: Mode) -> None:
+def test_text_that_repeats_itself_is_scored_better(model: LanguageModel, mode: Mode) -> None:
     text = text_of([[5, 9, 4, 7, 10]] * 40, mode)
     walked = score_in_order(model, text, mode, DYNAMIC, CACHE)
     assert walked.cache is not None
@@ -198,7 +198,7 @@ def test_text_that_repeats_itself_is_scored_better(model: ElmanLanguageModel, mo
     assert mean_nll(mixed(cached.model, cached.cache, CACHE.share)) < 0.8 * static
 
 
-def test_a_walk_ends_after_so_many_tokens(model: ElmanLanguageModel) -> None:
+def test_a_walk_ends_after_so_many_tokens(model: LanguageModel) -> None:
     text = text_of(random_lines(8), "stream")
     whole, part = (score_in_order(model, text, "stream", DYNAMIC, maximum_tokens=limit).model for limit in (None, 10))
     assert 10 <= len(part) < 10 + DYNAMIC.segment_length

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rnnlm.losses.loss import exact_cross_entropy
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints, pack, unpack
@@ -45,7 +45,7 @@ def batches() -> list[Batch]:
     return [Batch(window[:, :-1], window[:, 1:], index > 0, 10) for index, window in enumerate(windows)]
 
 
-def noisy_loss(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
+def noisy_loss(model: LanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
     """It draws from every global generator."""
     noise = float(torch.rand(())) + random.random() + float(np.random.rand())
     return exact_cross_entropy(model, hidden + 0.01 * noise, targets)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rnnlm.errors import TrainingError
 from rnnlm.losses.loss import Loss, exact_cross_entropy
-from rnnlm.models.elman import ElmanLanguageModel
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
@@ -32,7 +32,7 @@ class Broken:
     def __init__(self, state: TrainingState, step: int, bearable: float, worth: float = math.nan) -> None:
         self.state, self.step, self.bearable, self.worth = state, step, bearable, worth
 
-    def __call__(self, model: ElmanLanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
+    def __call__(self, model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
         loss = exact_cross_entropy(model, hidden, target_ids)
         fatal = self.state.step == self.step and self.state.optimizer.param_groups[0]["lr"] > self.bearable
         return loss * self.worth if fatal else loss
@@ -119,7 +119,7 @@ def test_a_validation_that_is_no_number_is_divergence(tmp_path: Path) -> None:
 def test_a_checkpoint_never_holds_a_weight_that_is_no_number(tmp_path: Path) -> None:
     state = fresh_state()
 
-    def poison(model: ElmanLanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
+    def poison(model: LanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
         if state.step == 7:
             state.model.head.bias.data[0] = math.nan  # of <pad>: the loss, which never sees it, stays a number
         return exact_cross_entropy(model, hidden, targets)

@@ -12,6 +12,7 @@ import psutil
 
 from rnnlm.errors import ConfigError
 from rnnlm.training.distributed.worker_runtime import worker_process
+from tests.configs import new_model
 
 
 def compare(folder: Path, rank: int) -> None:
@@ -23,7 +24,6 @@ def compare(folder: Path, rank: int) -> None:
     from rnnlm.losses.loss import Loss, exact_cross_entropy
     from rnnlm.losses.sampled_softmax import SampledCrossEntropy
     from rnnlm.models.dropout import Dropout
-    from rnnlm.models.elman import ElmanLanguageModel
     from rnnlm.models.initialization import initialize
     from rnnlm.sequences.batches import Batch
     from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
@@ -35,7 +35,7 @@ def compare(folder: Path, rank: int) -> None:
     def steps(
         name: str, loss: Loss, rows: int, accumulation: int, dropout: Dropout, process_group: ProcessGroup
     ) -> list[torch.Tensor]:
-        model = ElmanLanguageModel(40, 8, layers=2, residual=True, tie_embeddings=True)
+        model = new_model(40, 8, layers=2, residual=True, tie_embeddings=True)
         initialize(model, "xavier", torch.Generator().manual_seed(0))
         model.double()
         optimizer = make_optimizer(model, OptimizerConfig())

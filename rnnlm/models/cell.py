@@ -1,0 +1,47 @@
+"""What every recurrent layer offers. Imports only torch: part of every bundle.
+
+Shapes: batch b, time t, hidden size H, state size S.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class Cell(nn.Module):
+    """One layer of a model. `step` is its definition; `sequence` computes the same for all time steps, faster.
+
+    The state is one row of S numbers for each text in the batch, whatever a kind keeps in it. A text begins with zeros.
+    """
+
+    precision: torch.dtype | None = None  # of large products in a handwritten gradient; None: as the weights
+
+    def __init__(self, hidden_size: int, state_size: int) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.state_size = state_size
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """x: (b, input), state: (b, S) → output (b, H), new state (b, S)."""
+        raise NotImplementedError
+
+    def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        """x: (b, t, input), state: (b, S) or None for zeros → outputs (b, t, H), last state (b, S)."""
+        return self.loop(x, state)
+
+    def loop(self, x: Tensor, state: Tensor | None, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """As sequence, step by step. mask: (b, t), 0 at padding, where the state stays the same."""
+        state = self.initial_state(x) if state is None else state
+        outputs = []
+        for time in range(x.shape[1]):
+            output, new = self.step(x[:, time], state)
+            state = new if mask is None else torch.where(mask[:, time, None].bool(), new, state)
+            outputs.append(output)
+        return torch.stack(outputs, dim=1), state
+
+    def initial_state(self, x: Tensor) -> Tensor:
+        """Zeros, (b, S), for the inputs x."""
+        return x.new_zeros(len(x), self.state_size)
+
+    def recurrent_weights(self) -> dict[str, Tensor]:
+        """The parameters that multiply the state, by name, for recurrent dropout; empty if there are none."""
+        return {}

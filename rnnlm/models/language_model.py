@@ -1,0 +1,115 @@
+"""The language model: embedding, a stack of layers of one kind, head. Imports only torch: part of every bundle.
+
+Shapes: batch b, time t, layers L, hidden size H, state size S, embedding size E, vocabulary V.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .cell import Cell
+from .elman import ElmanCell
+from .gru import GRUCell
+from .lstm import LSTMCell
+from .min_gru import MinGRUCell
+from .min_lstm import MinLSTMCell
+from .stack import Stack
+from .transformer import TransformerBlock
+
+SAVED_PREFIX = "language_model."  # of the weights' names in model.safetensors: transformers' class holds this model
+
+
+def make_cell(config: Mapping[str, Any], input_size: int) -> Cell:
+    """A layer of the model's kind. Models that were saved before there were kinds are Elman's."""
+    size = config["hidden_size"]
+    match config.get("kind", "elman"):
+        case "elman":
+            return ElmanCell(input_size, size, config["nonlinearity"], config["diagonal"])
+        case "gru":
+            return GRUCell(input_size, size)
+        case "lstm":
+            return LSTMCell(input_size, size)
+        case "min-gru":
+            return MinGRUCell(input_size, size)
+        case "min-lstm":
+            return MinLSTMCell(input_size, size)
+        case "transformer":
+            return TransformerBlock(input_size, size, config["heads"], config["attention_window"])
+        case unknown:
+            raise ValueError(f"unknown kind of model: {unknown}")
+
+
+def make_stack(config: Mapping[str, Any]) -> Stack:
+    layers, hidden_size = config["num_hidden_layers"], config["hidden_size"]
+    cells = [make_cell(config, size) for size in [config["embedding_size"]] + [hidden_size] * (layers - 1)]
+    return Stack(cells, config["backend"], config["residual"], config.get("kind") == "transformer")
+
+
+class LanguageModel(nn.Module):
+    """Embedding → stack → linear head. Returns logits; softmax belongs to the loss and to sampling.
+
+    With tied embeddings the head shares the embedding's matrix, (V, E). If E is not H, a projection without bias, the
+    readout, maps the top layer to E.
+
+    The embedding of `<pad>` is always zero. `<pad>` and `<bos>` are never predicted: their logits are -inf, so their
+    probability is 0 and their rows in the head get no gradient.
+    """
+
+    never_predicted: Tensor
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """config: the contents of config.json, with Hugging Face's names; see model_factory.architecture."""
+        super().__init__()
+        self.config = config
+        vocabulary_size, embedding_size, hidden_size = (
+            config[name] for name in ("vocab_size", "embedding_size", "hidden_size")
+        )
+        self.pad_id = config["pad_token_id"]
+        self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=self.pad_id)
+        self.embedding.weight.requires_grad_(not config["one_hot"])
+        self.stack = make_stack(config)
+        has_readout = config["tie_word_embeddings"] and embedding_size != hidden_size
+        self.readout = nn.Linear(hidden_size, embedding_size, bias=False) if has_readout else nn.Identity()
+        self.head = nn.Linear(embedding_size if has_readout else hidden_size, vocabulary_size)
+        if config["tie_word_embeddings"]:
+            self.head.weight = self.embedding.weight
+        never = torch.zeros(vocabulary_size, dtype=torch.bool)
+        never[[self.pad_id, config["bos_token_id"]]] = True
+        self.register_buffer("never_predicted", never, persistent=False)
+
+    def saved_weights(self) -> dict[str, Tensor]:
+        """The contents of model.safetensors. Tied weights are saved once."""
+        tied = self.head.weight is self.embedding.weight
+        weights = {name: tensor for name, tensor in self.state_dict().items() if not (tied and name == "head.weight")}
+        return {SAVED_PREFIX + name: tensor.contiguous() for name, tensor in weights.items()}
+
+    def load_saved_weights(self, saved: Mapping[str, Tensor]) -> None:
+        """saved: the contents of a model.safetensors. RuntimeError names weights that are missing or do not fit."""
+        weights = {name.removeprefix(SAVED_PREFIX): tensor for name, tensor in saved.items()}
+        if self.head.weight is self.embedding.weight and "embedding.weight" in weights:
+            weights["head.weight"] = weights["embedding.weight"]
+        self.load_state_dict(weights)
+
+    def forward(
+        self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """token_ids: (b, t) int64 → logits (b, t, V), state after the last token (b, L, S)."""
+        hidden, state = self.hidden(token_ids, state, mask)
+        return self.logits(hidden), state
+
+    def hidden(
+        self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """token_ids: (b, t) int64 → input of the head (b, t, H or E), state after the last token (b, L, S)."""
+        outputs, last = self.stack(self.embedding(token_ids), state, mask)
+        return self.readout(outputs), last
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden: (…, H or E) from hidden() → logits (…, V)."""
+        return nn.functional.linear(hidden, self.head.weight, self.head_bias())
+
+    def head_bias(self) -> Tensor:
+        """(V,): the head's bias, -inf for `<pad>` and `<bos>`."""
+        return self.head.bias.masked_fill(self.never_predicted, float("-inf"))

@@ -1,0 +1,48 @@
+"""Long short-term memory (Hochreiter and Schmidhuber 1997; forget gate: Gers et al. 2000), as in torch.nn.LSTM.
+
+Imports only torch.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from .cell import Cell
+
+
+class LSTMCell(Cell):
+    """The state is h beside the memory c, (b, 2H); the output is h.
+
+        i = σ(x W_i + h U_i + b_i)
+        f = σ(x W_f + h U_f + b_f)
+        g = tanh(x W_g + h U_g + b_g)
+        o = σ(x W_o + h U_o + b_o)
+        c' = f ⊙ c + i ⊙ g
+        h' = o ⊙ tanh(c')
+
+    W: (input, 4H), U: (H, 4H) and b: (4H,) hold i, f, g and o side by side.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__(hidden_size, state_size=2 * hidden_size)
+        self.W = nn.Parameter(torch.empty(input_size, 4 * hidden_size))
+        self.U = nn.Parameter(torch.empty(hidden_size, 4 * hidden_size))
+        self.b = nn.Parameter(torch.zeros(4 * hidden_size))
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        h, c = state.chunk(2, dim=-1)
+        i, f, g, o = (x @ self.W + h @ self.U + self.b).chunk(4, dim=-1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        state = torch.cat([torch.sigmoid(o) * torch.tanh(c), c], dim=-1)
+        return state[:, : self.hidden_size], state
+
+    def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        """With torch's kernel."""
+        weights = [self.W.t(), self.U.t(), self.b, torch.zeros_like(self.b)]  # two biases would add up to one
+        before = (self.initial_state(x) if state is None else state)[None].chunk(2, dim=-1)
+        h, c = (part.contiguous() for part in before)
+        # arguments: biases, layers, dropout, training, bidirectional, batch first; h and c are (1, b, H) there
+        outputs, h, c = torch.lstm(x, (h, c), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
+        return outputs, torch.cat([h[0], c[0]], dim=-1)
+
+    def recurrent_weights(self) -> dict[str, Tensor]:
+        return {"U": self.U}

@@ -25,7 +25,8 @@ from typing import Any
 import httpx
 import psutil
 
-from flows.operations.running_home import read_running
+from flows.operations.prefect_query import PrefectQuery
+from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
 from flows.service.status import disk_bytes
 from rnnlm.home import Home
@@ -126,9 +127,7 @@ class Nights:
         found = find_home_processes(self.home)
         killed = list(found.flow_runs.values())
         if accident == "power cut":
-            running = read_running(self.home)
-            assert running is not None
-            killed += [psutil.Process(running.pid), *found.services]
+            killed += [psutil.Process(self.running().pid), *found.services]
         for process in killed:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
@@ -138,6 +137,14 @@ class Nights:
         else:
             time.sleep(5)  # the worker reports the end of the process
             self.rnnlm("trigger", "settle")  # as its schedule does every 30 minutes
+
+    def running(self) -> RunningHome:
+        running = read_running(self.home)
+        assert running is not None
+        return running
+
+    def prefect(self) -> PrefectQuery:
+        return PrefectQuery(self.running().prefect_api)
 
     def wait_for_end(self, deployment: str) -> str:
         """Until the deployment's newest run is final and none waits to start; its state."""
@@ -154,14 +161,8 @@ class Nights:
 
     def flow_runs(self, deployment: str) -> list[dict[str, Any]]:
         """Runs that are not merely scheduled for later, the newest first."""
-        running = read_running(self.home)
-        assert running is not None
-        query = {
-            "deployments": {"name": {"any_": [deployment.partition("/")[2]]}},
-            "sort": "EXPECTED_START_TIME_DESC",
-        }
-        answer = httpx.post(f"{running.prefect_api}/flow_runs/filter", json=query, timeout=60)
-        runs: list[dict[str, Any]] = answer.raise_for_status().json()
+        named = {"name": {"any_": [deployment.partition("/")[2]]}}
+        runs = self.prefect().post("flow_runs/filter", deployments=named, sort="EXPECTED_START_TIME_DESC")
         return [run for run in runs if "auto-scheduled" not in run["tags"]]
 
     def wait(self, condition: Any, what: str) -> None:
@@ -193,10 +194,8 @@ class Nights:
 
     def problems(self, rows: list[dict[str, Any]]) -> list[str]:
         found = [f"night {row['night']}: {row['state']}" for row in rows if row["state"] != "COMPLETED"]
-        running = read_running(self.home)
-        assert running is not None
-        unfinished = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING", "CANCELLING"]}}}}
-        for run in httpx.post(f"{running.prefect_api}/flow_runs/filter", json=unfinished, timeout=60).json():
+        unfinished = {"state": {"type": {"any_": ["RUNNING", "PENDING", "CANCELLING"]}}}
+        for run in self.prefect().post("flow_runs/filter", flow_runs=unfinished):
             found.append(f"flow run {run['name']} is left {run['state']['name']}")
         if not json.loads(self.rnnlm("generate", f"rnnlm-{NAME}", "--json")):
             found.append("the champion generates nothing")

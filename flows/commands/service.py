@@ -97,7 +97,8 @@ def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome
 def up_text(session: Session, running: "RunningHome") -> str:
     import httpx
 
-    from flows.service.status import PrefectQuery, next_runs
+    from flows.operations.prefect_query import PrefectQuery
+    from flows.service.status import next_runs
 
     coming = []
     with contextlib.suppress(httpx.HTTPError):  # busy; everything else has answered

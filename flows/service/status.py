@@ -6,7 +6,8 @@ from typing import Any
 
 import httpx
 
-from flows.operations.prefect_server import credentials, health_problem
+from flows.operations.prefect_query import PrefectQuery
+from flows.operations.prefect_server import health_problem
 from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
@@ -62,14 +63,14 @@ def read_status(home: Home) -> HomeStatus:
         return status.model_copy(update={"servers": (*servers, f"Prefect does not answer: {error}")})
 
 
-def runs_of(query: "PrefectQuery") -> dict[str, tuple[RunStatus, ...]]:
+def runs_of(query: PrefectQuery) -> dict[str, tuple[RunStatus, ...]]:
     return {
-        "running": tuple(query.run_status(run, query.last_log_line(run)) for run in query.runs(["RUNNING"])),
+        "running": tuple(run_status(run, last_log_line(query, run)) for run in last_runs(query, ["RUNNING"])),
         "next": tuple(RunStatus(name=name, when=when, state="") for name, when in next_runs(query)),
-        "last": tuple(map(query.run_status, query.runs(FINISHED))),
+        "last": tuple(map(run_status, last_runs(query, FINISHED))),
         "errors": tuple(
-            query.run_status(run, first_line(run["state"].get("message")))
-            for run in query.runs(["FAILED", "CRASHED"], since=datetime.now(UTC) - ERRORS_WITHIN)
+            run_status(run, first_line(run["state"].get("message")))
+            for run in last_runs(query, ["FAILED", "CRASHED"], since=datetime.now(UTC) - ERRORS_WITHIN)
         ),
     }
 
@@ -90,7 +91,7 @@ def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
     )
 
 
-def next_runs(query: "PrefectQuery") -> list[tuple[str, str]]:
+def next_runs(query: PrefectQuery) -> list[tuple[str, str]]:
     """(deployment, local time) of the next run of each deployment, the soonest first."""
     names = query.deployment_names()
     soonest: dict[str, str] = {}
@@ -101,45 +102,24 @@ def next_runs(query: "PrefectQuery") -> list[tuple[str, str]]:
     return list(soonest.items())[:RUNS_SHOWN]
 
 
-class PrefectQuery:
-    """Questions to a Prefect API. Plain HTTP: importing Prefect's client takes longer than all of them."""
+def last_runs(query: PrefectQuery, states: list[str], since: datetime | None = None) -> list[dict[str, Any]]:
+    """The last runs in one of these states, without upkeep."""
+    more = {"start_time": {"after_": since.isoformat()}} if since else {}
+    found = query.flow_runs(states, "START_TIME_DESC", 100, **more)
+    return [run for run in found if query.flow_names.get(run["flow_id"]) not in UPKEEP][:RUNS_SHOWN]
 
-    def __init__(self, api: str) -> None:
-        self.api = api
 
-    def post(self, path: str, **body: Any) -> Any:
-        answer = httpx.post(f"{self.api}/{path}", json=body, auth=credentials(), timeout=30)
-        answer.raise_for_status()
-        return answer.json()
+def run_status(run: dict[str, Any], note: str = "") -> RunStatus:
+    return RunStatus(name=run["name"], when=local_time(run["start_time"]), state=run["state"]["name"], note=note)
 
-    def flow_runs(self, states: list[str], order: str, limit: int, **more: Any) -> list[dict[str, Any]]:
-        """Runs that no other run has started."""
-        chosen = {"state": {"type": {"any_": states}}, "parent_task_run_id": {"is_null_": True}, **more}
-        found: list[dict[str, Any]] = self.post("flow_runs/filter", flow_runs=chosen, sort=order, limit=limit)
-        return found
 
-    def runs(self, states: list[str], since: datetime | None = None) -> list[dict[str, Any]]:
-        """The last runs in one of these states, without upkeep."""
-        upkeep = {flow["id"] for flow in self.post("flows/filter", flows={"name": {"any_": UPKEEP}})}
-        more = {"start_time": {"after_": since.isoformat()}} if since else {}
-        found = self.flow_runs(states, "START_TIME_DESC", 100, **more)
-        return [run for run in found if run["flow_id"] not in upkeep][:RUNS_SHOWN]
-
-    def deployment_names(self) -> dict[str, str]:
-        """Deployment's id → `flow/deployment`."""
-        flows = {flow["id"]: flow["name"] for flow in self.post("flows/filter")}
-        return {one["id"]: f"{flows[one['flow_id']]}/{one['name']}" for one in self.post("deployments/filter")}
-
-    def run_status(self, run: dict[str, Any], note: str = "") -> RunStatus:
-        return RunStatus(name=run["name"], when=local_time(run["start_time"]), state=run["state"]["name"], note=note)
-
-    def last_log_line(self, run: dict[str, Any]) -> str:
-        """What the library told last in the run or in a run that it has started: how far it is."""
-        below = self.post("flow_runs/filter", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
-        ids = [run["id"], *(child["id"] for child in below)]
-        logs = self.post("logs/filter", logs={"flow_run_id": {"any_": ids}}, sort="TIMESTAMP_DESC", limit=50)
-        lines = [log["message"] for log in logs if log["name"].startswith("rnnlm.")]
-        return first_line(lines[0]) if lines else ""
+def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
+    """What the library told last in the run or in a run that it has started: how far it is."""
+    below = query.post("flow_runs/filter", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
+    ids = [run["id"], *(child["id"] for child in below)]
+    logs = query.post("logs/filter", logs={"flow_run_id": {"any_": ids}}, sort="TIMESTAMP_DESC", limit=50)
+    lines = [log["message"] for log in logs if log["name"].startswith("rnnlm.")]
+    return first_line(lines[0]) if lines else ""
 
 
 def champions(home: Home) -> tuple[ChampionStatus, ...]:

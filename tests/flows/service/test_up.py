@@ -15,6 +15,7 @@ import httpx
 import psutil
 import pytest
 
+from flows.operations.prefect_query import PrefectQuery
 from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
 from rnnlm.home import Home
@@ -50,8 +51,9 @@ class Up:
 
     def flow_runs(self) -> list[dict[str, Any]]:
         """All runs that have begun, the newest first."""
-        query = {"flow_runs": {"state": {"type": {"not_any_": ["SCHEDULED"]}}}, "sort": "START_TIME_DESC"}
-        found: list[dict[str, Any]] = httpx.post(f"{self.running().prefect_api}/flow_runs/filter", json=query).json()
+        begun = {"state": {"type": {"not_any_": ["SCHEDULED"]}}}
+        query = PrefectQuery(self.running().prefect_api)
+        found: list[dict[str, Any]] = query.post("flow_runs/filter", flow_runs=begun, sort="START_TIME_DESC")
         return found
 
     def pipeline_runs(self) -> list[dict[str, Any]]:

@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,13 +27,15 @@ import psutil
 from flows.operations.prefect_query import PrefectQuery
 from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
+from flows.service.ports import free_port
 from flows.service.status import disk_bytes
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 from rnnlm.text_layout import columns
 
 NAME = "growing"
 PATIENCE_SECONDS = 1800
-FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
 def main() -> int:
@@ -62,7 +63,7 @@ class Nights:
     def __init__(self, home: Home, text: Path) -> None:
         self.home = home
         self.text = text
-        self.ports = ["--port", free_port(), "--mlflow-port", free_port()]
+        self.ports = ["--port", str(free_port()), "--mlflow-port", str(free_port())]
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
         self.environment["RNNLM_HOME"] = str(home.root)
 
@@ -107,7 +108,7 @@ class Nights:
         deployment = json.loads(self.rnnlm("trigger", NAME, "--json"))["deployment"]
         if accident:
             self.wait(lambda: self.history_bytes() > 0, "training")
-            self.strike(accident)
+            self.strike(accident, deployment)
         state = self.wait_for_end(deployment)
         found = self.versions()
         new = found[0] if len(found) > versions else None
@@ -122,7 +123,7 @@ class Nights:
             "MB": self.megabytes(),
         }
 
-    def strike(self, accident: str) -> None:
+    def strike(self, accident: str, deployment: str) -> None:
         """SIGKILL for the flow's process, or for everything; then what a schedule or systemd does afterwards."""
         found = find_home_processes(self.home)
         killed = list(found.flow_runs.values())
@@ -135,7 +136,7 @@ class Nights:
         if accident == "power cut":
             self.up()
         else:
-            time.sleep(5)  # the worker reports the end of the process
+            self.wait(lambda: "CRASHED" in self.states(deployment), "report of the worker that the process has ended")
             self.rnnlm("trigger", "settle")  # as its schedule does every 30 minutes
 
     def running(self) -> RunningHome:
@@ -148,32 +149,24 @@ class Nights:
 
     def wait_for_end(self, deployment: str) -> str:
         """Until the deployment's newest run is final and none waits to start; its state."""
-        newest: list[dict[str, Any]] = []
+        states: list[str] = []
 
         def ended() -> bool:
-            nonlocal newest
-            newest = self.flow_runs(deployment)
-            crashed = bool(newest) and newest[0]["state"]["type"] == "CRASHED"  # it will be started again
-            return bool(newest) and all(run["state"]["type"] in FINAL for run in newest) and not crashed
+            states[:] = self.states(deployment)
+            return states != [] and set(states) <= FINAL and states[0] != "CRASHED"  # it will be started again
 
         self.wait(ended, f"end of {deployment}")
-        return str(newest[0]["state"]["type"])
+        return states[0]
 
-    def flow_runs(self, deployment: str) -> list[dict[str, Any]]:
-        """Runs that are not merely scheduled for later, the newest first."""
+    def states(self, deployment: str) -> list[str]:
+        """Of the runs that are not merely scheduled for later, the newest first."""
         named = {"name": {"any_": [deployment.partition("/")[2]]}}
         runs = self.prefect().post("flow_runs/filter", deployments=named, sort="EXPECTED_START_TIME_DESC")
-        return [run for run in runs if "auto-scheduled" not in run["tags"]]
+        return [run["state"]["type"] for run in runs if "auto-scheduled" not in run["tags"]]
 
     def wait(self, condition: Any, what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            with contextlib.suppress(httpx.TransportError):  # the server starts again
-                if condition():
-                    return
-            if time.monotonic() > deadline:
-                raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s\n{self.rnnlm('logs', '-n', '30')}")
-            time.sleep(0.5)
+        if not poll_until(condition, PATIENCE_SECONDS, ignored=httpx.TransportError):  # the server starts again
+            raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s\n{self.rnnlm('logs', '-n', '30')}")
 
     def history_bytes(self) -> int:
         """Of runs in training: finished ones have no checkpoints."""
@@ -203,12 +196,6 @@ class Nights:
 
     def end(self) -> None:
         self.rnnlm("down")
-
-
-def free_port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
 
 
 if __name__ == "__main__":

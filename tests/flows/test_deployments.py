@@ -3,11 +3,9 @@
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,10 +17,12 @@ import pytest
 from flows.command_line import main
 from flows.operations.automations import SHIPPED
 from flows.operations.deployments import deploy_all, read_plans
+from flows.service.ports import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name
 from rnnlm.home import Home
 from rnnlm.moved_settings import flatten
+from rnnlm.polling import poll_until
 from rnnlm.presets import read_presets
 from rnnlm.records import NightEvent
 from rnnlm.registry.model_names import registered_name
@@ -34,10 +34,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"no {what} within {seconds} s"
-        time.sleep(0.25)
+    assert poll_until(condition, seconds, every_seconds=0.25), f"no {what} within {seconds} s"
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +47,7 @@ def server_home(tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path)
 @pytest.fixture(scope="module")
 def server(server_home: Home) -> Iterator[httpx.Client]:
     """A Prefect server as README starts it, but on a free port; one for all tests: it starts in seconds."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     url = f"http://127.0.0.1:{port}/api"
     with pytest.MonkeyPatch.context() as environment, httpx.Client(base_url=url, timeout=30) as client:
         environment.setenv("PREFECT_API_URL", url)

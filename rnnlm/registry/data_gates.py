@@ -22,7 +22,7 @@ from rnnlm.corpora.character_profile import character_distance, count_characters
 from rnnlm.errors import DatasetError, ModelError, TrackingError
 from rnnlm.home import Home, read_json
 from rnnlm.records import DatasetRecord, Record
-from rnnlm.registry.bundle import BUNDLE, CHARACTERS, EVIDENCE
+from rnnlm.registry.bundle import CHARACTERS, evidence_folder
 from rnnlm.registry.model_lookup import find_version, registered_folder
 from rnnlm.registry.model_names import registered_name
 from rnnlm.registry.version_tags import corpus_folder
@@ -152,7 +152,7 @@ def drift(home: Home, dataset: DatasetRecord, champion: "ModelVersion") -> Measu
         folder = registered_folder(home, f"models:/{champion.name}/{champion.version}")
     except ModelError as error:
         return f"the champion cannot be loaded ({str(error).splitlines()[0]})"
-    profile = read_json(folder.parents[len(BUNDLE.split("/")) - 1] / EVIDENCE / CHARACTERS)
+    profile = read_json(evidence_folder(folder) / CHARACTERS)
     text = training_text(corpus_folder(home, dataset))
     if profile is None or text is None:
         return f"version {champion.version} was registered without the character frequencies of its text"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,33 @@ def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client, de
     )
     assert answer.status_code in (409, 422)
     assert runs(server, smoke["id"], "PENDING") == []
+
+
+@pytest.mark.slow
+def test_schedules_and_status_tell_the_next_and_the_last_run(
+    server: httpx.Client, deployed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scoring = server.get("/deployments/name/score/score").json()["id"]
+    wait_for(lambda: len(runs(server, scoring, "SCHEDULED")) > 1, 60, "scheduled runs")
+    run = server.post(f"/deployments/{scoring}/create_flow_run", json={}).json()["id"]
+    for state in ("RUNNING", "COMPLETED"):
+        done = server.post(f"/flow_runs/{run}/set_state", json={"state": {"type": state}, "force": True})
+        done.raise_for_status()
+    soonest = min(str(planned["expected_start_time"]) for planned in runs(server, scoring, "SCHEDULED"))
+
+    capsys.readouterr()
+    assert main(["schedules", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {"pipeline/nightly", "score/score", "settle/settle", "prune/prune"} == set(rows)
+    assert datetime.fromisoformat(rows["score/score"]["next_run"]) == datetime.fromisoformat(soonest)
+    assert rows["score/score"]["last_state"] == "Completed"
+    assert rows["pipeline/nightly"]["last_state"] == ""
+
+    assert main(["status", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert {"pipeline/nightly", "score/score"} <= {row["name"] for row in status["next"]}
+    assert not [row for row in status["next"] if row["name"].startswith("settle/")]
+    assert status["last"][0]["state"] == "Completed"
 
 
 class Inbox:

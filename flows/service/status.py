@@ -1,5 +1,6 @@
 """What `rnnlm status` shows: servers, runs, champions, disk use and errors of a home."""
 
+import logging
 import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +14,9 @@ from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home
 from rnnlm.records import Record
+from rnnlm.registry import data_gates
 from rnnlm.registry.champion_history import all_versions, read_history
+from rnnlm.registry.data_gates import CHAMPION_STAYS
 from rnnlm.registry.model_lookup import list_models
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.upkeep.inventory import size_of
@@ -22,6 +25,7 @@ RUNS_SHOWN = 5
 ERRORS_WITHIN = timedelta(days=7)
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
 UPKEEP = ["settle"]  # flows that run often and say little
+NIGHT = "pipeline"
 
 
 class RunStatus(Record):
@@ -44,6 +48,7 @@ class HomeStatus(Record):
     running: tuple[RunStatus, ...] = ()
     next: tuple[RunStatus, ...] = ()
     last: tuple[RunStatus, ...] = ()
+    gates: str = ""  # what the checks before training have found in the last night; "" if nothing
     errors: tuple[RunStatus, ...] = ()
     champions: tuple[ChampionStatus, ...] = ()
     disk_bytes: dict[str, int]
@@ -63,11 +68,14 @@ def read_status(home: Home) -> HomeStatus:
         return status.model_copy(update={"servers": (*servers, f"Prefect does not answer: {error}")})
 
 
-def runs_of(query: PrefectQuery) -> dict[str, tuple[RunStatus, ...]]:
+def runs_of(query: PrefectQuery) -> dict[str, Any]:
+    """The fields of HomeStatus that Prefect knows."""
+    last = last_runs(query, FINISHED)
     return {
         "running": tuple(run_status(run, last_log_line(query, run)) for run in last_runs(query, ["RUNNING"])),
         "next": tuple(RunStatus(name=name, when=when, state="") for name, when in next_runs(query)),
-        "last": tuple(map(run_status, last_runs(query, FINISHED))),
+        "last": tuple(map(run_status, last)),
+        "gates": next((gate_note(query, run) for run in last if query.flow_names.get(run["flow_id"]) == NIGHT), ""),
         "errors": tuple(
             run_status(run, first_line(run["state"].get("message")))
             for run in last_runs(query, ["FAILED", "CRASHED"], since=datetime.now(UTC) - ERRORS_WITHIN)
@@ -114,12 +122,27 @@ def run_status(run: dict[str, Any], note: str = "") -> RunStatus:
 
 
 def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """What the library told last in the run or in a run that it has started: how far it is."""
-    below = query.post("flow_runs/filter", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
-    ids = [run["id"], *(child["id"] for child in below)]
-    logs = query.post("logs/filter", logs={"flow_run_id": {"any_": ids}}, sort="TIMESTAMP_DESC", limit=50)
-    lines = [log["message"] for log in logs if log["name"].startswith("rnnlm.")]
+    """What the library told last: how far it is."""
+    lines = log_lines(query, run, "rnnlm.")
     return first_line(lines[0]) if lines else ""
+
+
+def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
+    """`toy · smoke · 23 Nov 02:00 stopped: …`, or its warnings."""
+    _, stopped, reason = first_line(run["state"].get("message")).partition(f"{CHAMPION_STAYS}: ")
+    if stopped:
+        return f"{run['name']} stopped: {reason}"
+    warnings = log_lines(query, run, data_gates.logger.name, level={"ge_": logging.WARNING})
+    found = (line.removeprefix("gates: ") for line in reversed(warnings))
+    return f"{run['name']} warned: {' · '.join(found)}" if warnings else ""
+
+
+def log_lines(query: PrefectQuery, run: dict[str, Any], logger: str, **more: Any) -> list[str]:
+    """Of a run and the runs that it has started, the newest first. logger: the beginning of its name."""
+    below = query.post("flow_runs/filter", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
+    chosen = {"flow_run_id": {"any_": [run["id"], *(child["id"] for child in below)]}, **more}
+    logs = query.post("logs/filter", logs=chosen, sort="TIMESTAMP_DESC", limit=50)
+    return [log["message"] for log in logs if log["name"].startswith(logger)]
 
 
 def champions(home: Home) -> tuple[ChampionStatus, ...]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 Outcome = Literal["passed", "warned", "stopped", "not measured"]
+CHAMPION_STAYS = "not trained, the champion stays"  # what a run says that a gate has stopped
 Measurement = float | str  # a share, or why it could not be measured
 
 
@@ -61,7 +62,7 @@ class GatesRecord(Record):
         """DatasetError about the first gate that stops the run."""
         for result in self.with_outcome("stopped"):
             raise DatasetError(
-                f"{self.corpus_name}: not trained, the champion stays: {result.text}; at most {result.stop_at:.1%} "
+                f"{self.corpus_name}: {CHAMPION_STAYS}: {result.text}; at most {result.stop_at:.1%} "
                 f"is allowed.\nRepair the text, or raise gates.{result.gate}_stop_at (null: never stop)."
             )
 

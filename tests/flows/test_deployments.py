@@ -21,11 +21,13 @@ from flows.operations.deployments import deploy_all, read_plans
 from flows.service.ports import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name
+from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.moved_settings import flatten
 from rnnlm.polling import poll_until
 from rnnlm.presets import read_presets
 from rnnlm.records import NightEvent
+from rnnlm.registry.data_gates import GateResult, GatesRecord
 from rnnlm.registry.model_names import registered_name
 from rnnlm.scoring.scoring_config import ScoringConfig
 from tests.conftest import copy_store, home_in
@@ -94,7 +96,7 @@ def runs(client: httpx.Client, deployment_id: str, state: str) -> list[dict[str,
 
 @pytest.mark.slow
 def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
-    server: httpx.Client, deployed: list[str], server_home: Home, toy_folder: Path
+    server: httpx.Client, deployed: list[str], server_home: Home, toy_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert {"pipeline/nightly", "prepare/prepare", "train/train", "train/train-gpu"} <= set(deployed)
     assert {"sample/sample", "score/score"} <= set(deployed)
@@ -107,7 +109,11 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
         wait_for(lambda id_=deployment["id"]: len(runs(server, id_, "SCHEDULED")) > 0, 60, "scheduled run")
 
     smoke = server.get("/deployments/name/pipeline/smoke").json()
-    config = {"corpus": {"source": str(toy_folder)}, "training": {"maximum_tokens": 500, "device": "cpu"}}
+    config = {
+        "corpus": {"source": str(toy_folder)},
+        "gates": {"duplicates_warn_at": 0.0},
+        "training": {"maximum_tokens": 500, "device": "cpu"},
+    }
     created = server.post(f"/deployments/{smoke['id']}/create_flow_run", json={"parameters": {"config": config}})
     created.raise_for_status()
     run_id = created.json()["id"]
@@ -132,6 +138,12 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
     lines = library_lines(server, run_id)
     for part in ("training: step ", "training: done", "rnnlm-toy version 1 becomes champion"):
         assert any(part in line for line in lines), lines
+
+    capsys.readouterr()
+    assert main(["status"]) == 0
+    told = " ".join(capsys.readouterr().out.split())  # without line breaks
+    assert f"gates {finished['name']} warned: " in told
+    assert "% of the training rows repeat another; expected at most 0.0%" in told
 
 
 def library_lines(client: httpx.Client, run_id: str) -> list[str]:
@@ -160,10 +172,7 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
 ) -> None:
     scoring = server.get("/deployments/name/score/score").json()["id"]
     wait_for(lambda: len(runs(server, scoring, "SCHEDULED")) > 1, 60, "scheduled runs")
-    run = server.post(f"/deployments/{scoring}/create_flow_run", json={}).json()["id"]
-    for state in ("RUNNING", "COMPLETED"):
-        done = server.post(f"/flow_runs/{run}/set_state", json={"state": {"type": state}, "force": True})
-        done.raise_for_status()
+    run_through(server, scoring, {"type": "COMPLETED"})
     soonest = min(str(planned["expected_start_time"]) for planned in runs(server, scoring, "SCHEDULED"))
 
     capsys.readouterr()
@@ -179,6 +188,24 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
     assert {"pipeline/nightly", "score/score"} <= {row["name"] for row in status["next"]}
     assert not [row for row in status["next"] if row["name"].startswith("settle/")]
     assert status["last"][0]["state"] == "Completed"
+
+    stop = GateResult(gate="drift", outcome="stopped", share=0.7, text="too far", warn_at=0.1, stop_at=0.4)
+    with pytest.raises(DatasetError) as stopped:
+        GatesRecord(corpus_name="toy", model_name="rnnlm-toy", results=(stop,)).raise_if_stopped()
+    smoke = server.get("/deployments/name/pipeline/smoke").json()["id"]
+    message = f"Flow run encountered an exception: DatasetError: {stopped.value}"
+    name = run_through(server, smoke, {"type": "FAILED", "message": message})
+    assert main(["status", "--json"]) == 0
+    gates = json.loads(capsys.readouterr().out)["gates"]
+    assert gates == f"{name} stopped: too far; at most 40.0% is allowed."
+
+
+def run_through(client: httpx.Client, deployment_id: str, end: dict[str, str]) -> str:
+    """Give a new run of the deployment the states that a worker would; returns its name."""
+    run = client.post(f"/deployments/{deployment_id}/create_flow_run", json={}).json()
+    for state in ({"type": "RUNNING"}, end):
+        client.post(f"/flow_runs/{run['id']}/set_state", json={"state": state, "force": True}).raise_for_status()
+    return str(run["name"])
 
 
 class Inbox:

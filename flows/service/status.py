@@ -118,7 +118,8 @@ def last_runs(query: PrefectQuery, states: list[str], since: datetime | None = N
 
 
 def run_status(run: dict[str, Any], note: str = "") -> RunStatus:
-    return RunStatus(name=run["name"], when=local_time(run["start_time"]), state=run["state"]["name"], note=note)
+    when = local_time(run["start_time"] or run["expected_start_time"])  # it may have ended before it started
+    return RunStatus(name=run["name"], when=when, state=run["state"]["name"], note=note)
 
 
 def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:

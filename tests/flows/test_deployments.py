@@ -172,7 +172,7 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
 ) -> None:
     scoring = server.get("/deployments/name/score/score").json()["id"]
     wait_for(lambda: len(runs(server, scoring, "SCHEDULED")) > 1, 60, "scheduled runs")
-    run_through(server, scoring, {"type": "COMPLETED"})
+    run_through(server, scoring, {"type": "RUNNING"}, {"type": "COMPLETED"})
     soonest = min(str(planned["expected_start_time"]) for planned in runs(server, scoring, "SCHEDULED"))
 
     capsys.readouterr()
@@ -194,16 +194,20 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
         GatesRecord(corpus_name="toy", model_name="rnnlm-toy", results=(stop,)).raise_if_stopped()
     smoke = server.get("/deployments/name/pipeline/smoke").json()["id"]
     message = f"Flow run encountered an exception: DatasetError: {stopped.value}"
-    name = run_through(server, smoke, {"type": "FAILED", "message": message})
+    name = run_through(server, smoke, {"type": "RUNNING"}, {"type": "FAILED", "message": message})
     assert main(["status", "--json"]) == 0
     gates = json.loads(capsys.readouterr().out)["gates"]
     assert gates == f"{name} stopped: too far; at most 40.0% is allowed."
 
+    never_started = run_through(server, scoring, {"type": "CRASHED"})
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["last"][0]["name"] == never_started
 
-def run_through(client: httpx.Client, deployment_id: str, end: dict[str, str]) -> str:
+
+def run_through(client: httpx.Client, deployment_id: str, *states: dict[str, str]) -> str:
     """Give a new run of the deployment the states that a worker would; returns its name."""
     run = client.post(f"/deployments/{deployment_id}/create_flow_run", json={}).json()
-    for state in ({"type": "RUNNING"}, end):
+    for state in states:
         client.post(f"/flow_runs/{run['id']}/set_state", json={"state": state, "force": True}).raise_for_status()
     return str(run["name"])
 

@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,15 +24,18 @@ from typing import Any
 import httpx
 import psutil
 
-from flows.operations.running_home import read_running
+from flows.operations.prefect_query import PrefectQuery
+from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
+from flows.service.ports import free_port
 from flows.service.status import disk_bytes
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 from rnnlm.text_layout import columns
 
 NAME = "growing"
 PATIENCE_SECONDS = 1800
-FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
 def main() -> int:
@@ -61,7 +63,7 @@ class Nights:
     def __init__(self, home: Home, text: Path) -> None:
         self.home = home
         self.text = text
-        self.ports = ["--port", free_port(), "--mlflow-port", free_port()]
+        self.ports = ["--port", str(free_port()), "--mlflow-port", str(free_port())]
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
         self.environment["RNNLM_HOME"] = str(home.root)
 
@@ -106,7 +108,7 @@ class Nights:
         deployment = json.loads(self.rnnlm("trigger", NAME, "--json"))["deployment"]
         if accident:
             self.wait(lambda: self.history_bytes() > 0, "training")
-            self.strike(accident)
+            self.strike(accident, deployment)
         state = self.wait_for_end(deployment)
         found = self.versions()
         new = found[0] if len(found) > versions else None
@@ -121,14 +123,12 @@ class Nights:
             "MB": self.megabytes(),
         }
 
-    def strike(self, accident: str) -> None:
+    def strike(self, accident: str, deployment: str) -> None:
         """SIGKILL for the flow's process, or for everything; then what a schedule or systemd does afterwards."""
         found = find_home_processes(self.home)
         killed = list(found.flow_runs.values())
         if accident == "power cut":
-            running = read_running(self.home)
-            assert running is not None
-            killed += [psutil.Process(running.pid), *found.services]
+            killed += [psutil.Process(self.running().pid), *found.services]
         for process in killed:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
@@ -136,43 +136,37 @@ class Nights:
         if accident == "power cut":
             self.up()
         else:
-            time.sleep(5)  # the worker reports the end of the process
+            self.wait(lambda: "CRASHED" in self.states(deployment), "report of the worker that the process has ended")
             self.rnnlm("trigger", "settle")  # as its schedule does every 30 minutes
+
+    def running(self) -> RunningHome:
+        running = read_running(self.home)
+        assert running is not None
+        return running
+
+    def prefect(self) -> PrefectQuery:
+        return PrefectQuery(self.running().prefect_api)
 
     def wait_for_end(self, deployment: str) -> str:
         """Until the deployment's newest run is final and none waits to start; its state."""
-        newest: list[dict[str, Any]] = []
+        states: list[str] = []
 
         def ended() -> bool:
-            nonlocal newest
-            newest = self.flow_runs(deployment)
-            crashed = bool(newest) and newest[0]["state"]["type"] == "CRASHED"  # it will be started again
-            return bool(newest) and all(run["state"]["type"] in FINAL for run in newest) and not crashed
+            states[:] = self.states(deployment)
+            return states != [] and set(states) <= FINAL and states[0] != "CRASHED"  # it will be started again
 
         self.wait(ended, f"end of {deployment}")
-        return str(newest[0]["state"]["type"])
+        return states[0]
 
-    def flow_runs(self, deployment: str) -> list[dict[str, Any]]:
-        """Runs that are not merely scheduled for later, the newest first."""
-        running = read_running(self.home)
-        assert running is not None
-        query = {
-            "deployments": {"name": {"any_": [deployment.partition("/")[2]]}},
-            "sort": "EXPECTED_START_TIME_DESC",
-        }
-        answer = httpx.post(f"{running.prefect_api}/flow_runs/filter", json=query, timeout=60)
-        runs: list[dict[str, Any]] = answer.raise_for_status().json()
-        return [run for run in runs if "auto-scheduled" not in run["tags"]]
+    def states(self, deployment: str) -> list[str]:
+        """Of the runs that are not merely scheduled for later, the newest first."""
+        named = {"name": {"any_": [deployment.partition("/")[2]]}}
+        runs = self.prefect().post("flow_runs/filter", deployments=named, sort="EXPECTED_START_TIME_DESC")
+        return [run["state"]["type"] for run in runs if "auto-scheduled" not in run["tags"]]
 
     def wait(self, condition: Any, what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            with contextlib.suppress(httpx.TransportError):  # the server starts again
-                if condition():
-                    return
-            if time.monotonic() > deadline:
-                raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s\n{self.rnnlm('logs', '-n', '30')}")
-            time.sleep(0.5)
+        if not poll_until(condition, PATIENCE_SECONDS, ignored=httpx.TransportError):  # the server starts again
+            raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s\n{self.rnnlm('logs', '-n', '30')}")
 
     def history_bytes(self) -> int:
         """Of runs in training: finished ones have no checkpoints."""
@@ -193,10 +187,8 @@ class Nights:
 
     def problems(self, rows: list[dict[str, Any]]) -> list[str]:
         found = [f"night {row['night']}: {row['state']}" for row in rows if row["state"] != "COMPLETED"]
-        running = read_running(self.home)
-        assert running is not None
-        unfinished = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING", "CANCELLING"]}}}}
-        for run in httpx.post(f"{running.prefect_api}/flow_runs/filter", json=unfinished, timeout=60).json():
+        unfinished = {"state": {"type": {"any_": ["RUNNING", "PENDING", "CANCELLING"]}}}
+        for run in self.prefect().post("flow_runs/filter", flow_runs=unfinished):
             found.append(f"flow run {run['name']} is left {run['state']['name']}")
         if not json.loads(self.rnnlm("generate", f"rnnlm-{NAME}", "--json")):
             found.append("the champion generates nothing")
@@ -204,12 +196,6 @@ class Nights:
 
     def end(self) -> None:
         self.rnnlm("down")
-
-
-def free_port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
 
 
 if __name__ == "__main__":

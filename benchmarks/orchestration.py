@@ -12,19 +12,20 @@ same step, with a Prefect server running and without.
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 from flows.operations.prefect_environment import set_environment
+from flows.operations.prefect_server import health_problem
+from flows.service.ports import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 from rnnlm.presets import build_config
 from rnnlm.records import DatasetRecord, RunRecord
 
@@ -170,7 +171,7 @@ def fixed(options: argparse.Namespace, home: Home) -> None:
         env=os.environ,
     )
     try:
-        wait_for(url + "/health")
+        wait_for_server(url)
         for _ in range(3):
             with_server.append(wall(train_command(options.text, number), environment))
             number += 1
@@ -213,19 +214,9 @@ def bare_step(home: Path) -> None:
         list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size))
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as opened:
-        return int(opened.getsockname()[1])
-
-
-def wait_for(url: str) -> None:
-    for _ in range(600):
-        try:
-            urllib.request.urlopen(url)
-            return
-        except OSError:
-            time.sleep(0.1)
-    sys.exit(f"{url}: no answer in a minute")
+def wait_for_server(api: str) -> None:
+    if not poll_until(lambda: not health_problem(api), 60, every_seconds=0.1):
+        sys.exit(f"{api}: no answer in a minute")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ COMMANDS = {  # heading → command → (module of flows/commands, first sentenc
         "down": ("service", "Stop what rnnlm up has started. Training writes a checkpoint first."),
         "status": (
             "service",
-            "Show what runs and how far it is, the last and next runs, champions, disk use and last errors.",
+            "Show what runs and how far it is, last and next runs, failed checks, champions, disk use and errors.",
         ),
         "logs": (
             "service",

@@ -3,12 +3,13 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
+
+from flows.service.ports import free_port
 
 START_TIMEOUT_SECONDS = 60
 
@@ -18,9 +19,7 @@ class TrackingServer:
         folder.mkdir()
         self.folder = folder
         (folder / "mlflow.db").write_bytes(template.read_bytes())
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 

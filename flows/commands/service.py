@@ -97,7 +97,8 @@ def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome
 def up_text(session: Session, running: "RunningHome") -> str:
     import httpx
 
-    from flows.service.status import PrefectQuery, next_runs
+    from flows.operations.prefect_query import PrefectQuery
+    from flows.service.status import next_runs
 
     coming = []
     with contextlib.suppress(httpx.HTTPError):  # busy; everything else has answered
@@ -125,7 +126,7 @@ def down_command(session: Session) -> None:
 
 
 def status_command(session: Session) -> None:
-    """Show what runs and how far it is, the last and next runs, champions, disk use and last errors.
+    """Show what runs and how far it is, last and next runs, failed checks, champions, disk use and errors.
 
     rnnlm status
     """
@@ -144,6 +145,8 @@ def status_text(status: "HomeStatus") -> str:
     lines += [
         line for run in status.running for line in (labelled("running", run.name), labelled("", running_note(run)))
     ]
+    if status.gates:
+        lines.append(labelled("gates", status.gates))
     tables: dict[str, list[dict[str, Any]]] = {
         "next": [{"deployment": run.name, "when": run.when} for run in status.next],
         "last": [{"run": shorten(run.name, 44), "when": run.when, "state": run.state} for run in status.last],

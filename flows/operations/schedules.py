@@ -2,7 +2,8 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 from flows.operations.deployments import apply, full_name, read_plans
 from rnnlm.config import PipelineConfig
@@ -11,6 +12,7 @@ from rnnlm.records import Record
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import FlowRun
     from prefect.client.schemas.responses import DeploymentResponse
 
 OWN = "own-schedule"  # tag of a deployment that `rnnlm schedule` has made
@@ -53,41 +55,62 @@ def schedule(client: "SyncPrefectClient", name: str, config: PipelineConfig, cro
 
 def list_schedules(client: "SyncPrefectClient") -> list[ScheduleRow]:
     """All deployments with a schedule, the user's own first."""
-    rows = [schedule_row(client, one) for one in client.read_deployments() if one.schedules]
+    flows, soonest = flow_names(client), next_runs(client)
+    rows = [
+        schedule_row(one, flows[one.flow_id], soonest.get(one.id), last_run(client, one))
+        for one in client.read_deployments()
+        if one.schedules
+    ]
     return sorted(rows, key=lambda row: (not row.own, row.name))
 
 
-def schedule_row(client: "SyncPrefectClient", deployment: "DeploymentResponse") -> ScheduleRow:
-    from prefect.client.schemas.sorting import FlowRunSort
-
+def schedule_row(
+    deployment: "DeploymentResponse", flow: str, next_run: datetime | None, last: "FlowRun | None"
+) -> ScheduleRow:
     timing = deployment.schedules[0]
-    scheduled = runs_of(client, deployment, ["SCHEDULED"], FlowRunSort.EXPECTED_START_TIME_ASC)
-    done = runs_of(
-        client, deployment, ["RUNNING", "COMPLETED", "FAILED", "CRASHED", "CANCELLED"], FlowRunSort.START_TIME_DESC
-    )
     config = deployment.parameters.get("config", {})
     return ScheduleRow(
-        name=f"{client.read_flow(deployment.flow_id).name}/{deployment.name}",
+        name=f"{flow}/{deployment.name}",
         corpus=config.get("corpus", {}).get("source", ""),
         cron=str(getattr(timing.schedule, "cron", "")),
         timezone=str(getattr(timing.schedule, "timezone", "") or "UTC"),
         active=timing.active and not deployment.paused,
         own=OWN in deployment.tags,
-        next_run=scheduled[0].expected_start_time if scheduled else None,
-        last_state=str(done[0].state_name) if done else "",
-        last_run=done[0].start_time if done else None,
+        next_run=next_run,
+        last_state=str(last.state_name) if last else "",
+        last_run=last.start_time if last else None,
     )
 
 
-def runs_of(client: "SyncPrefectClient", deployment: "DeploymentResponse", states: list[str], order: Any) -> list[Any]:
-    from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+def flow_names(client: "SyncPrefectClient") -> dict[UUID, str]:
+    """Flow's id → its name."""
+    return {flow.id: flow.name for flow in client.read_flows()}
 
-    return client.read_flow_runs(
+
+def next_runs(client: "SyncPrefectClient") -> dict[UUID | None, datetime | None]:
+    """Deployment's id → when its next run starts. Prefect plans a few runs of each, and answers with the first 200."""
+    from prefect.client.schemas.filters import FlowRunFilter
+    from prefect.client.schemas.sorting import FlowRunSort
+
+    planned = client.read_flow_runs(
+        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": ["SCHEDULED"]}}}),
+        sort=FlowRunSort.EXPECTED_START_TIME_ASC,
+    )
+    return {run.deployment_id: run.expected_start_time for run in reversed(planned)}
+
+
+def last_run(client: "SyncPrefectClient", deployment: "DeploymentResponse") -> "FlowRun | None":
+    from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+    from prefect.client.schemas.sorting import FlowRunSort
+
+    begun = ["RUNNING", "COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
+    found = client.read_flow_runs(
         deployment_filter=DeploymentFilter.model_validate({"id": {"any_": [deployment.id]}}),
-        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": states}}}),
-        sort=order,
+        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": begun}}}),
+        sort=FlowRunSort.START_TIME_DESC,
         limit=1,
     )
+    return found[0] if found else None
 
 
 def unschedule(client: "SyncPrefectClient", name: str) -> str:
@@ -108,7 +131,8 @@ def trigger(client: "SyncPrefectClient", name: str) -> tuple[str, str]:
 
 def find_deployment(client: "SyncPrefectClient", name: str) -> "tuple[DeploymentResponse, str]":
     """By name or flow/name. ConfigError lists those that exist."""
-    found = {f"{client.read_flow(one.flow_id).name}/{one.name}": one for one in client.read_deployments()}
+    flows = flow_names(client)
+    found = {f"{flows[one.flow_id]}/{one.name}": one for one in client.read_deployments()}
     chosen = {full: one for full, one in found.items() if name in (full, one.name)}
     if len(chosen) != 1:
         problem = "more than one deployment has this name" if chosen else "no such deployment"

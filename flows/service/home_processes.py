@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ import psutil
 
 from flows.service.service_process import SERVICE_VARIABLE
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 
 POLL_SECONDS = 0.1
 FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # set by Prefect's worker
@@ -66,9 +66,7 @@ def stop_processes(processes: list[psutil.Process], seconds: float) -> None:
     children = [child for process in processes for child in children_of(process)]
     for process in processes:
         send(process.terminate)
-    deadline = time.monotonic() + seconds
-    while any(map(runs, processes)) and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
+    poll_until(lambda: not any(map(runs, processes)), seconds, POLL_SECONDS)
     for process in filter(runs, [*processes, *children]):
         send(process.kill)
 

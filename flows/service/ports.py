@@ -1,4 +1,4 @@
-"""Loopback ports: whether one is free, and who uses it."""
+"""Loopback ports: whether one is free, who uses it, and one that nobody uses."""
 
 import socket
 
@@ -20,6 +20,13 @@ def check_port(port: int, option: str) -> None:
                 f"port {port} is not free: {listener(port) or error.strerror};\n"
                 f"stop it, or choose another port with {option}"
             ) from error
+
+
+def free_port() -> int:
+    """A port that nobody uses now; another process may take it before the caller does."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
 
 
 def listener(port: int) -> str:

@@ -1,18 +1,22 @@
 """What `rnnlm status` shows: servers, runs, champions, disk use and errors of a home."""
 
+import logging
 import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 
-from flows.operations.prefect_server import credentials, health_problem
+from flows.operations.prefect_query import PrefectQuery
+from flows.operations.prefect_server import health_problem
 from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home
 from rnnlm.records import Record
+from rnnlm.registry import data_gates
 from rnnlm.registry.champion_history import all_versions, read_history
+from rnnlm.registry.data_gates import CHAMPION_STAYS
 from rnnlm.registry.model_lookup import list_models
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.upkeep.inventory import size_of
@@ -21,6 +25,7 @@ RUNS_SHOWN = 5
 ERRORS_WITHIN = timedelta(days=7)
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
 UPKEEP = ["settle"]  # flows that run often and say little
+NIGHT = "pipeline"
 
 
 class RunStatus(Record):
@@ -43,6 +48,7 @@ class HomeStatus(Record):
     running: tuple[RunStatus, ...] = ()
     next: tuple[RunStatus, ...] = ()
     last: tuple[RunStatus, ...] = ()
+    gates: str = ""  # what the checks before training have found in the last night; "" if nothing
     errors: tuple[RunStatus, ...] = ()
     champions: tuple[ChampionStatus, ...] = ()
     disk_bytes: dict[str, int]
@@ -62,14 +68,17 @@ def read_status(home: Home) -> HomeStatus:
         return status.model_copy(update={"servers": (*servers, f"Prefect does not answer: {error}")})
 
 
-def runs_of(query: "PrefectQuery") -> dict[str, tuple[RunStatus, ...]]:
+def runs_of(query: PrefectQuery) -> dict[str, Any]:
+    """The fields of HomeStatus that Prefect knows."""
+    last = last_runs(query, FINISHED)
     return {
-        "running": tuple(query.run_status(run, query.last_log_line(run)) for run in query.runs(["RUNNING"])),
+        "running": tuple(run_status(run, last_log_line(query, run)) for run in last_runs(query, ["RUNNING"])),
         "next": tuple(RunStatus(name=name, when=when, state="") for name, when in next_runs(query)),
-        "last": tuple(map(query.run_status, query.runs(FINISHED))),
+        "last": tuple(map(run_status, last)),
+        "gates": next((gate_note(query, run) for run in last if query.flow_names.get(run["flow_id"]) == NIGHT), ""),
         "errors": tuple(
-            query.run_status(run, first_line(run["state"].get("message")))
-            for run in query.runs(["FAILED", "CRASHED"], since=datetime.now(UTC) - ERRORS_WITHIN)
+            run_status(run, first_line(run["state"].get("message")))
+            for run in last_runs(query, ["FAILED", "CRASHED"], since=datetime.now(UTC) - ERRORS_WITHIN)
         ),
     }
 
@@ -90,7 +99,7 @@ def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
     )
 
 
-def next_runs(query: "PrefectQuery") -> list[tuple[str, str]]:
+def next_runs(query: PrefectQuery) -> list[tuple[str, str]]:
     """(deployment, local time) of the next run of each deployment, the soonest first."""
     names = query.deployment_names()
     soonest: dict[str, str] = {}
@@ -101,45 +110,40 @@ def next_runs(query: "PrefectQuery") -> list[tuple[str, str]]:
     return list(soonest.items())[:RUNS_SHOWN]
 
 
-class PrefectQuery:
-    """Questions to a Prefect API. Plain HTTP: importing Prefect's client takes longer than all of them."""
+def last_runs(query: PrefectQuery, states: list[str], since: datetime | None = None) -> list[dict[str, Any]]:
+    """The last runs in one of these states, without upkeep."""
+    more = {"start_time": {"after_": since.isoformat()}} if since else {}
+    found = query.flow_runs(states, "START_TIME_DESC", 100, **more)
+    return [run for run in found if query.flow_names.get(run["flow_id"]) not in UPKEEP][:RUNS_SHOWN]
 
-    def __init__(self, api: str) -> None:
-        self.api = api
 
-    def post(self, path: str, **body: Any) -> Any:
-        answer = httpx.post(f"{self.api}/{path}", json=body, auth=credentials(), timeout=30)
-        answer.raise_for_status()
-        return answer.json()
+def run_status(run: dict[str, Any], note: str = "") -> RunStatus:
+    when = local_time(run["start_time"] or run["expected_start_time"])  # it may have ended before it started
+    return RunStatus(name=run["name"], when=when, state=run["state"]["name"], note=note)
 
-    def flow_runs(self, states: list[str], order: str, limit: int, **more: Any) -> list[dict[str, Any]]:
-        """Runs that no other run has started."""
-        chosen = {"state": {"type": {"any_": states}}, "parent_task_run_id": {"is_null_": True}, **more}
-        found: list[dict[str, Any]] = self.post("flow_runs/filter", flow_runs=chosen, sort=order, limit=limit)
-        return found
 
-    def runs(self, states: list[str], since: datetime | None = None) -> list[dict[str, Any]]:
-        """The last runs in one of these states, without upkeep."""
-        upkeep = {flow["id"] for flow in self.post("flows/filter", flows={"name": {"any_": UPKEEP}})}
-        more = {"start_time": {"after_": since.isoformat()}} if since else {}
-        found = self.flow_runs(states, "START_TIME_DESC", 100, **more)
-        return [run for run in found if run["flow_id"] not in upkeep][:RUNS_SHOWN]
+def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
+    """What the library told last: how far it is."""
+    lines = log_lines(query, run, "rnnlm.")
+    return first_line(lines[0]) if lines else ""
 
-    def deployment_names(self) -> dict[str, str]:
-        """Deployment's id → `flow/deployment`."""
-        flows = {flow["id"]: flow["name"] for flow in self.post("flows/filter")}
-        return {one["id"]: f"{flows[one['flow_id']]}/{one['name']}" for one in self.post("deployments/filter")}
 
-    def run_status(self, run: dict[str, Any], note: str = "") -> RunStatus:
-        return RunStatus(name=run["name"], when=local_time(run["start_time"]), state=run["state"]["name"], note=note)
+def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
+    """`toy · smoke · 23 Nov 02:00 stopped: …`, or its warnings."""
+    _, stopped, reason = first_line(run["state"].get("message")).partition(f"{CHAMPION_STAYS}: ")
+    if stopped:
+        return f"{run['name']} stopped: {reason}"
+    warnings = log_lines(query, run, data_gates.logger.name, level={"ge_": logging.WARNING})
+    found = (line.removeprefix("gates: ") for line in reversed(warnings))
+    return f"{run['name']} warned: {' · '.join(found)}" if warnings else ""
 
-    def last_log_line(self, run: dict[str, Any]) -> str:
-        """What the library told last in the run or in a run that it has started: how far it is."""
-        below = self.post("flow_runs/filter", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
-        ids = [run["id"], *(child["id"] for child in below)]
-        logs = self.post("logs/filter", logs={"flow_run_id": {"any_": ids}}, sort="TIMESTAMP_DESC", limit=50)
-        lines = [log["message"] for log in logs if log["name"].startswith("rnnlm.")]
-        return first_line(lines[0]) if lines else ""
+
+def log_lines(query: PrefectQuery, run: dict[str, Any], logger: str, **more: Any) -> list[str]:
+    """Of a run and the runs that it has started, the newest first. logger: the beginning of its name."""
+    below = query.post("flow_runs/filter", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
+    chosen = {"flow_run_id": {"any_": [run["id"], *(child["id"] for child in below)]}, **more}
+    logs = query.post("logs/filter", logs=chosen, sort="TIMESTAMP_DESC", limit=50)
+    return [log["message"] for log in logs if log["name"].startswith(logger)]
 
 
 def champions(home: Home) -> tuple[ChampionStatus, ...]:

@@ -26,7 +26,8 @@ import httpx
 
 from flows.operations.dead_runs import WORK_POOL
 from flows.operations.prefect_environment import server_environment
-from flows.operations.prefect_server import credentials, health_problem
+from flows.operations.prefect_query import PrefectQuery
+from flows.operations.prefect_server import health_problem
 from flows.operations.running_home import LOCK, RunningHome, write_running
 from flows.service.home_processes import stop_flow_runs, stop_services
 from flows.service.ports import HOST, check_port
@@ -63,6 +64,7 @@ class Supervisor:
         )
         self.stopping = threading.Event()
         self.environment = service_environment(home, self.running)
+        self.prefect_query = PrefectQuery(self.running.prefect_api, trust_env=False)
         self.prefect = self.service("prefect", prefect_command(self.running), self.prefect_problem)
         self.mlflow = self.service("mlflow", mlflow_command(home, self.running), self.mlflow_problem)
         self.deploy = self.service("deploy", [sys.executable, "-m", "flows.command_line", "deploy"], lambda: "")
@@ -206,14 +208,8 @@ class Supervisor:
     def worker_problem(self) -> str:
         """Empty if the worker that was started last is online in the work pool."""
         try:
-            answer = httpx.post(
-                f"{self.running.prefect_api}/work_pools/{WORK_POOL}/workers/filter",
-                json={},
-                auth=credentials(),
-                timeout=10,
-                trust_env=False,
-            )
-            online = {worker["name"] for worker in answer.json() if worker["status"] == "ONLINE"}
+            workers = self.prefect_query.post(f"work_pools/{WORK_POOL}/workers/filter")
+            online = {worker["name"] for worker in workers if worker["status"] == "ONLINE"}
         except (httpx.HTTPError, ValueError) as error:
             return str(error)
         return "" if worker_name(self.running) in online else "not online yet"

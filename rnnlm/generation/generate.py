@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rnnlm.config import GenerationConfig
 from rnnlm.generation.inference_weights import InferenceWeights
-from rnnlm.generation.sampling import Sampling, continue_batch
+from rnnlm.generation.sampling import Sampling, continue_batch, text_sampling
 from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
@@ -81,14 +81,10 @@ def draw(
 ) -> list[Sample]:
     """A sample per prompt, with consecutive seeds from `seed` on."""
     samplings = [
-        Sampling(
-            config.maximum_tokens,
-            config.temperature,
-            config.top_k,
-            config.top_p,
-            seed=(seed + index) % 2**63,
-            minimum_tokens=1,
-            excluded_id=None if config.unknown else tokenizer.unk_id,
+        text_sampling(
+            Sampling(config.maximum_tokens, config.temperature, config.top_k, config.top_p, (seed + index) % 2**63),
+            tokenizer.unk_id,
+            unknown=config.unknown,
         )
         for index in range(len(prompts))
     ]

@@ -6,7 +6,7 @@ registered model.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +25,11 @@ class Sampling:
     seed: int = 0
     minimum_tokens: int = 0  # `<eos>` is not chosen before
     excluded_id: int | None = None  # this token is never chosen
+
+
+def text_sampling(sampling: Sampling, unk_id: int, *, unknown: bool = False) -> Sampling:
+    """The same for a text that somebody reads: at least one token, and no `<unk>` unless `unknown`."""
+    return replace(sampling, minimum_tokens=1, excluded_id=None if unknown else unk_id)
 
 
 class Stepper(Protocol):

@@ -55,6 +55,11 @@ def model_digest(folder: Path) -> str:
     return file_digest(folder / "model.safetensors")
 
 
+def evidence_folder(bundle: Path) -> Path:
+    """The folder EVIDENCE of the registered model that the folder BUNDLE belongs to."""
+    return bundle.parents[len(Path(BUNDLE).parts) - 1] / EVIDENCE
+
+
 def requirements() -> list[str]:
     """Exact versions, without a local build's suffix (`+cpu`), which no index knows."""
     return [f"{name}=={importlib.metadata.version(name).partition('+')[0]}" for name in REQUIREMENTS]

@@ -22,7 +22,7 @@ from rnnlm.corpora.character_profile import character_distance, count_characters
 from rnnlm.errors import DatasetError, ModelError, TrackingError
 from rnnlm.home import Home, read_json
 from rnnlm.records import DatasetRecord, Record
-from rnnlm.registry.bundle import BUNDLE, CHARACTERS, EVIDENCE
+from rnnlm.registry.bundle import CHARACTERS, evidence_folder
 from rnnlm.registry.model_lookup import find_version, registered_folder
 from rnnlm.registry.model_names import registered_name
 from rnnlm.registry.version_tags import corpus_folder
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 Outcome = Literal["passed", "warned", "stopped", "not measured"]
+CHAMPION_STAYS = "not trained, the champion stays"  # what a run says that a gate has stopped
 Measurement = float | str  # a share, or why it could not be measured
 
 
@@ -61,7 +62,7 @@ class GatesRecord(Record):
         """DatasetError about the first gate that stops the run."""
         for result in self.with_outcome("stopped"):
             raise DatasetError(
-                f"{self.corpus_name}: not trained, the champion stays: {result.text}; at most {result.stop_at:.1%} "
+                f"{self.corpus_name}: {CHAMPION_STAYS}: {result.text}; at most {result.stop_at:.1%} "
                 f"is allowed.\nRepair the text, or raise gates.{result.gate}_stop_at (null: never stop)."
             )
 
@@ -152,7 +153,7 @@ def drift(home: Home, dataset: DatasetRecord, champion: "ModelVersion") -> Measu
         folder = registered_folder(home, f"models:/{champion.name}/{champion.version}")
     except ModelError as error:
         return f"the champion cannot be loaded ({str(error).splitlines()[0]})"
-    profile = read_json(folder.parents[len(BUNDLE.split("/")) - 1] / EVIDENCE / CHARACTERS)
+    profile = read_json(evidence_folder(folder) / CHARACTERS)
     text = training_text(corpus_folder(home, dataset))
     if profile is None or text is None:
         return f"version {champion.version} was registered without the character frequencies of its text"

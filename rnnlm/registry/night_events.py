@@ -17,7 +17,7 @@ import logging
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home
 from rnnlm.records import EvaluationRecord, NightEvent, RegisteredVersion
-from rnnlm.registry.data_gates import GatesRecord
+from rnnlm.registry.data_gates import CHAMPION_STAYS, GatesRecord
 from rnnlm.registry.model_lookup import registered_versions
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def gate_events(gates: GatesRecord) -> tuple[NightEvent, ...]:
         NightEvent(
             name=NIGHT_STOPPED,
             **resource(gates.model_name),
-            message=f"{gates.corpus_name}: not trained, the champion stays: {result.text}.",
+            message=f"{gates.corpus_name}: {CHAMPION_STAYS}: {result.text}.",
             payload={"corpus": gates.corpus_name, **result.model_dump()},
         )
         for result in gates.with_outcome("stopped")

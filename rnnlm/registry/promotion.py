@@ -21,7 +21,7 @@ from rnnlm.evaluation.paired.paired_losses import KnownDocuments, load_contestan
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home
 from rnnlm.records import Evidence
-from rnnlm.registry.bundle import BUNDLE, EVIDENCE, TRAINING_DOCUMENTS
+from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS, evidence_folder
 from rnnlm.registry.model_lookup import all_pages, registered_folder
 from rnnlm.registry.model_names import Alias
 from rnnlm.registry.version_tags import Candidate, corpus_folder
@@ -181,7 +181,7 @@ def training_digests(version: "ModelVersion", bundle: Path) -> Path | None:
     """The file with the digests of the version's training documents, in its artifacts; None if it has none."""
     if "training_documents" not in version.tags:
         return None
-    path = bundle.parents[len(Path(BUNDLE).parts) - 1] / EVIDENCE / TRAINING_DOCUMENTS
+    path = evidence_folder(bundle) / TRAINING_DOCUMENTS
     if not path.exists():
         logger.warning("%s version %s: %s is missing", version.name, version.version, path)
         return None

@@ -101,9 +101,8 @@ class ServedModel(PythonModel):
         """The continuation without the prompt."""
         prompt_ids = [self.tokenizer.bos_id, *self.tokenizer.encode(request.prompt)]
         given = request.model_dump(exclude={"prompt", "text"}, exclude_none=True)
-        sampling = self.sampling.Sampling(
-            **SAMPLING_DEFAULTS | given, minimum_tokens=1, excluded_id=self.tokenizer.unk_id
-        )
+        settings = self.sampling.Sampling(**SAMPLING_DEFAULTS | given)
+        sampling = self.sampling.text_sampling(settings, self.tokenizer.unk_id)
         ids = self.sampling.continue_ids(self.weights, prompt_ids, sampling, self.tokenizer.eos_id)
         return str(self.tokenizer.decode(ids)).strip()
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Protocol, TypeVar
 
-from rnnlm.generation.sampling import Sampling
+from rnnlm.generation.sampling import Sampling, text_sampling
 from rnnlm.serving.messages import (
     Explained,
     ExplainRequest,
@@ -130,14 +130,10 @@ class GenerationStream:
         self._job = GenerationJob(
             loaded,
             [loaded.tokenizer.bos_id, *self._prompt_ids],
-            Sampling(
-                request.maximum_tokens,
-                request.temperature,
-                request.top_k,
-                request.top_p,
-                request.seed,
-                minimum_tokens=1,
-                excluded_id=None if request.unknown else loaded.tokenizer.unk_id,
+            text_sampling(
+                Sampling(request.maximum_tokens, request.temperature, request.top_k, request.top_p, request.seed),
+                loaded.tokenizer.unk_id,
+                unknown=request.unknown,
             ),
             request.alternatives,
             time.monotonic() + self.maximum_seconds,

@@ -12,6 +12,7 @@ from rnnlm.registry.stored_versions import StoredModels, StoredRun, StoredVersio
 from rnnlm.stages import COMPLETE, read_stored_json
 from rnnlm.training.events import TRACKING
 
+Derived = Literal["tokenizer", "shards", "scores", "ngram", "probe", "reference", "fetched", "download"]
 # In the order of their removal: what needs others goes before them, so a kill leaves nothing without what it needs.
 Kind = Literal[
     "version",
@@ -23,14 +24,7 @@ Kind = Literal[
     "start",  # of warm starts: copies of models, and decisions which of them a dataset's training begins with
     "note",  # about the state of a source: corpora/known
     "corpus",
-    "tokenizer",
-    "shards",
-    "scores",
-    "ngram",
-    "probe",
-    "reference",
-    "fetched",
-    "download",
+    Derived,  # can be made again
     "leftover",  # of a killed process
     "lock",
 ]

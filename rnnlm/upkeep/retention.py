@@ -6,26 +6,17 @@ what they need. What is not reached goes.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import get_args
 
 from rnnlm.records import Record
 from rnnlm.registry.champion_history import champion_before
 from rnnlm.registry.stored_versions import StoredVersion
-from rnnlm.upkeep.inventory import KINDS, Inventory, Item, Key, Kind, version_key
+from rnnlm.upkeep.inventory import KINDS, Derived, Inventory, Item, Key, Kind, version_key
 from rnnlm.upkeep.retention_config import RetentionConfig
 
 DAY_SECONDS = 24 * 3600.0
-AGED: tuple[Kind, ...] = (  # kept for RetentionConfig.days without being needed: they can be made again, or are history
-    "mlflow-run",
-    "tokenizer",
-    "shards",
-    "scores",
-    "ngram",
-    "probe",
-    "reference",
-    "fetched",
-    "download",
-    "lock",
-)
+# Kept for RetentionConfig.days without being needed.
+AGED: tuple[Kind, ...] = ("mlflow-run", *get_args(Derived), "lock")
 
 
 class RetentionPlan(Record):

@@ -19,6 +19,7 @@ from prefect.states import Pending
 from flows.operations import dead_runs
 from flows.operations.dead_runs import WAS_KILLED, settle_dead_runs
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOW = """
@@ -78,10 +79,8 @@ def test_what_a_killed_process_ran_is_crashed_with_its_subflows_and_tasks(
     assert settle_dead_runs(home) == 0  # alive
     process.send_signal(signal.SIGKILL)
     process.wait()
-    end = time.monotonic() + 60
-    while not unfinished_tasks(client, before):  # states of tasks reach the server a little later
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    # States of tasks reach the server a little later.
+    assert poll_until(lambda: unfinished_tasks(client, before) != [], 60, every_seconds=0.1)
     assert settle_dead_runs(home) >= 3
     for run in before:
         state = client.read_flow_run(run.id).state

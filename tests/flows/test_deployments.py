@@ -3,12 +3,11 @@
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,16 @@ import pytest
 from flows.command_line import main
 from flows.operations.automations import SHIPPED
 from flows.operations.deployments import deploy_all, read_plans
+from flows.service.ports import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name
+from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.moved_settings import flatten
+from rnnlm.polling import poll_until
 from rnnlm.presets import read_presets
 from rnnlm.records import NightEvent
+from rnnlm.registry.data_gates import GateResult, GatesRecord
 from rnnlm.registry.model_names import registered_name
 from rnnlm.scoring.scoring_config import ScoringConfig
 from tests.conftest import copy_store, home_in
@@ -34,10 +37,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"no {what} within {seconds} s"
-        time.sleep(0.25)
+    assert poll_until(condition, seconds, every_seconds=0.25), f"no {what} within {seconds} s"
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +50,7 @@ def server_home(tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path)
 @pytest.fixture(scope="module")
 def server(server_home: Home) -> Iterator[httpx.Client]:
     """A Prefect server as README starts it, but on a free port; one for all tests: it starts in seconds."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     url = f"http://127.0.0.1:{port}/api"
     with pytest.MonkeyPatch.context() as environment, httpx.Client(base_url=url, timeout=30) as client:
         environment.setenv("PREFECT_API_URL", url)
@@ -98,7 +96,7 @@ def runs(client: httpx.Client, deployment_id: str, state: str) -> list[dict[str,
 
 @pytest.mark.slow
 def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
-    server: httpx.Client, deployed: list[str], server_home: Home, toy_folder: Path
+    server: httpx.Client, deployed: list[str], server_home: Home, toy_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert {"pipeline/nightly", "prepare/prepare", "train/train", "train/train-gpu"} <= set(deployed)
     assert {"sample/sample", "score/score"} <= set(deployed)
@@ -111,7 +109,11 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
         wait_for(lambda id_=deployment["id"]: len(runs(server, id_, "SCHEDULED")) > 0, 60, "scheduled run")
 
     smoke = server.get("/deployments/name/pipeline/smoke").json()
-    config = {"corpus": {"source": str(toy_folder)}, "training": {"maximum_tokens": 500, "device": "cpu"}}
+    config = {
+        "corpus": {"source": str(toy_folder)},
+        "gates": {"duplicates_warn_at": 0.0},
+        "training": {"maximum_tokens": 500, "device": "cpu"},
+    }
     created = server.post(f"/deployments/{smoke['id']}/create_flow_run", json={"parameters": {"config": config}})
     created.raise_for_status()
     run_id = created.json()["id"]
@@ -137,6 +139,12 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
     for part in ("training: step ", "training: done", "rnnlm-toy version 1 becomes champion"):
         assert any(part in line for line in lines), lines
 
+    capsys.readouterr()
+    assert main(["status"]) == 0
+    told = " ".join(capsys.readouterr().out.split())  # without line breaks
+    assert f"gates {finished['name']} warned: " in told
+    assert "% of the training rows repeat another; expected at most 0.0%" in told
+
 
 def library_lines(client: httpx.Client, run_id: str) -> list[str]:
     """What the library told in the logs of the run, of its subflows and of their tasks."""
@@ -156,6 +164,52 @@ def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client, de
     )
     assert answer.status_code in (409, 422)
     assert runs(server, smoke["id"], "PENDING") == []
+
+
+@pytest.mark.slow
+def test_schedules_and_status_tell_the_next_and_the_last_run(
+    server: httpx.Client, deployed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scoring = server.get("/deployments/name/score/score").json()["id"]
+    wait_for(lambda: len(runs(server, scoring, "SCHEDULED")) > 1, 60, "scheduled runs")
+    run_through(server, scoring, {"type": "RUNNING"}, {"type": "COMPLETED"})
+    soonest = min(str(planned["expected_start_time"]) for planned in runs(server, scoring, "SCHEDULED"))
+
+    capsys.readouterr()
+    assert main(["schedules", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {"pipeline/nightly", "score/score", "settle/settle", "prune/prune"} == set(rows)
+    assert datetime.fromisoformat(rows["score/score"]["next_run"]) == datetime.fromisoformat(soonest)
+    assert rows["score/score"]["last_state"] == "Completed"
+    assert rows["pipeline/nightly"]["last_state"] == ""
+
+    assert main(["status", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert {"pipeline/nightly", "score/score"} <= {row["name"] for row in status["next"]}
+    assert not [row for row in status["next"] if row["name"].startswith("settle/")]
+    assert status["last"][0]["state"] == "Completed"
+
+    stop = GateResult(gate="drift", outcome="stopped", share=0.7, text="too far", warn_at=0.1, stop_at=0.4)
+    with pytest.raises(DatasetError) as stopped:
+        GatesRecord(corpus_name="toy", model_name="rnnlm-toy", results=(stop,)).raise_if_stopped()
+    smoke = server.get("/deployments/name/pipeline/smoke").json()["id"]
+    message = f"Flow run encountered an exception: DatasetError: {stopped.value}"
+    name = run_through(server, smoke, {"type": "RUNNING"}, {"type": "FAILED", "message": message})
+    assert main(["status", "--json"]) == 0
+    gates = json.loads(capsys.readouterr().out)["gates"]
+    assert gates == f"{name} stopped: too far; at most 40.0% is allowed."
+
+    never_started = run_through(server, scoring, {"type": "CRASHED"})
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["last"][0]["name"] == never_started
+
+
+def run_through(client: httpx.Client, deployment_id: str, *states: dict[str, str]) -> str:
+    """Give a new run of the deployment the states that a worker would; returns its name."""
+    run = client.post(f"/deployments/{deployment_id}/create_flow_run", json={}).json()
+    for state in states:
+        client.post(f"/flow_runs/{run['id']}/set_state", json={"state": state, "force": True}).raise_for_status()
+    return str(run["name"])
 
 
 class Inbox:

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from flows.operations.prefect_server import wait_for_server
+from flows.service.ports import free_port
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,10 +65,7 @@ class Command:
         return found
 
     def wait_until_nothing_lives(self) -> None:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while self.living():
-            assert time.monotonic() < end, self.living()
-            time.sleep(0.1)
+        assert poll_until(lambda: not self.living(), PATIENCE_SECONDS, every_seconds=0.1), self.living()
 
     def end(self) -> None:
         for process in (self.process.pid, *self.living()):
@@ -171,9 +169,7 @@ def test_a_server_that_dies_in_mid_training_costs_nothing(tracked_home: Home, to
 def test_a_configured_server_that_is_lost_is_done_without(
     tracked_home: Home, toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "elsewhere"))
     start = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
     server = subprocess.Popen(start, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,7 +16,9 @@ import pytest
 
 from flows.operations.deployments import deploy_all
 from flows.operations.prefect_server import wait_for_server
+from flows.service.ports import free_port
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 PREFECT = [sys.executable, "-m", "prefect"]
@@ -59,17 +60,12 @@ class Night:
         self.processes = []
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not condition():
-            assert time.monotonic() < end, f"no {what}\n{self.log.read_text()[-5000:]}"
-            time.sleep(0.5)
+        assert poll_until(condition, PATIENCE_SECONDS), f"no {what}\n{self.log.read_text()[-5000:]}"
 
 
 @pytest.fixture
 def night(tracked_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Night]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{free.getsockname()[1]}/api")
+    monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{free_port()}/api")
     command = [sys.executable, "-m", "flows.command_line", "env", "--json"]
     printed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
     for name, value in json.loads(printed.stdout).items():

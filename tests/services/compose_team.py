@@ -6,10 +6,8 @@ than its container would, so a variable that the file forgets is missing here to
 
 import json
 import re
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -18,7 +16,9 @@ import httpx
 import psutil
 import yaml
 
+from flows.service.ports import free_port
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 from tests.services.database import Database, unprivileged
 from tests.tracking_server import answers
 
@@ -281,15 +281,9 @@ class Team:
         return sum(path.stat().st_size for path in self.home.runs.glob("*/history.jsonl"))
 
     def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-        end = time.monotonic() + seconds
-        while True:
-            try:
-                if condition():
-                    return
-            except httpx.HTTPError:  # a server has just been killed
-                pass
-            assert time.monotonic() < end, f"no {what}\n{self.last_lines()}"
-            time.sleep(0.25)
+        # HTTPError: a server has just been killed.
+        came = poll_until(condition, seconds, every_seconds=0.25, ignored=httpx.HTTPError)
+        assert came, f"no {what}\n{self.last_lines()}"
 
     def last_lines(self) -> str:
         """The end of every log, for a failed test."""
@@ -298,12 +292,6 @@ class Team:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-30:]
             ends.append("\n".join([f"--- {path.name}", *lines]))
         return "\n".join(ends)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -2,10 +2,10 @@
 
 import logging
 import socket
-import time
 
 from rnnlm.errors import ConfigError, TrainingError
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 from rnnlm.training.distributed.job import JOB_FILE, PROCESSES, Job
 from rnnlm.training.distributed.launcher import run_processes
 
@@ -18,15 +18,12 @@ def join(home: Home, rendezvous: str, timeout_seconds: float = JOIN_TIMEOUT_SECO
     """Train with the node at host:port until the run is done; returns its id. TrainingError if nobody listens."""
     if not rendezvous.rpartition(":")[2].isdigit():
         raise ConfigError(f"{rendezvous}: expected host:port, as in the first node's training.distributed.rendezvous")
-    deadline = time.monotonic() + timeout_seconds
     # The first node writes the job before it listens, so the newest job with this address is the right one.
-    while not is_listening(rendezvous):
-        if time.monotonic() > deadline:
-            raise TrainingError(
-                f"{rendezvous}: nobody listens after {timeout_seconds:.0f} s; start the first node with\n"
-                f"--set training.distributed.rendezvous={rendezvous}, and check the address and the firewall"
-            )
-        time.sleep(RETRY_SECONDS)
+    if not poll_until(lambda: is_listening(rendezvous), timeout_seconds, RETRY_SECONDS):
+        raise TrainingError(
+            f"{rendezvous}: nobody listens after {timeout_seconds:.0f} s; start the first node with\n"
+            f"--set training.distributed.rendezvous={rendezvous}, and check the address and the firewall"
+        )
     job = find_newest_job(home, rendezvous)
     logger.info("joining run %s at %s", job.folder.name, rendezvous)
     run_processes(job.launch(first=False), lambda: None)

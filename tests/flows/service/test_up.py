@@ -3,10 +3,8 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,18 +13,15 @@ import httpx
 import psutil
 import pytest
 
+from flows.operations.prefect_query import PrefectQuery
 from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
+from flows.service.ports import free_port
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 
 PATIENCE_SECONDS = 300
 SMALL = ["model.hidden_size=16", "tokenizer.kind=word", "training.device=cpu", "sequences.processes=1"]
-
-
-def free_port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
 
 
 class Up:
@@ -34,7 +29,7 @@ class Up:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self.ports = ["--port", free_port(), "--mlflow-port", free_port()]
+        self.ports = ["--port", str(free_port()), "--mlflow-port", str(free_port())]
 
     def rnnlm(self, *arguments: str, code: int = 0) -> str:
         """Standard output and error of a command, which must exit with the code."""
@@ -50,8 +45,9 @@ class Up:
 
     def flow_runs(self) -> list[dict[str, Any]]:
         """All runs that have begun, the newest first."""
-        query = {"flow_runs": {"state": {"type": {"not_any_": ["SCHEDULED"]}}}, "sort": "START_TIME_DESC"}
-        found: list[dict[str, Any]] = httpx.post(f"{self.running().prefect_api}/flow_runs/filter", json=query).json()
+        begun = {"state": {"type": {"not_any_": ["SCHEDULED"]}}}
+        query = PrefectQuery(self.running().prefect_api)
+        found: list[dict[str, Any]] = query.post("flow_runs/filter", flow_runs=begun, sort="START_TIME_DESC")
         return found
 
     def pipeline_runs(self) -> list[dict[str, Any]]:
@@ -71,15 +67,9 @@ class Up:
         leader.kill()
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
-                if condition():
-                    return
-            except httpx.HTTPError:  # the server has just been killed
-                pass
-            assert time.monotonic() < end, f"no {what}\n{self.rnnlm('logs', '-n', '50')}"
-            time.sleep(0.5)
+        # HTTPError: the server has just been killed.
+        came = poll_until(condition, PATIENCE_SECONDS, ignored=httpx.HTTPError)
+        assert came, f"no {what}\n{self.rnnlm('logs', '-n', '50')}"
 
     def history_bytes(self) -> int:
         return sum(path.stat().st_size for path in self.home.runs.glob("*/history.jsonl"))

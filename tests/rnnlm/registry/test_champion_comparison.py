@@ -13,8 +13,8 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model
 from rnnlm.records import DatasetRecord
-from rnnlm.registry.bundle import EVIDENCE
-from rnnlm.registry.model_lookup import BUNDLE, model_folder
+from rnnlm.registry import bundle
+from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.promotion import PAIRED_LOSSES
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
@@ -25,8 +25,7 @@ from tests.rnnlm.registry.contest import NAME, Contest, write_contest_corpus
 
 
 def evidence_folder(home: Home, version: int, name: str = NAME) -> Path:
-    bundle = model_folder(home, f"models:/{name}/{version}")
-    return Path(str(bundle).removesuffix(BUNDLE)) / EVIDENCE
+    return bundle.evidence_folder(model_folder(home, f"models:/{name}/{version}"))
 
 
 def test_a_really_better_one_takes_over_and_keeps_its_evidence(contest: Contest) -> None:

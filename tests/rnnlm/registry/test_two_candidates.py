@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rnnlm.polling import poll_until
 from rnnlm.registry import registration
 from rnnlm.registry.champion_history import Change
 from rnnlm.registry.model_lookup import list_models
@@ -82,10 +82,7 @@ def run_id(contest: Contest, version: int) -> str:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    assert poll_until(condition, 120, every_seconds=0.05)
 
 
 @pytest.mark.slow

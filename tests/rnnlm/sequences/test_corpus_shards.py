@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 from rnnlm.records import CorpusRecord, TokenizerRecord
 from rnnlm.sequences import corpus_shards
 from rnnlm.sequences.corpus_shards import Shard, tokenize_shards
@@ -86,19 +86,14 @@ def test_a_killed_run_leaves_no_process_and_its_shards_are_not_made_again(
 ) -> None:
     folder = tmp_path / "shards"
     process = run_script(folder, corpus, toy_tokenizer)
-    deadline = time.monotonic() + 60
-    while len(list(folder.glob("*.documents.parquet"))) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    assert poll_until(lambda: len(list(folder.glob("*.documents.parquet"))) >= 3, 60, every_seconds=0.01)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     process.send_signal(signal.SIGKILL)
     process.wait()
     done = {path: path.stat().st_mtime_ns for path in folder.glob("*.documents.parquet")}
     assert len(done) >= 3
     assert len(children) >= 2
-    deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not [child for child in children if Path(f"/proc/{child}").exists()]
+    assert poll_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 60, every_seconds=0.01)
 
     done = {path: path.stat().st_mtime_ns for path in folder.glob("*.documents.parquet")}
     monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 2000)

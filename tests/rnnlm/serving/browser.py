@@ -7,12 +7,13 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 from websockets.sync.client import connect
+
+from rnnlm.polling import poll_until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = (
@@ -120,7 +121,4 @@ class Browser:
 
 
 def wait_until(condition: Any, seconds: float, what: str = "") -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
+    assert poll_until(condition, seconds, every_seconds=0.02), f"not within {seconds} s: {what}"

@@ -23,6 +23,7 @@ from rnnlm.evaluation.explanation import explain
 from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
+from rnnlm.polling import poll_until
 from rnnlm.records import EvaluationRecord
 from rnnlm.serving.app import PATHS
 from rnnlm.serving.messages import ScoreRequest
@@ -301,10 +302,7 @@ def test_a_client_who_leaves_a_stream_leaves_the_batch(endless_model: Path) -> N
         slow_steps(live, 0.02)
         with live.client.stream("POST", "/generate", json={"maximum_tokens": 2_000, "stream": True}) as answer:
             next(answer.iter_bytes())
-        deadline = time.monotonic() + 20
-        while live.service.batcher.running:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        assert poll_until(lambda: not live.service.batcher.running, 20, every_seconds=0.02)
         assert live.service.batcher.tokens < 2_000
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks import serve as load
+from flows.service.ports import free_port
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
 from tests.registrar import Registrar
@@ -69,9 +69,7 @@ def test_no_request_that_the_openapi_document_suggests_ends_in_a_5xx(toy_model: 
 
 
 def test_mlflow_serves_the_champion_too(champion: str, tracked_home: Home, tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", f"models:/{champion}@champion"]
     command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(port)]
     environment = os.environ | {"MLFLOW_TRACKING_URI": tracking_uri(tracked_home), "MLFLOW_DISABLE_TELEMETRY": "true"}

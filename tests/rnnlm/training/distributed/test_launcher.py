@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError, TrainingError
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 from rnnlm.records import DatasetRecord
 from rnnlm.stages import is_complete
 from rnnlm.training.distributed.launcher import Launch, run_processes
@@ -44,12 +44,7 @@ def is_running(pid: int) -> bool:
 
 
 def all_end(processes: list[int], seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if not any(map(is_running, processes)):
-            return True
-        time.sleep(0.1)
-    return False
+    return poll_until(lambda: not any(map(is_running, processes)), seconds, every_seconds=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -246,9 +241,7 @@ run_processes(Launch((sys.argv[2], "sleep", sys.argv[3]), Path(sys.argv[3]), pro
 def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
     root = str(Path(__file__).parents[4])
     launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, root, str(RANKS), str(tmp_path)])
-    deadline = time.monotonic() + 60
-    while len(pids(tmp_path)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.1)
+    assert poll_until(lambda: len(pids(tmp_path)) >= 2, 60, every_seconds=0.1)
     processes = [*pids(tmp_path), *map(int, (tmp_path / "torchrun").read_text().split())]
     launcher.kill()
     launcher.wait()

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import FrameType
 
 import pytest
 
+from flows.service.ports import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import TrainingError
 from rnnlm.home import Home
@@ -96,9 +96,7 @@ def test_two_nodes_train_as_two_processes_do(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
     """Both on this machine: what differs from two machines is the network between them."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "flows.command_line", "join", address]
     there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"})
     config = changed(toy_config, {"training.distributed.processes": 2})

@@ -1,0 +1,37 @@
+"""Questions to a Prefect API by plain HTTP: importing Prefect's client takes longer than all of them."""
+
+import functools
+from typing import Any
+
+import httpx
+
+from flows.operations.prefect_server import credentials
+
+
+class PrefectQuery:
+    """trust_env: use HTTP proxies from the environment."""
+
+    def __init__(self, api: str, *, trust_env: bool = True) -> None:
+        self.api = api
+        self.trust_env = trust_env
+
+    def post(self, path: str, **body: Any) -> Any:
+        """The answer's JSON. httpx.HTTPError if the server does not answer, or refuses."""
+        answer = httpx.post(f"{self.api}/{path}", json=body, auth=credentials(), timeout=30, trust_env=self.trust_env)
+        return answer.raise_for_status().json()
+
+    @functools.cached_property
+    def flow_names(self) -> dict[str, str]:
+        """Flow's id → its name."""
+        return {flow["id"]: flow["name"] for flow in self.post("flows/filter")}
+
+    def deployment_names(self) -> dict[str, str]:
+        """Deployment's id → `flow/deployment`."""
+        found = self.post("deployments/filter")
+        return {one["id"]: f"{self.flow_names.get(one['flow_id'], '')}/{one['name']}" for one in found}
+
+    def flow_runs(self, states: list[str], order: str, limit: int, **more: Any) -> list[dict[str, Any]]:
+        """Runs that no other run has started. more: further conditions on flow runs."""
+        chosen = {"state": {"type": {"any_": states}}, "parent_task_run_id": {"is_null_": True}, **more}
+        found: list[dict[str, Any]] = self.post("flow_runs/filter", flow_runs=chosen, sort=order, limit=limit)
+        return found

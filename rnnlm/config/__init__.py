@@ -1,0 +1,87 @@
+"""The pipeline's whole configuration: one frozen section per stage, and the only parameter of its flows.
+
+`PipelineConfig()` is what `rnnlm run` and the nightly deployment do; presets (prefect.yaml) state differences from it.
+Options of single commands live beside their code: probes, evaluation/ngram, evaluation/test_time_adaptation, scoring
+and serving have configuration modules of their own.
+"""
+
+from rnnlm.config.bounds import LOWEST_TEMPERATURE, MaximumTokens, Seed, Temperature, TopK, TopP
+from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig, TokenizerConfig
+from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
+from rnnlm.config.model_config import (
+    MODEL_NAMES,
+    Backend,
+    ModelConfig,
+    ModelKind,
+    Nonlinearity,
+    RecurrentInitialization,
+)
+from rnnlm.config.pipeline_config import (
+    STAGES,
+    LimitsConfig,
+    PipelineConfig,
+    Preset,
+    RegistryConfig,
+    Stage,
+    TrackingConfig,
+)
+from rnnlm.config.section import Section, changes_results, result_settings, setting
+from rnnlm.config.training_config import (
+    AveragingConfig,
+    CheckpointsConfig,
+    DistributedConfig,
+    DivergenceConfig,
+    DropoutConfig,
+    FeedConfig,
+    LossConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    TrainingConfig,
+    ValidationConfig,
+    WarmStartConfig,
+)
+
+__all__ = [
+    "AveragingConfig",
+    "Backend",
+    "CheckpointsConfig",
+    "CorpusConfig",
+    "DistributedConfig",
+    "DivergenceConfig",
+    "DropoutConfig",
+    "EvaluationConfig",
+    "FeedConfig",
+    "GatesConfig",
+    "GenerationConfig",
+    "LOWEST_TEMPERATURE",
+    "LimitsConfig",
+    "LossConfig",
+    "MaximumTokens",
+    "MODEL_NAMES",
+    "ModelConfig",
+    "ModelKind",
+    "Nonlinearity",
+    "OptimizerConfig",
+    "PipelineConfig",
+    "Preset",
+    "ProbesConfig",
+    "RecurrentInitialization",
+    "RegistryConfig",
+    "STAGES",
+    "ScheduleConfig",
+    "Section",
+    "Seed",
+    "SequencesConfig",
+    "Stage",
+    "Temperature",
+    "TokenizerConfig",
+    "TopK",
+    "TopP",
+    "TrackingConfig",
+    "TrainingConfig",
+    "ValidationConfig",
+    "WarmStartConfig",
+    "changes_results",
+    "result_settings",
+    "setting",
+]

@@ -1,0 +1,154 @@
+"""From the source to stored sequences: corpus, tokenizer, sequences, and the checks before training."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt, field_serializer, model_validator
+
+from rnnlm.config.section import Section, setting
+from rnnlm.redaction import redacted
+
+SplitShare = Annotated[float, Field(ge=0.0, lt=0.5)]
+
+
+class CorpusConfig(Section):
+    source: str = setting(
+        "python-docs",
+        "Catalogue name, hf:OWNER/NAME[:CONFIG], file, folder, glob or http(s) URL.",
+        min_length=1,
+        repr=False,
+    )
+    name: str | None = setting(
+        None, "Name of the corpus. null: derived from the source.", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$"
+    )
+    sha256: str | None = setting(
+        None, "Expected SHA-256 of the download. null: not checked.", pattern=r"^[0-9a-f]{64}$"
+    )
+    refresh: str = setting(
+        "always",
+        "When to look for a newer text at a URL or hf: source: always, never, or after a time such as 30m, 12h or 7d.",
+        pattern=r"^(always|never|[1-9][0-9]{0,3}[mhd])$",
+    )
+    format: Literal["auto", "text", "markdown", "rst", "html", "pdf", "csv", "tsv", "jsonl", "parquet"] = setting(
+        "auto", "Format of the source's files. auto: by file name. text: as they are."
+    )
+    column: str | None = setting(
+        None, "Column with the text, for csv, tsv, jsonl, parquet and hf: sources. null: `text`."
+    )
+    encoding: str = setting("utf-8", "Text encoding of the source's files.")
+    undecodable: Literal["refuse", "replace"] = setting(
+        "refuse", "What to do with bytes that are invalid in the encoding."
+    )
+    normalization: Literal["none", "NFC", "NFD", "NFKC", "NFKD"] = setting(
+        "none", "Unicode normalization form applied to the text."
+    )
+    lowercase: bool = setting(False, "Lowercase the text.")
+    digits: str | None = setting(
+        None, "Replacement for each run of digits, such as ###. null: digits stay.", max_length=16
+    )
+    valid_share: SplitShare = setting(
+        0.05, "Share of documents for the validation split, if the source has no such split."
+    )
+    test_share: SplitShare = setting(0.05, "Share of documents for the test split, if the source has no such split.")
+    maximum_unpacked_bytes: PositiveInt = setting(
+        1 << 40, "Largest size of a source after decompression, in bytes.", changes_results=False
+    )
+    maximum_unpacking_ratio: PositiveFloat = setting(
+        200.0, "Largest ratio of unpacked to packed bytes, checked from 16 MiB on.", changes_results=False
+    )
+    maximum_archive_members: PositiveInt = setting(
+        10_000, "Largest number of files in an archive.", changes_results=False
+    )
+    maximum_download_bytes: PositiveInt = setting(
+        200_000_000_000, "Largest size of a download, in bytes.", changes_results=False
+    )
+    maximum_download_seconds: PositiveFloat = setting(
+        172_800.0, "Longest time for a download, from first request to last byte, in seconds.", changes_results=False
+    )
+
+    @property
+    def public_source(self) -> str:
+        """The source without passwords and signatures, safe to show and store."""
+        return redacted(self.source)
+
+    @field_serializer("source")
+    def without_secrets(self, source: str) -> str:
+        return redacted(source)
+
+
+class TokenizerConfig(Section):
+    kind: str = setting(
+        "bpe",
+        "char, word, bpe, unigram, or pretrained:NAME_OR_PATH for a Hugging Face tokenizer.",
+        pattern=r"^(char|word|bpe|unigram|pretrained:.+)$",
+    )
+    splitting: Literal["whitespace", "punctuation", "textbook"] = setting("whitespace", "How text is split into words.")
+    vocabulary_size: int = setting(8_000, "Largest number of token ids, special tokens included.", ge=16, le=1_000_000)
+    minimum_count: PositiveInt = setting(
+        1, "Words, characters and merges that occur less often in the training split get no id."
+    )
+    unknown_literal: str | None = setting("<unk>", "How the corpus itself spells an unknown word.")
+    training_bytes: PositiveInt = setting(
+        200_000_000, "Largest amount of text, in bytes, to learn subwords from, spread evenly over the split."
+    )
+
+    @model_validator(mode="after")
+    def check_byte_alphabet(self) -> "TokenizerConfig":
+        if self.kind in ("bpe", "unigram") and self.vocabulary_size < 260:
+            raise ValueError(f"{self.kind} needs a vocabulary_size of at least 260 (256 bytes, 4 special tokens)")
+        return self
+
+
+class SequencesConfig(Section):
+    mode: Literal["sentence", "stream"] = setting(
+        "sentence", "sentence: each line is a sequence. stream: the corpus is one running text."
+    )
+    context_length: int = setting(
+        64, "Largest number of predicted tokens per stored row, sentence mode.", ge=1, le=65_536
+    )
+    block_length: int = setting(128, "Number of predicted tokens per stored row, stream mode.", ge=2, le=1_048_576)
+    processes: int | None = setting(
+        None, "Number of processes that tokenize. null: one per CPU core.", ge=1, le=1_024, changes_results=False
+    )
+    memory_mebibytes: int = setting(
+        128, "Memory limit of DuckDB while it stores sequences, in MiB.", ge=16, le=1_048_576, changes_results=False
+    )
+
+
+def threshold(default: float | None, description: str) -> Any:
+    """A share above which a gate warns or stops. null: never."""
+    return setting(default, f"{description} null: never.", ge=0.0, le=1.0, changes_results=False)
+
+
+class GatesConfig(Section):
+    """Checks before training. Above *_warn_at: a warning. Above *_stop_at: the run ends, and the champion stays."""
+
+    shrinkage_warn_at: float | None = threshold(
+        0.1, "Warn if the corpus is smaller than the champion's by more than this share."
+    )
+    shrinkage_stop_at: float | None = threshold(
+        0.5, "Stop if the corpus is smaller than the champion's by more than this share."
+    )
+    unknown_warn_at: float | None = threshold(
+        0.25, "Warn if more than this share of a held-out split's tokens are unknown words."
+    )
+    unknown_stop_at: float | None = threshold(
+        None, "Stop if more than this share of a held-out split's tokens are unknown words."
+    )
+    duplicates_warn_at: float | None = threshold(
+        0.5, "Warn if more than this share of the training rows (stream mode: documents) repeat another."
+    )
+    duplicates_stop_at: float | None = threshold(
+        None, "Stop if more than this share of the training rows (stream mode: documents) repeat another."
+    )
+    leakage_warn_at: float | None = threshold(
+        0.2, "Warn if more than this share of a held-out split is in the training text too."
+    )
+    leakage_stop_at: float | None = threshold(
+        None, "Stop if more than this share of a held-out split is in the training text too."
+    )
+    drift_warn_at: float | None = threshold(
+        0.1, "Warn if the distance between the character frequencies of this and the champion's text is larger."
+    )
+    drift_stop_at: float | None = threshold(
+        0.4, "Stop if the distance between the character frequencies of this and the champion's text is larger."
+    )

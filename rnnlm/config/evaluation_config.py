@@ -1,0 +1,49 @@
+"""What is measured of a trained model: perplexity, samples, plots."""
+
+from typing import Literal
+
+from pydantic import NonNegativeInt, PositiveInt, model_validator
+
+from rnnlm.config.bounds import MaximumTokens, Seed, Temperature, TopK, TopP
+from rnnlm.config.section import Section, setting
+
+
+class EvaluationConfig(Section):
+    splits: tuple[Literal["train", "valid", "test"], ...] = setting(
+        ("valid", "test"), "Splits to score after training; valid and test are required."
+    )
+    batch_size: PositiveInt = setting(64, "Number of sequences scored together, sentence mode.", changes_results=False)
+
+    @model_validator(mode="after")
+    def check_splits(self) -> "EvaluationConfig":
+        if not {"valid", "test"} <= set(self.splits):
+            raise ValueError("splits must include valid (compared for promotion) and test (reported)")
+        return self
+
+
+class GenerationConfig(Section):
+    prompts: tuple[str, ...] | None = setting(
+        None, "Texts to continue. null: the empty prompt and the beginnings of validation sequences."
+    )
+    maximum_tokens: MaximumTokens = setting(40, "Largest number of tokens per sample.")
+    temperature: Temperature = setting(0.8, "Sampling temperature. 0: greedy.")
+    top_k: TopK = setting(0, "Sample from this many most likely tokens. 0: off.")
+    top_p: TopP = setting(0.95, "Sample from the fewest tokens with this total probability. 1: off.")
+    seed: Seed = setting(0, "Seed of the first sample; each further one has the next seed.")
+    unknown: bool = setting(False, "Whether samples may contain <unk>.")
+
+
+class ProbesConfig(Section):
+    """Plots of what a trained model does, made after its evaluation."""
+
+    gradient_flow: bool = setting(True, "Plot gradient norms against the distance back in time.")
+    gradient_steps: int = setting(
+        60, "Largest number of steps back from a loss; sentences may be shorter.", ge=1, le=10_000
+    )
+    gradient_rows: int = setting(64, "Largest number of windows of validation text.", ge=1, le=65_536)
+    positions: bool = setting(
+        False, "Plot the share of correct guesses against the position in the row, sentence mode."
+    )
+    given_tokens: NonNegativeInt = setting(
+        8, "Number of tokens given at the start of each row before the model continues on its own."
+    )

@@ -1,0 +1,78 @@
+"""The model: kind of layers, sizes, initial weights."""
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from rnnlm.config.section import Section, setting
+
+ModelKind = Literal["elman", "gru", "lstm", "min-gru", "min-lstm", "transformer"]
+MODEL_NAMES: dict[ModelKind, str] = {
+    "elman": "Elman network",
+    "gru": "GRU",
+    "lstm": "LSTM",
+    "min-gru": "minGRU",
+    "min-lstm": "minLSTM",
+    "transformer": "Transformer",
+}
+Nonlinearity = Literal["tanh", "relu", "sigmoid"]
+Backend = Literal["fused", "loop"]
+RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "spread"]
+
+
+class ModelConfig(Section):
+    kind: ModelKind = setting("elman", "Kind of the layers.")
+    hidden_size: int = setting(256, "Number of units per layer.", ge=1, le=16_384)
+    input: Literal["embedding", "one-hot"] = setting(
+        "embedding", "one-hot: the embedding is the identity matrix and is not trained."
+    )
+    embedding_size: int | None = setting(
+        None, "Size of token embeddings. null: hidden_size, or the vocabulary if one-hot.", ge=1, le=16_384
+    )
+    layers: int = setting(1, "Number of recurrent layers.", ge=1, le=64)
+    residual: bool = setting(
+        False, "Pre-norm residual connections between layers of an Elman network; no effect with one layer."
+    )
+    nonlinearity: Nonlinearity = setting("tanh", "Activation function of an Elman network.")
+    recurrence: Literal["full", "diagonal"] = setting(
+        "full", "Recurrent matrix U of an Elman network. diagonal: each unit reads only its own previous state."
+    )
+    recurrent_initialization: RecurrentInitialization = setting(
+        "identity", "Initial recurrent matrix U of an Elman network. spread: a diagonal from 0 to 1."
+    )
+    heads: int = setting(4, "Number of attention heads of a Transformer.", ge=1, le=256)
+    attention_window: int = setting(
+        256, "Number of tokens that a Transformer's attention reaches back; its state grows with it.", ge=1, le=16_384
+    )
+    tie_embeddings: bool = setting(
+        True, "Share the output matrix with the embedding; if sizes differ, a projection precedes it."
+    )
+    head_bias: Literal["zero", "unigram"] = setting(
+        "unigram", "Initial output bias. unigram: log frequencies of the training split."
+    )
+    backend: Backend = setting(
+        "fused", "Implementation of the same function. fused: fast kernels. loop: readable Python."
+    )
+
+    @model_validator(mode="after")
+    def check_kind(self) -> "ModelConfig":
+        for name in ("residual", "nonlinearity", "recurrence"):
+            if self.kind != "elman" and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name}={getattr(self, name)} needs kind=elman")
+        if self.kind == "transformer" and self.hidden_size % (2 * self.heads):
+            raise ValueError(f"hidden_size={self.hidden_size} needs to be a multiple of 2 * heads={2 * self.heads}")
+        return self
+
+    @model_validator(mode="after")
+    def check_diagonal(self) -> "ModelConfig":
+        if self.recurrence == "diagonal" and self.recurrent_initialization not in ("identity", "spread"):
+            raise ValueError("recurrence=diagonal needs recurrent_initialization=identity or spread")
+        return self
+
+    @model_validator(mode="after")
+    def check_one_hot(self) -> "ModelConfig":
+        if self.input == "one-hot" and self.kind == "transformer":
+            raise ValueError("input=one-hot needs another kind than transformer")
+        if self.input == "one-hot" and (self.tie_embeddings or self.embedding_size is not None):
+            raise ValueError("input=one-hot needs tie_embeddings=false and embedding_size=null")
+        return self

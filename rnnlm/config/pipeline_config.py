@@ -1,0 +1,90 @@
+"""All sections together, with those of the whole run: tracking, registration, time limit and retries."""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
+
+from rnnlm.config.bounds import Seed
+from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig, TokenizerConfig
+from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
+from rnnlm.config.model_config import ModelConfig
+from rnnlm.config.section import Section, setting
+from rnnlm.config.training_config import TrainingConfig
+from rnnlm.moved_settings import upgrade
+
+Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+Preset = Literal["default", "gpu", "smoke", "ptb", "ptb-long", "shakespeare", "counting", "overfit"]  # of prefect.yaml
+
+
+class TrackingConfig(Section):
+    experiment: str = setting("rnnlm", "MLflow experiment.", min_length=1, changes_results=False)
+    log_every_seconds: PositiveFloat = setting(
+        10.0, "Seconds between progress lines, and between metrics sent to MLflow.", changes_results=False
+    )
+
+
+class LimitsConfig(Section):
+    """Of a run of the flow `pipeline`."""
+
+    hours: PositiveFloat | None = setting(
+        None,
+        "Longest wall time of a flow run, in hours; then it fails, and the next one goes on from its checkpoint. "
+        "null: none.",
+        changes_results=False,
+    )
+    retries: NonNegativeInt = setting(
+        0, "Number of times that a flow run starts again after an unexpected error.", changes_results=False
+    )
+    retry_minutes: NonNegativeFloat = setting(15.0, "Minutes before it starts again.", changes_results=False)
+
+
+class RegistryConfig(Section):
+    """The registered model, and when a candidate replaces the champion; see rnnlm/evaluation/paired."""
+
+    model_name: str | None = setting(
+        None, "Name of the registered model. null: rnnlm-<corpus name>.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+    )
+    confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = setting(
+        0.95, "Share of bootstrap resamples in which a candidate must be better (one-sided)."
+    )
+    resamples: int = setting(10_000, "Number of bootstrap resamples.", ge=100, le=1_000_000)
+    minimum_units: int = setting(
+        200, "Smallest number of documents to compare on; with fewer no candidate is promoted.", ge=2
+    )
+    seed: Seed = setting(0, "Seed of the bootstrap.")
+
+
+class PipelineConfig(Section):
+    # Only a name: rnnlm/presets.py looks its settings up. If they were filled in here, what a stored configuration
+    # means would depend on what its preset says today.
+    preset: Preset = setting(
+        "default",
+        "Preset whose settings the run starts from; settings that were changed by hand stay.",
+        changes_results=False,
+    )
+    corpus: CorpusConfig = setting(CorpusConfig(), "Where the text comes from, and how it is read.")
+    tokenizer: TokenizerConfig = setting(TokenizerConfig(), "How text becomes token ids.")
+    sequences: SequencesConfig = setting(SequencesConfig(), "How token ids are cut into stored rows.")
+    gates: GatesConfig = setting(GatesConfig(), "Checks of the data before training.")
+    model: ModelConfig = setting(ModelConfig(), "The recurrent network.")
+    training: TrainingConfig = setting(TrainingConfig(), "How the network is trained.")
+    evaluation: EvaluationConfig = setting(EvaluationConfig(), "Perplexity after training.")
+    generation: GenerationConfig = setting(GenerationConfig(), "Samples after training.")
+    probes: ProbesConfig = setting(ProbesConfig(), "Plots of what the trained model does.")
+    tracking: TrackingConfig = setting(TrackingConfig(), "MLflow tracking and progress lines.")
+    registry: RegistryConfig = setting(RegistryConfig(), "Registration and promotion.")
+    limits: LimitsConfig = setting(LimitsConfig(), "Time limit and retries of a flow run.")
+    force: tuple[Stage, ...] = setting((), "Stages to run again even if verified output exists.", changes_results=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def upgrade_older_configuration(cls, values: Any) -> Any:
+        """Accept configurations stored by older versions, in run folders and deployments."""
+        return upgrade(values)
+
+    @model_validator(mode="after")
+    def check_positions(self) -> "PipelineConfig":
+        if self.probes.positions and self.sequences.mode != "sentence":
+            raise ValueError("probes.positions needs sequences.mode=sentence: a running text has no rows")
+        return self

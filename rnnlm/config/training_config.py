@@ -1,0 +1,217 @@
+"""How the network is trained: loss, optimizer, schedule, regularization, validation, processes."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from rnnlm.config.bounds import Seed
+from rnnlm.config.section import Section, setting
+
+DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class LossConfig(Section):
+    kind: Literal["exact", "sampled"] = setting(
+        "sampled", "Training loss. sampled: faster with a large vocabulary. Evaluation always uses the exact softmax."
+    )
+    sampled_classes: PositiveInt = setting(1_024, "Number of classes in each step's sample, if kind is sampled.")
+
+
+class OptimizerConfig(Section):
+    """AdamW with gradient clipping."""
+
+    learning_rate: PositiveFloat = setting(4e-3, "Peak learning rate.")
+    weight_decay: NonNegativeFloat = setting(0.01, "Decoupled weight decay, applied to matrices only.")
+    clip_norm: PositiveFloat = setting(1.0, "Largest global L2 norm of the gradients.")
+
+
+class ScheduleConfig(Section):
+    """The learning rate over time."""
+
+    kind: Literal["constant", "linear", "cosine", "plateau"] = setting(
+        "cosine", "Learning rate after warm-up. linear, cosine: decay to 0. plateau: lower it on plateaus."
+    )
+    warmup_share: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
+        0.05, "Share of all steps in which the learning rate rises linearly to its peak."
+    )
+    plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = setting(
+        0.5, "Factor by which the learning rate is multiplied on each plateau."
+    )
+    plateau_patience: PositiveInt = setting(
+        2, "Number of validations without a better loss after which the learning rate is lowered."
+    )
+
+
+class DropoutConfig(Section):
+    """Shares set to zero during training; 0 turns a kind off. Locked: one mask per sequence, for all time steps."""
+
+    words: DropoutShare = setting(0.0, "Share of the vocabulary whose embedding rows are dropped.")
+    inputs: DropoutShare = setting(0.2, "Locked dropout of embedding units.")
+    layers: DropoutShare = setting(0.0, "Locked dropout of units between layers.")
+    outputs: DropoutShare = setting(0.2, "Locked dropout of the top layer's units.")
+    recurrent: DropoutShare = setting(0.0, "Dropout of weights in U, one mask per batch.")
+
+
+class AveragingConfig(Section):
+    """Averaged weights, which are then evaluated and saved instead of the trained ones."""
+
+    kind: Literal["none", "mean", "exponential"] = setting("none", "Kind of weight averaging.")
+    start_share: Annotated[float, Field(ge=0.0, lt=1.0)] = setting(
+        0.5, "Share of all steps after which averaging starts."
+    )
+    every_steps: PositiveInt = setting(10, "Number of steps from one update of the average to the next.")
+    decay: Annotated[float, Field(gt=0.0, lt=1.0)] = setting(
+        0.99, "Weight of the old average in each update, if kind is exponential."
+    )
+
+
+class ValidationConfig(Section):
+    """Validation during training, evenly spaced; the last one is at the end."""
+
+    evaluations: PositiveInt = setting(3, "Number of validations.")
+    tokens: PositiveInt | None = setting(
+        20_000, "Number of predicted tokens of the validation split to use: at most a third of it. null: a third."
+    )
+    early_stopping_patience: PositiveInt | None = setting(
+        None, "Stop after this many validations without a better perplexity. null: never."
+    )
+
+
+class CheckpointsConfig(Section):
+    every_seconds: PositiveFloat = setting(
+        120.0, "Seconds between checkpoints; one is also written before each validation.", changes_results=False
+    )
+    kept: PositiveInt = setting(3, "Number of newest checkpoints to keep.", changes_results=False)
+
+
+class DivergenceConfig(Section):
+    explosion_factor: Annotated[float, Field(gt=1.0)] = setting(
+        10.0, "Training has diverged if its loss exceeds this multiple of a uniform guess's loss."
+    )
+    retries: NonNegativeInt = setting(
+        0, "Number of rollbacks to the last good checkpoint, each with half the learning rate."
+    )
+
+
+class DistributedConfig(Section):
+    """Data-parallel training in several processes."""
+
+    # It changes how sums are rounded, and so the result.
+    processes: PositiveInt = setting(
+        1, "Number of training processes on all nodes; each takes batch_size / processes rows."
+    )
+    nodes: PositiveInt = setting(
+        1, "Number of machines; start the others by hand with `rnnlm join`.", changes_results=False
+    )
+    rendezvous: str | None = setting(
+        None,
+        "host:port of this machine, at which the other nodes join.",
+        pattern=r"^[^\s:]+:[0-9]+$",
+        changes_results=False,
+    )
+    restarts: NonNegativeInt = setting(
+        2, "Number of restarts after a training process has died.", changes_results=False
+    )
+
+    @model_validator(mode="after")
+    def check_nodes(self) -> "DistributedConfig":
+        if self.processes % self.nodes:
+            raise ValueError(f"processes {self.processes} must be a multiple of nodes {self.nodes}")
+        if (self.nodes > 1) != (self.rendezvous is not None):
+            raise ValueError("nodes above 1 and rendezvous=host:port must be set together")
+        return self
+
+
+class FeedConfig(Section):
+    reader_processes: int = setting(
+        0, "Number of processes that read batches ahead. 0: none.", ge=0, le=256, changes_results=False
+    )
+    resident_tokens: NonNegativeInt = setting(
+        2_000_000_000, "A GPU holds the whole training split if it has at most this many tokens.", changes_results=False
+    )
+
+
+class WarmStartConfig(Section):
+    """The learning rate and budget of a run that goes on from another model, in place of those of a new one."""
+
+    learning_rate: PositiveFloat = setting(4e-3, "Peak learning rate.")
+    epochs: PositiveInt = setting(1, "Number of passes over the training split.")
+    maximum_tokens: PositiveInt | None = setting(
+        None, "Approximate number of tokens to train on; the schedule is made for it. null: all epochs."
+    )
+
+
+class TrainingConfig(Section):
+    start_from: str = setting(
+        "nothing",
+        "Initial weights. nothing: random ones. champion: those of the registered model's champion. Or those of a "
+        "registered version: NAME, NAME@ALIAS or models:/NAME/3.",
+        min_length=1,
+    )
+    warm_start: WarmStartConfig = setting(
+        WarmStartConfig(), "Learning rate and budget of a run that goes on from another model."
+    )
+    epochs: PositiveInt = setting(3, "Number of passes over the training split.")
+    maximum_tokens: PositiveInt | None = setting(
+        None, "Approximate number of tokens to train on; the schedule is made for it. null: all epochs."
+    )
+    batch_size: PositiveInt = setting(
+        64, "Number of sequences (sentence mode) or lanes (stream mode) per step, over all processes."
+    )
+    window_length: PositiveInt = setting(
+        35, "Number of predicted tokens between two detachments of the state, stream mode."
+    )
+    accumulation: PositiveInt = setting(
+        1, "Number of micro-batches per step and process: less memory for the same step."
+    )
+    precision: Literal["float32", "bfloat16"] = setting(
+        "float32", "Precision of large matrix products; with bfloat16 a GPU's layers use TF32."
+    )
+    device: Literal["auto", "cpu", "cuda", "mps"] = setting(
+        "auto", "Where to train. auto: cuda if there is one, else mps, else cpu."
+    )
+    cuda_graphs: bool = setting(False, "Replay recorded steps on a GPU: faster for small models; one process only.")
+    deterministic: bool = setting(False, "Refuse algorithms whose results vary between calls.")
+    seed: Seed = setting(0, "Seed of initial weights, batch order, dropout and samples.")
+    temperature_scaling: bool = setting(
+        False, "After training, divide the logits by the temperature that fits the validation split best."
+    )
+    loss: LossConfig = setting(LossConfig(), "Training loss.")
+    optimizer: OptimizerConfig = setting(OptimizerConfig(), "Optimizer and gradient clipping.")
+    schedule: ScheduleConfig = setting(ScheduleConfig(), "Learning rate over time.")
+    dropout: DropoutConfig = setting(DropoutConfig(), "Dropout during training.")
+    averaging: AveragingConfig = setting(AveragingConfig(), "Weight averaging.")
+    validation: ValidationConfig = setting(ValidationConfig(), "Validation during training.")
+    checkpoints: CheckpointsConfig = setting(CheckpointsConfig(), "Checkpoints of unfinished runs.")
+    divergence: DivergenceConfig = setting(DivergenceConfig(), "Detection of divergence, and rollbacks.")
+    distributed: DistributedConfig = setting(DistributedConfig(), "Training in several processes.")
+    feed: FeedConfig = setting(FeedConfig(), "How batches reach the model.")
+
+    def of_warm_start(self) -> "TrainingConfig":
+        """The settings of a run that goes on from another model."""
+        warm = self.warm_start
+        optimizer = self.optimizer.model_copy(update={"learning_rate": warm.learning_rate})
+        budget = {"epochs": warm.epochs, "maximum_tokens": warm.maximum_tokens}
+        return self.model_copy(update={"optimizer": optimizer, **budget})
+
+    @model_validator(mode="after")
+    def check_batch_size(self) -> "TrainingConfig":
+        processes = self.distributed.processes
+        if self.batch_size % processes:
+            raise ValueError(f"batch_size {self.batch_size} must be a multiple of distributed.processes {processes}")
+        rows = self.batch_size // processes
+        if rows % self.accumulation:
+            raise ValueError(f"accumulation {self.accumulation} must divide the {rows} rows of each process")
+        return self
+
+    @model_validator(mode="after")
+    def check_patience(self) -> "TrainingConfig":
+        """The first validation is the first best, so only later ones can fail to be better."""
+        patience = {
+            "validation.early_stopping_patience": self.validation.early_stopping_patience,
+            "schedule.plateau_patience": self.schedule.plateau_patience if self.schedule.kind == "plateau" else None,
+        }
+        for name, evaluations in patience.items():
+            if evaluations is not None and evaluations >= self.validation.evaluations:
+                raise ValueError(f"{name}={evaluations} needs validation.evaluations of at least {evaluations + 1}")
+        return self

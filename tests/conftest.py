@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -25,6 +26,10 @@ from rnnlm.records import (
 )
 from tests.configs import plain_config, plain_model, plain_training
 from tests.registrar import Registrar
+
+# The same examples in every run: a failure is never a surprise of the day.
+settings.register_profile("deterministic", derandomize=True, database=None, deadline=None)
+settings.load_profile("deterministic")
 
 # Before torch is imported. Threads that wait for each other are slow on a busy machine: 16 s instead of 0.6 for a toy
 # training.

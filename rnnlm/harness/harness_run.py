@@ -28,7 +28,7 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
     import lm_eval
     from datasets import disable_progress_bars
 
-    from rnnlm.harness.language_model import RecurrentLM
+    from rnnlm.harness.recurrent_lm import RecurrentLM
 
     disable_progress_bars()
     model = RecurrentLM(str(folder), batch_size=config.batch_size)

@@ -68,15 +68,18 @@ def undated(version: "ModelVersion") -> Change:
 def champion_before(history: list[Change], current: int | None, living: set[int]) -> int | None:
     """The version to roll back to: the champion before the current one that was not itself rolled back.
 
-    Promotions push onto a stack and rollbacks pop it: two rollbacks in a row go two champions back.
+    Promotions push onto a stack and rollbacks pop it: two rollbacks in a row go two champions back. If somebody moved
+    the alias in MLflow, that counts as a promotion, but back to the champion before the last as a rollback. The latter
+    is also what a promotion looks like that was killed before it moved the alias.
     """
     stack: list[int] = []
     for change in history:
         if change.how == "rollback" and change.version in stack:
-            del stack[stack.index(change.version) + 1 :]
+            while stack[-1] != change.version:
+                stack.pop()
         elif not stack or stack[-1] != change.version:
             stack.append(change.version)
-    if current in stack:  # else somebody moved the alias in MLflow, after the last known champion
+    if current in stack and history[-1].before == current:
         while stack.pop() != current:
             pass
     return next((version for version in reversed(stack) if version in living and version != current), None)

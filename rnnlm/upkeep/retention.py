@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
 from rnnlm.records import Record
-from rnnlm.registry.champion_history import champion_before
+from rnnlm.registry.champion_history import Change, champion_before
 from rnnlm.registry.stored_versions import StoredVersion
 from rnnlm.upkeep.inventory import KINDS, Derived, Inventory, Item, Key, Kind, version_key
 from rnnlm.upkeep.retention_config import RetentionConfig
@@ -116,11 +116,14 @@ def rollback_chain(versions: Sequence[StoredVersion], champion: int | None, long
     chain: list[int] = []
     current = champion
     while len(chain) < longest and (before := champion_before(history, current, living)) is not None:
-        if before in chain:
-            break
         chain.append(before)
+        history.append(rollback_to(before))
         current = before
     return chain
+
+
+def rollback_to(version: int) -> Change:
+    return Change(number=0, version=version, before=None, how="rollback", who="", when="", why="")
 
 
 def removable_versions(versions: Sequence[StoredVersion], planned: Iterable[Item], config: RetentionConfig) -> set[int]:

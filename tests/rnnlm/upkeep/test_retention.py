@@ -40,8 +40,8 @@ def version(number: int, name: str = "rnnlm-toy", **facts: Any) -> StoredVersion
     return StoredVersion(name=name, number=number, **(defaults | facts))
 
 
-def change(number: int, of: int, how: str = "evidence") -> Change:
-    return Change(number=number, version=of, before=None, how=how, who="", when="", why="")
+def change(number: int, of: int, how: str = "evidence", before: int | None = None) -> Change:
+    return Change(number=number, version=of, before=before, how=how, who="", when="", why="")
 
 
 def inventory_of(versions: list[StoredVersion], *others: Item) -> Inventory:
@@ -72,7 +72,7 @@ def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
         current = changes[-1].version if changes else None
         target = promoted or champion_before(changes, current, set(numbers))
         if target is not None and target != current:
-            changes.append(change(len(changes) + 1, target, "hand" if promoted else "rollback"))
+            changes.append(change(len(changes) + 1, target, "hand" if promoted else "rollback", current))
     return changes
 
 

@@ -14,7 +14,7 @@ from lm_eval.api.registry import get_model  # noqa: E402
 from rnnlm.errors import ConfigError, CorpusError, ModelError  # noqa: E402
 from rnnlm.harness.harness_config import HarnessConfig  # noqa: E402
 from rnnlm.harness.harness_run import load_tasks, run_harness  # noqa: E402
-from rnnlm.harness.language_model import RecurrentLM, stops_and_sampling  # noqa: E402
+from rnnlm.harness.recurrent_lm import RecurrentLM, stops_and_sampling  # noqa: E402
 from rnnlm.home import Home  # noqa: E402
 from rnnlm.records import CorpusRecord  # noqa: E402
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS  # noqa: E402

@@ -1,6 +1,6 @@
 """The model class that EleutherAI's harness knows as `rnnlm`. Needs the extra `lm-eval`.
 
-    import lm_eval, rnnlm.harness.language_model
+    import lm_eval, rnnlm.harness.recurrent_lm
     lm_eval.simple_evaluate("rnnlm", {"model": "models:/rnnlm-python-docs@champion"}, tasks=["wikitext"])
 
 Importing this module registers the class with the harness.

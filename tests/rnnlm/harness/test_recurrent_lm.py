@@ -1,5 +1,6 @@
 """The class that the harness knows as `rnnlm`, asked as the harness asks it."""
 
+import importlib
 import json
 import math
 from pathlib import Path
@@ -120,6 +121,7 @@ def test_the_plain_way_into_the_harness_is_refused(
     home: Home, stream_folder: Path, tmp_path: Path, settings: dict[str, object]
 ) -> None:
     """It used to give infinity, or a perplexity three times too good, without a word."""
+    importlib.import_module("rnnlm.models.hugging_face")  # without it, transformers does not know the type
     arguments = {"pretrained": str(stream_folder), "device": "cpu"} | settings
     with pytest.raises(ModelError, match="rnnlm lm-eval MODEL"):
         lm_eval.simple_evaluate("hf", arguments, tasks=load_tasks([task_file(tmp_path, CHOICE)]))

@@ -241,7 +241,7 @@ prune_home(home, STRICT)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [1, 8, 20])
+@pytest.mark.parametrize("changes", [1, 8, 14])
 def test_a_kill_in_the_middle_leaves_a_working_home_and_the_next_run_finishes(tracked_home: Home, changes: int) -> None:
     """Killed at the n-th removal or renaming of a file."""
     random_history(tracked_home, seed=5, nights=7)

@@ -37,6 +37,12 @@ class ModelConfig(Section):
     recurrence: Literal["full", "diagonal"] = setting(
         "full", "Recurrent matrix U of an Elman network. diagonal: each unit reads only its own previous state."
     )
+    initialization: Literal["xavier", "he"] = setting(
+        "xavier", "Initial matrices but U and the embedding. xavier: uniform. he: normal * sqrt(2 / inputs)."
+    )
+    embedding_initialization: Literal["normal", "xavier"] = setting(
+        "normal", "Initial embedding. normal: standard deviation 0.1. xavier: uniform."
+    )
     recurrent_initialization: RecurrentInitialization = setting(
         "identity", "Initial recurrent matrix U of an Elman network. spread: a diagonal from 0 to 1."
     )

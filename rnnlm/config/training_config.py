@@ -22,7 +22,7 @@ class OptimizerConfig(Section):
 
     learning_rate: PositiveFloat = setting(4e-3, "Peak learning rate.")
     weight_decay: NonNegativeFloat = setting(0.01, "Decoupled weight decay, applied to matrices only.")
-    clip_norm: PositiveFloat = setting(1.0, "Largest global L2 norm of the gradients.")
+    clip_norm: PositiveFloat | None = setting(1.0, "Largest global L2 norm of the gradients. null: no clipping.")
 
 
 class ScheduleConfig(Section):

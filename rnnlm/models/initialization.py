@@ -1,9 +1,9 @@
-"""Initial weights: Xavier-uniform matrices, and four kinds of initial recurrent matrices for Elman's cell."""
+"""Initial weights. Sources: Xavier-uniform, Glorot and Bengio 2010; he, He et al. 2015."""
 
 import torch
 from torch import Tensor, nn
 
-from rnnlm.config import RecurrentInitialization
+from rnnlm.config import ModelConfig
 from rnnlm.models.cell import Cell
 from rnnlm.models.elman import ElmanCell
 from rnnlm.models.language_model import LanguageModel
@@ -16,41 +16,51 @@ EMBEDDING_STD = 0.1  # small compared with the recurrent input, so that tanh sta
 @torch.no_grad()
 def initialize(
     model: LanguageModel,
-    recurrent: RecurrentInitialization,
+    config: ModelConfig,
     generator: torch.Generator,
     log_unigram: Tensor | None = None,
 ) -> None:
     """Fill all parameters in place; the same generator seed gives the same weights.
 
-    recurrent: initial U of Elman's cell, see initialize_elman.
     log_unigram: (V,) initial bias of the head, so that the first prediction is the unigram distribution.
     """
     embedding = model.embedding.weight
-    embedding.copy_(torch.randn(embedding.shape, generator=generator) * EMBEDDING_STD)
+    if config.embedding_initialization == "xavier":
+        nn.init.xavier_uniform_(embedding, generator=generator)
+    else:
+        embedding.copy_(torch.randn(embedding.shape, generator=generator) * EMBEDDING_STD)
     embedding[model.embedding.padding_idx] = 0.0
     for cell in model.stack.cells:
         if isinstance(cell, ElmanCell):
-            initialize_elman(cell, recurrent, generator)
+            initialize_elman(cell, config, generator)
         elif isinstance(cell, TransformerBlock):
-            initialize_block(cell, len(model.stack.cells), generator)
+            initialize_block(cell, config, generator)
         else:
-            initialize_gates(cell, generator)
+            initialize_gates(cell, config, generator)
     for norm in model.stack.norms:
         nn.init.ones_(norm.weight)
     for matrix in model.readout.parameters():
-        nn.init.xavier_uniform_(matrix, generator=generator)
+        initialize_matrix(matrix, matrix.shape[1], config, generator)
     if model.head.weight is not embedding:
-        nn.init.xavier_uniform_(model.head.weight, generator=generator)
+        initialize_matrix(model.head.weight, model.head.in_features, config, generator)
     model.head.bias.copy_(torch.zeros_like(model.head.bias) if log_unigram is None else log_unigram)
 
 
-def initialize_elman(cell: ElmanCell, recurrent: RecurrentInitialization, generator: torch.Generator) -> None:
-    """W Xavier-uniform, b 0.
+def initialize_matrix(matrix: Tensor, inputs: int, config: ModelConfig, generator: torch.Generator) -> None:
+    if config.initialization == "he":
+        matrix.copy_(torch.randn(matrix.shape, generator=generator) * (2 / inputs) ** 0.5)
+    else:
+        nn.init.xavier_uniform_(matrix, generator=generator)
 
-    recurrent: identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, or spread: a diagonal from
+
+def initialize_elman(cell: ElmanCell, config: ModelConfig, generator: torch.Generator) -> None:
+    """U by config.recurrent_initialization, b 0.
+
+    identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, or spread: a diagonal from
     0 to 1, from units that forget at once to units that never do. A diagonal U needs identity or spread.
     """
-    nn.init.xavier_uniform_(cell.W, generator=generator)
+    recurrent = config.recurrent_initialization
+    initialize_matrix(cell.W, len(cell.W), config, generator)
     if recurrent == "xavier":
         nn.init.xavier_uniform_(cell.U, generator=generator)
     elif recurrent == "orthogonal":
@@ -62,11 +72,11 @@ def initialize_elman(cell: ElmanCell, recurrent: RecurrentInitialization, genera
     nn.init.zeros_(cell.b)
 
 
-def initialize_gates(cell: Cell, generator: torch.Generator) -> None:
-    """Each gate's W Xavier-uniform, its U orthogonal, biases 0; an LSTM's forget gate 1 (Jozefowicz et al. 2015)."""
+def initialize_gates(cell: Cell, config: ModelConfig, generator: torch.Generator) -> None:
+    """Each gate's U orthogonal, biases 0; an LSTM's forget gate 1 (Jozefowicz et al. 2015)."""
     parameters = dict(cell.named_parameters())
     for gate in parameters.pop("W").split(cell.hidden_size, dim=1):
-        nn.init.xavier_uniform_(gate, generator=generator)
+        initialize_matrix(gate, len(gate), config, generator)
     if "U" in parameters:
         for gate in parameters.pop("U").split(cell.hidden_size, dim=1):
             nn.init.orthogonal_(gate, generator=generator)
@@ -76,12 +86,12 @@ def initialize_gates(cell: Cell, generator: torch.Generator) -> None:
         cell.b.chunk(4)[1].fill_(1.0)
 
 
-def initialize_block(cell: TransformerBlock, layers: int, generator: torch.Generator) -> None:
-    """Matrices Xavier-uniform; those that add to the residual divided by √(2 L), as in GPT-2 (Radford et al. 2019)."""
+def initialize_block(cell: TransformerBlock, config: ModelConfig, generator: torch.Generator) -> None:
+    """Matrices that add to the residual are divided by √(2 L), as in GPT-2 (Radford et al. 2019)."""
     for module in cell.modules():
         if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight, generator=generator)
+            initialize_matrix(module.weight, module.in_features, config, generator)
         elif isinstance(module, nn.RMSNorm):
             nn.init.ones_(module.weight)
     for matrix in (cell.output.weight, cell.down.weight):
-        matrix.div_((2 * layers) ** 0.5)
+        matrix.div_((2 * config.layers) ** 0.5)

@@ -34,7 +34,7 @@ def build_model(
         )
     model = LanguageModel(architecture(config, vocabulary_size))
     bias = torch.from_numpy(log_unigram) if config.head_bias == "unigram" and log_unigram is not None else None
-    initialize(model, config.recurrent_initialization, torch.Generator().manual_seed(seed), bias)
+    initialize(model, config, torch.Generator().manual_seed(seed), bias)
     if config.input == "one-hot":
         with torch.no_grad():
             nn.init.eye_(model.embedding.weight)

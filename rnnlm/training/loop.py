@@ -139,7 +139,8 @@ class Training:
         now = time.perf_counter()
         speed = self.interval_tokens / (now - self.interval_start)
         clip_norm = self.plan.config.optimizer.clip_norm
-        clipping = max(1.0, float(step.norm) / clip_norm)  # norms are reported as before clipping
+        # Norms are reported as before clipping.
+        clipping = 1.0 if clip_norm is None else max(1.0, float(step.norm) / clip_norm)
         metrics = {
             "train_loss_nats": float(step.loss),
             "gradient_norm": float(step.norm),

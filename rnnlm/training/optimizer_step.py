@@ -41,7 +41,7 @@ class Updater:
 
     batch_loss: nn.Module
     optimizer: Optimizer
-    clip_norm: float
+    clip_norm: float | None
     process_group: ProcessGroup = SINGLE_PROCESS
 
     def __call__(self, micro_batches: list[MicroBatch]) -> Step:

@@ -87,8 +87,10 @@ def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def clip_gradients(parameters: Iterable[Tensor], clip_norm: float) -> Tensor:
+def clip_gradients(parameters: Iterable[Tensor], clip_norm: float | None) -> Tensor:
     """Scale the gradients to at most this global L2 norm; returns the norm before, as a scalar on the device.
+
+    clip_norm=None leaves them as they are.
 
     Sparse gradients are coalesced first, so the norm is of what the optimizer applies.
     """
@@ -100,8 +102,8 @@ def clip_gradients(parameters: Iterable[Tensor], clip_norm: float) -> Tensor:
             parameter.grad = parameter.grad.coalesce()
         values.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
     norm = nn.utils.get_total_norm(values)
-    scale = (clip_norm / (norm + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_(values, scale)
+    if clip_norm is not None:
+        torch._foreach_mul_(values, (clip_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm
 
 

@@ -11,7 +11,7 @@ from rnnlm.evaluation.token_losses import nll_of_rows
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.segmentation import TokenRows, rows_from_lists
-from tests.configs import new_model
+from tests.configs import new_model, plain_model
 
 VOCABULARY = 50
 
@@ -19,7 +19,7 @@ VOCABULARY = 50
 def random_model(nonlinearity: str = "tanh") -> LanguageModel:
     """Weights four times as large as training begins with: far from a uniform guess."""
     model = new_model(VOCABULARY, 12, layers=2, nonlinearity=nonlinearity)
-    initialize(model, "orthogonal", torch.Generator().manual_seed(0))
+    initialize(model, plain_model({"recurrent_initialization": "orthogonal"}), torch.Generator().manual_seed(0))
     with torch.no_grad():
         model.head.weight.mul_(4.0)
         model.head.bias.copy_(torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(1)))

@@ -58,7 +58,7 @@ def started(stepper: ElmanStepper, prompt_ids: list[int]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("rows_in_products", [1, 2, 8])
-@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu", "sigmoid"])
 @pytest.mark.parametrize(
     ("layers", "tied", "diagonal", "residual"),
     [(1, False, False, False), (3, True, False, False), (2, True, True, False), (3, True, True, True)],

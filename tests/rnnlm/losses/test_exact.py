@@ -11,7 +11,7 @@ from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
-from tests.configs import new_model
+from tests.configs import new_model, plain_model
 from tests.rnnlm.losses.precisions import in_both_precisions, in_each_precision, in_several_chunks_and_in_one
 
 
@@ -35,7 +35,7 @@ def test_loss_and_gradient_are_those_of_the_definition(
 ) -> None:
     monkeypatch.setattr(projection, "CPU_CHUNK_LOGITS", rows_at_once * 500)
     model = new_model(500, 32)
-    initialize(model, "xavier", torch.Generator().manual_seed(0))
+    initialize(model, plain_model({"recurrent_initialization": "xavier"}), torch.Generator().manual_seed(0))
     with torch.no_grad():
         model.head.weight.mul_(5)  # probabilities far from uniform
     target_ids = torch.randint(3, 500, (6, 11), generator=torch.Generator().manual_seed(2))

@@ -11,7 +11,7 @@ from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy, inclusion_probabilities
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
-from tests.configs import new_model
+from tests.configs import new_model, plain_model
 from tests.rnnlm.losses.precisions import (
     in_both_precisions,
     in_each_precision,
@@ -24,7 +24,7 @@ UNIGRAM = np.where(np.isin(np.arange(VOCABULARY), [0, 2]), 0.0, 1 / (np.arange(V
 
 def language_model(sparse: bool = False) -> LanguageModel:
     model = new_model(VOCABULARY, 16)
-    initialize(model, "xavier", torch.Generator().manual_seed(0))
+    initialize(model, plain_model({"recurrent_initialization": "xavier"}), torch.Generator().manual_seed(0))
     with torch.no_grad():
         model.head.weight.mul_(4)
     model.embedding.sparse = sparse

@@ -1,16 +1,18 @@
 """The cell, the stack and the language model are what their equations say."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from rnnlm.config import ModelKind
 from rnnlm.models.elman import ElmanCell
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.stack import Stack
-from tests.configs import new_model
+from tests.configs import new_model, plain_model
 
 
 def language_model(**settings: object) -> LanguageModel:
@@ -123,7 +125,7 @@ def test_with_residual_the_upper_layers_read_what_is_below_normalised_and_add_to
 
 
 @pytest.mark.parametrize(("diagonal", "residual"), [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu", "sigmoid"])
 @pytest.mark.parametrize("steps", [1, 7])
 def test_the_gradient_by_hand_is_the_loops(nonlinearity: str, steps: int, diagonal: bool, residual: bool) -> None:
     """Of inputs and state, too, and where only the outputs or only the last state count."""
@@ -246,8 +248,30 @@ def test_recurrent_matrices_begin_as_asked_for() -> None:
         "orthogonal": lambda U: torch.allclose(U @ U.t(), torch.eye(6), atol=1e-5),
         "xavier": lambda U: 0.3 < U.abs().max() <= math.sqrt(6 / 12),
     }.items():
-        initialize(model, name, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+        initialize(model, plain_model({"recurrent_initialization": name}), torch.Generator().manual_seed(0))
         assert all(test(cell.U) for cell in model.stack.cells), name
+
+
+@pytest.mark.parametrize("kind", get_args(ModelKind))
+@torch.no_grad()
+def test_initial_matrices_as_asked_for(kind: ModelKind) -> None:
+    """he: normal with a variance of 2 over the inputs; xavier: uniform, and none beyond its bound."""
+    sizes = {"embedding_size": 96, "attention_window": 2}
+    he, xavier = (
+        new_model(400, 64, kind=kind, initialization=name, embedding_initialization="xavier", **sizes)
+        for name in ("he", "xavier")
+    )
+    for model in (he, xavier):
+        assert 0.9 < model.embedding.weight.abs().max() / math.sqrt(6 / (400 + 96)) <= 1
+        assert not model.embedding.weight[0].any()
+    assert he.head.weight.std() == pytest.approx(math.sqrt(2 / 64), rel=0.03)
+    assert 0.9 < xavier.head.weight.abs().max() / math.sqrt(6 / (400 + 64)) <= 1
+    first = {model: model.stack.cells[0] for model in (he, xavier)}
+    if kind == "transformer":
+        assert first[he].get_parameter("input.weight").std() == pytest.approx(math.sqrt(2 / 96), rel=0.05)
+    else:
+        assert first[he].get_parameter("W").std() == pytest.approx(math.sqrt(2 / 96), rel=0.05)
+        assert 0.9 < first[xavier].get_parameter("W").abs().max() / math.sqrt(6 / (96 + 64)) <= 1
 
 
 def test_what_an_upper_layer_reads_begins_small() -> None:
@@ -261,7 +285,7 @@ def test_a_diagonal_begins_as_the_matrix_would() -> None:
     diagonal, full = language_model(layers=2, recurrence="diagonal"), language_model(layers=2)
     for name in ("identity", "spread"):
         for model in (diagonal, full):
-            initialize(model, name, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+            initialize(model, plain_model({"recurrent_initialization": name}), torch.Generator().manual_seed(0))
         assert all(torch.equal(a.recurrent(), b.U) for a, b in zip(diagonal.stack.cells, full.stack.cells, strict=True))
 
 
@@ -275,7 +299,7 @@ def test_the_first_prediction_can_be_the_unigram() -> None:
     shares = torch.tensor([0, 0.1, 0, 0.2] + [0.1] * 7)
     initialize(
         model,
-        "xavier",
+        plain_model(),
         torch.Generator().manual_seed(0),
         shares.clamp(min=1).log() + shares.clamp(min=1e-9).log(),
     )

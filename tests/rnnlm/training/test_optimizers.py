@@ -52,8 +52,8 @@ def test_whole_and_sparse_gradients_may_follow_each_other_and_survive_saving() -
     assert parameter[0, 0] < parameter[1, 0] < 1  # two steps less
 
 
-@pytest.mark.parametrize(("limit", "scale"), [(100.0, 1.0), (0.5, 0.1)])
-def test_clipping_by_hand(limit: float, scale: float) -> None:
+@pytest.mark.parametrize(("limit", "scale"), [(100.0, 1.0), (0.5, 0.1), (None, 1.0)])
+def test_clipping_by_hand(limit: float | None, scale: float) -> None:
     whole, rows = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(5, 1))
     whole.grad = torch.tensor([0.0, 3.0])
     rows.grad = sparse_gradient([2, 2], torch.tensor([[1.0], [3.0]]), 5)  # one row, gradient 4

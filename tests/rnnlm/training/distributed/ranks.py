@@ -12,7 +12,7 @@ import psutil
 
 from rnnlm.errors import ConfigError
 from rnnlm.training.distributed.worker_runtime import worker_process
-from tests.configs import new_model
+from tests.configs import new_model, plain_model
 
 
 def compare(folder: Path, rank: int) -> None:
@@ -36,7 +36,7 @@ def compare(folder: Path, rank: int) -> None:
         name: str, loss: Loss, rows: int, accumulation: int, dropout: Dropout, process_group: ProcessGroup
     ) -> list[torch.Tensor]:
         model = new_model(40, 8, layers=2, residual=True, tie_embeddings=True)
-        initialize(model, "xavier", torch.Generator().manual_seed(0))
+        initialize(model, plain_model({"recurrent_initialization": "xavier"}), torch.Generator().manual_seed(0))
         model.double()
         optimizer = make_optimizer(model, OptimizerConfig())
         if name == "by rows":

@@ -183,7 +183,8 @@ def test_an_error_of_ours_comes_back_as_it_was_and_is_not_tried_again(tmp_path: 
     with pytest.raises(ConfigError, match="^training.seed: expected another one$"):
         run_processes(launched(tmp_path, "refuse", restarts=3), lambda: None)
     assert all_end(pids(tmp_path))
-    assert len((tmp_path / "starts-0").read_text()) == 1
+    starts = [path.read_text() for path in tmp_path.glob("starts-*")]  # one may be stopped before it has started
+    assert set(map(len, starts)) == {1}
 
 
 @pytest.mark.slow

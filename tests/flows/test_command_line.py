@@ -101,7 +101,8 @@ def test_an_option_shows_its_fields_description_bounds_and_default() -> None:
     assert "above 0.0, at most 1.0; default: 0.2" in text("score", "--drift-threshold")
     pages = help_pages()
     assert "kneser-ney|textbook" in pages["rnnlm ngram"]
-    assert "(of tanh, relu, sigmoid; default: tanh,relu)" in " ".join(pages["rnnlm probe echo"].replace("│", " ").split())
+    echo = " ".join(pages["rnnlm probe echo"].replace("│", " ").split())
+    assert "(of tanh, relu, sigmoid; default: tanh,relu)" in echo
 
 
 def completions(words: str) -> list[str]:

@@ -88,8 +88,7 @@ def masked_hidden(
     if masks.inputs is not None:
         x = x * masks.inputs
     # Replace U by the masked U for this call; the gradient reaches U through the mask.
-    matrices = recurrent_weights(model.stack)
-    weights = {name: matrices[name] * mask for name, mask in masks.recurrent.items()}
+    weights = {name: model.stack.get_parameter(name) * mask for name, mask in masks.recurrent.items()}
     x, last = functional_call(model.stack, weights, (x, state, None, masks.layers))
     return model.readout(x if masks.outputs is None else x * masks.outputs), last
 

@@ -82,7 +82,8 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
     try:
         model.load_saved_weights(weights)
     except RuntimeError as error:
-        raise ModelError(f"{folder}: {error};\ntrain it again") from error
+        reason = " ".join(str(error).split())[:200]  # torch writes a line for each weight
+        raise ModelError(f"{folder}: {reason};\ntrain it again") from error
     return model.to(device).eval()
 
 

@@ -41,7 +41,7 @@ COMMANDS = {  # heading → command → (module of flows/commands, first sentenc
     },
     "Measure": {
         "runs": ("runs", "List the training runs, the last one first."),
-        "compare": ("runs", "Compare runs: the settings that differ, their scores, their loss curves in one picture."),
+        "compare": ("comparison", "Compare kinds of models on the same tokens, or registered models on a text."),
         "evaluate": ("evaluation", "Measure a model's perplexity on a corpus."),
         "explain": ("evaluation", "Show how a model reads a text: tokens, probabilities, loss and state."),
         "surprise": ("evaluation", "Show where a model's loss is high: sentence, position, frequency."),

@@ -43,6 +43,7 @@ class Home:
     descriptions = Below("descriptions")
     ngrams = Below("ngrams")
     probes = Below("probes")
+    comparisons = Below("comparisons")  # of kinds of models; their runs are in `runs`
     scores = Below("scores")  # shards of unfinished bulk scorings, and plots of finished ones
     references = Below("references")  # scores of validation text, for models whose folder does not hold them
     runs = Below("runs")

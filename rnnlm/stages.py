@@ -27,6 +27,8 @@ STAGE_VERSIONS = {
     "surprise": 1,
     "probes": 2,
     "probe-comparison": 1,
+    "training-costs": 1,
+    "comparison": 1,
     "ngram": 1,
     "scoring": 2,
     "reference-scores": 1,

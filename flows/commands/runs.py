@@ -1,4 +1,4 @@
-"""runs, compare: list training runs, and set some side by side."""
+"""runs: list training runs, and set some side by side."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +27,7 @@ def runs_command(session: Session) -> None:
     session.print_result(text, [run.model_dump(mode="json") for run in runs])
 
 
-def compare_command(
+def compare_runs_command(
     session: Session,
     runs: Annotated[
         list[str],
@@ -39,7 +39,7 @@ def compare_command(
 ) -> None:
     """Compare runs: the settings that differ, their scores, their loss curves in one picture.
 
-    rnnlm compare 9f46 03ab
+    rnnlm runs compare 9f46 03ab
     """
     from rnnlm.tracking.run_comparison import compare_runs
 
@@ -87,5 +87,6 @@ def figure(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
-add_command(APP, "runs", runs_command)
-add_command(APP, "compare", compare_command)
+RUNS = typer.Typer()
+add_command(RUNS, "compare", compare_runs_command)
+add_command(APP, "runs", runs_command, RUNS)

@@ -10,6 +10,7 @@ from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 
 from flows.operations.flow_start import with_deployment_values
+from rnnlm.comparison.comparison_config import CompareConfig
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.download import corpus_name
 from rnnlm.run_names import run_name
@@ -41,6 +42,9 @@ def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
         if isinstance(given, PipelineConfig):
             config = with_deployment_values(given)
             return corpus_name(config.corpus), config.preset
+        if isinstance(given, CompareConfig):
+            pipeline = with_deployment_values(given).pipeline
+            return corpus_name(pipeline.corpus), pipeline.preset
         if isinstance(given, ScoringConfig):
             return corpus_name(CorpusConfig(source=with_deployment_values(given).input)), ""
     return "", ""

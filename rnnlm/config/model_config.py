@@ -1,6 +1,6 @@
 """The model: kind of layers, sizes, initial weights."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import model_validator
 
@@ -18,6 +18,7 @@ MODEL_NAMES: dict[ModelKind, str] = {
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "spread"]
+ELMAN_SETTINGS = ("residual", "nonlinearity", "recurrence")  # other kinds refuse them
 
 
 class ModelConfig(Section):
@@ -60,9 +61,14 @@ class ModelConfig(Section):
         "fused", "Implementation of the same function. fused: fast kernels. loop: readable Python."
     )
 
+    def of_kind(self, kind: ModelKind, **changes: Any) -> "ModelConfig":
+        """The same for another kind, without the settings that only an Elman network has."""
+        kept = self.model_dump(exclude=set() if kind == "elman" else set(ELMAN_SETTINGS))
+        return ModelConfig(**{**kept, "kind": kind, **changes})
+
     @model_validator(mode="after")
     def check_kind(self) -> "ModelConfig":
-        for name in ("residual", "nonlinearity", "recurrence"):
+        for name in ELMAN_SETTINGS:
             if self.kind != "elman" and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}={getattr(self, name)} needs kind=elman")
         if self.kind == "transformer" and self.hidden_size % (2 * self.heads):

@@ -56,6 +56,15 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
     return norms.view(token_ids.shape[1], len(hidden)).t().contiguous()
 
 
+def input_gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) -> Tensor:
+    """As gradient_norms, of the token embeddings instead of the states: (t,) by distance, the same for every kind."""
+    embedded = model.embedding(token_ids).detach().requires_grad_()
+    outputs, _ = model.stack(embedded)
+    loss = functional.cross_entropy(model.logits(model.readout(outputs[:, -1])), target_ids, reduction="sum")
+    (gradient,) = torch.autograd.grad(loss, [embedded])
+    return gradient.norm(dim=-1).mean(dim=0).flip(0)
+
+
 def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, window_length: int) -> list[GradientCurve]:
     """Each variant at initialization and, if configured, after some training steps.
 

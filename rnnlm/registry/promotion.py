@@ -131,10 +131,10 @@ def known_documents(home: Home, candidate: Candidate) -> KnownDocuments | None:
     if candidate.dataset.mode != "sentence":
         return None
     with connect(candidate.dataset) as connection:
-        rows = connection.execute(statement("promotion/read_document_places")).fetchall()
+        rows = connection.execute(statement("queries/read_document_places"), {"split": "valid"}).fetchall()
     batch_size = candidate.config.evaluation.batch_size
     nll_nats = stored_nll(home, candidate.dataset, candidate.run, "valid", batch_size)
-    return KnownDocuments(nll_nats, {number: (first, last) for number, first, last in rows})
+    return KnownDocuments(nll_nats, {number: (first, last) for number, first, last, *_ in rows})
 
 
 def comparisons_before(client: "MlflowClient", champion: "ModelVersion") -> int:

@@ -1,32 +1,11 @@
 """Plot the loss curve of a run."""
 
-import math
 from pathlib import Path
 from typing import Any
 
 from rnnlm.metrics import perplexity
 from rnnlm.plots import BLUE, INK, PALE, RED, new_figure, set_titles
-from rnnlm.training.history import read_measurements
-
-MetricSeries = tuple[list[float], list[float]]  # trained tokens, values
-
-
-def read_series(history: Path, name: str) -> MetricSeries:
-    """Every finite value of one metric against the trained tokens, or the step if they are not recorded."""
-    xs: list[float] = []
-    ys: list[float] = []
-    trained = 0.0
-    attempt = 0
-    for measured, _ in read_measurements(history):
-        metrics = measured["metrics"]
-        if measured.get("attempt", 0) > attempt:  # training rolled back: leave out the diverged part
-            attempt, valid = measured["attempt"], sum(x < metrics["trained_tokens"] for x in xs)
-            xs, ys = xs[:valid], ys[:valid]
-        trained = metrics.get("trained_tokens", max(trained, measured["step"]))
-        if name in metrics and metrics[name] is not None and math.isfinite(metrics[name]):
-            xs.append(float(trained))
-            ys.append(float(metrics[name]))
-    return xs, ys
+from rnnlm.training.history import read_series
 
 
 def smoothed(values: list[float]) -> list[float]:

@@ -28,7 +28,7 @@ def log_comparison(home: Home, comparison: GradientComparison | EchoComparison, 
     """
     with best_effort(comparison.picture.name), reaching_mlflow(home) as client:
         experiment = experiment_id(client, home, config.experiment)
-        run = newest_run(client, experiment, comparison.key) if comparison.skipped else None
+        run = newest_run(client, experiment, PROBE_KEY, comparison.key) if comparison.skipped else None
         if run is None:
             name = f"probe {comparison.picture.stem}"
             run = client.create_run(experiment, tags={PROBE_KEY: comparison.key}, run_name=name)
@@ -39,10 +39,9 @@ def log_comparison(home: Home, comparison: GradientComparison | EchoComparison, 
     return None
 
 
-def newest_run(client: "MlflowClient", experiment: str, key: str) -> "Run | None":
-    found = client.search_runs(
-        [experiment], f"tags.`{PROBE_KEY}` = '{key}'", max_results=1, order_by=["start_time DESC"]
-    )
+def newest_run(client: "MlflowClient", experiment: str, tag: str, key: str) -> "Run | None":
+    """The experiment's newest run whose tag has this value."""
+    found = client.search_runs([experiment], f"tags.`{tag}` = '{key}'", max_results=1, order_by=["start_time DESC"])
     return found[0] if found else None
 
 

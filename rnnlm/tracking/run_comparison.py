@@ -12,9 +12,9 @@ from rnnlm.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, new_figure, set_
 from rnnlm.records import Record
 from rnnlm.redaction import redacted
 from rnnlm.stages import COMPLETE
-from rnnlm.tracking.loss_curve import read_series, smoothed
+from rnnlm.tracking.loss_curve import smoothed
 from rnnlm.training.checkpointing.run_lookup import find_run
-from rnnlm.training.history import HISTORY, read_measurements
+from rnnlm.training.history import HISTORY, read_measurements, read_series
 from rnnlm.training.training_run import STARTED
 
 CURVE_COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE, GREY)

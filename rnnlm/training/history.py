@@ -6,6 +6,7 @@ Fields of a line: step, kind, attempt, time_milliseconds, metrics.
 import errno
 import json
 import logging
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,3 +100,21 @@ def read_measurements(path: Path, start: int = 0) -> Iterator[tuple[dict[str, An
                 yield json.loads(line), start
             except ValueError:
                 logger.warning("%s: skipping the line that ends at byte %d: invalid JSON", path, start)
+
+
+def read_series(history: Path, name: str) -> tuple[list[float], list[float]]:
+    """Trained tokens, or steps if they are not recorded, and every finite value of one metric."""
+    xs: list[float] = []
+    ys: list[float] = []
+    trained = 0.0
+    attempt = 0
+    for measured, _ in read_measurements(history):
+        metrics = measured["metrics"]
+        if measured.get("attempt", 0) > attempt:  # training rolled back: leave out the diverged part
+            attempt, valid = measured["attempt"], sum(x < metrics["trained_tokens"] for x in xs)
+            xs, ys = xs[:valid], ys[:valid]
+        trained = metrics.get("trained_tokens", max(trained, measured["step"]))
+        if name in metrics and metrics[name] is not None and math.isfinite(metrics[name]):
+            xs.append(float(trained))
+            ys.append(float(metrics[name]))
+    return xs, ys

@@ -12,7 +12,7 @@ from rnnlm.registry.stored_versions import StoredModels, StoredRun, StoredVersio
 from rnnlm.stages import COMPLETE, read_stored_json
 from rnnlm.training.events import TRACKING
 
-Derived = Literal["tokenizer", "shards", "scores", "ngram", "probe", "reference", "fetched", "download"]
+Derived = Literal["tokenizer", "shards", "scores", "ngram", "probe", "comparison", "reference", "fetched", "download"]
 # In the order of their removal: what needs others goes before them, so a kill leaves nothing without what it needs.
 Kind = Literal[
     "version",
@@ -42,6 +42,7 @@ FOLDERS: dict[str, Kind] = {  # below the home; each entry is one item
     "scores": "scores",
     "ngrams": "ngram",
     "probes": "probe",
+    "comparisons": "comparison",
     "references": "reference",
     "fetched": "fetched",
     "corpora/downloads": "download",

@@ -19,8 +19,7 @@ from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-from rnnlm.tracking.loss_curve import read_series
-from rnnlm.training.history import HISTORY
+from rnnlm.training.history import HISTORY, read_series
 from rnnlm.training.training_run import run_training
 from tests.conftest import untracked
 

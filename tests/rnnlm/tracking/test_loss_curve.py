@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.tracking.loss_curve import plot_loss_curve, read_series, smoothed, spans_decades
+from rnnlm.tracking.loss_curve import plot_loss_curve, smoothed, spans_decades
+from rnnlm.training.history import read_series
 
 
 @pytest.fixture

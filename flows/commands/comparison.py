@@ -1,0 +1,65 @@
+"""compare: kinds of models on the same tokens, or registered models on a text."""
+
+from typing import Annotated
+
+import typer
+
+from flows.commands.command import FlowSession, Given, add_command, fields
+from flows.commands.options import ConfigFile, Preset, RequiredCorpus, Set, pipeline_config
+from rnnlm.comparison.comparison_config import CompareConfig
+from rnnlm.errors import ConfigError
+
+APP = typer.Typer()
+
+
+def compare_command(
+    session: FlowSession,
+    comparison: Annotated[
+        Given,
+        fields(
+            CompareConfig,
+            *("models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity", "against"),
+        ),
+    ],
+    corpus: RequiredCorpus,
+    preset: Preset = None,
+    config: ConfigFile = None,
+    set: Set = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Measure speed again and write the report again; trained runs stay.")
+    ] = False,
+) -> None:
+    """Compare kinds of models on the same tokens, or registered models on a text.
+
+    Every trial and seed is an ordinary training run: an interrupted comparison goes on where it stopped.
+
+    rnnlm compare --corpus my-text.txt --preset smoke --models elman,lstm,kneser-ney --seeds 1
+    rnnlm compare --corpus ptb/ --preset ptb --match parameters --budget 5000000 --trials 4
+    rnnlm compare --corpus my-text.txt --against rnnlm-python-docs,rnnlm-ptb@challenger
+    """
+    wanted = comparison.section(CompareConfig, {"pipeline": pipeline_config(corpus, preset, config, set, None)})
+    if wanted.against:
+        for field in comparison.keys() - {"against"}:
+            option = comparison.options[field]
+            raise ConfigError(f"{option} is for training; --against compares registered models as they are")
+        compare_registered(session, wanted)
+        return
+    from flows.compare_flow import compare_flow
+    from rnnlm.reports.comparison_page import comparison_text
+
+    found = session.run_flow(compare_flow, wanted, force)
+    session.print_result(comparison_text(found), found.model_dump(mode="json"))
+
+
+def compare_registered(session: FlowSession, wanted: CompareConfig) -> None:
+    from rnnlm.registry.model_lookup import model_folder
+
+    folders = {name: model_folder(session.home, name) for name in wanted.against}
+    from rnnlm.comparison.registered_models import compare_on_text
+    from rnnlm.reports.comparison_page import registered_text
+
+    found = compare_on_text(session.home, folders, wanted.pipeline.corpus)
+    session.print_result(registered_text(found), found.model_dump(mode="json"))
+
+
+add_command(APP, "compare", compare_command)

@@ -1,0 +1,58 @@
+"""Options of `rnnlm compare`."""
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from rnnlm.config import MODEL_NAMES, ModelKind, PipelineConfig, Section, setting
+
+CountingModel = Literal["kneser-ney"]
+ComparedModel = ModelKind | CountingModel
+ALL_MODELS: tuple[ComparedModel, ...] = (*get_args(ModelKind), "kneser-ney")
+NAMES: dict[str, str] = {"kneser-ney": "Kneser-Ney 5-gram"} | {str(kind): name for kind, name in MODEL_NAMES.items()}
+
+
+class CompareConfig(Section):
+    pipeline: PipelineConfig = setting(PipelineConfig(), "The dataset, and how each model is trained.")
+    models: tuple[ComparedModel, ...] = setting(ALL_MODELS, "Models to compare.", min_length=1)
+    match: Literal["parameters", "tokens", "seconds"] = setting(
+        "parameters",
+        "What `budget` fixes: the number of parameters, of trained tokens, or of seconds of training. Parameters are "
+        "always matched within 2 %: without a budget for them, to those of the configured model.",
+    )
+    budget: PositiveInt | None = setting(
+        None, "Parameters, trained tokens or seconds of each model. null: as the pipeline's settings say."
+    )
+    seeds: PositiveInt = setting(3, "Number of runs of each model, from training.seed upwards.")
+    trials: NonNegativeInt = setting(
+        0,
+        "Number of tuning trials of each model: the configured learning rate and dropout, then random ones. The best "
+        "validation perplexity wins. 0: no tuning.",
+    )
+    trial_share: Annotated[float, Field(gt=0.0, le=1.0)] = setting(
+        0.25, "Share of the tokens that a tuning trial is trained on."
+    )
+    target_perplexity: PositiveFloat | None = setting(
+        None, "Validation perplexity whose time is reported. null: the highest of the models' final ones."
+    )
+    against: tuple[str, ...] = setting(
+        (),
+        "Registered models to compare on the corpus, instead of training: NAME, NAME@ALIAS or NAME/3.",
+    )
+
+    @property
+    def kinds(self) -> tuple[ModelKind, ...]:
+        """The models that are trained, each once."""
+        return tuple(dict.fromkeys(kind for kind in self.models if kind != "kneser-ney"))
+
+    @model_validator(mode="after")
+    def check_budget(self) -> "CompareConfig":
+        if self.match != "parameters" and self.budget is None:
+            raise ValueError(f"match={self.match} needs a budget")
+        return self
+
+    @model_validator(mode="after")
+    def check_against(self) -> "CompareConfig":
+        if len(self.against) == 1:
+            raise ValueError("against needs at least two registered models")
+        return self

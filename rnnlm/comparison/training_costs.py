@@ -1,0 +1,150 @@
+"""What training and generating with a model cost: speed and memory, measured side by side, and computed FLOPs.
+
+Each model is measured in a process of its own, one at a time, in several rounds. So whatever else the machine does
+meets all models, and the peak memory is that of one model. The fastest round counts.
+"""
+
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+
+import torch
+from torch import Tensor, nn
+
+from rnnlm.config import ModelConfig, PipelineConfig
+from rnnlm.evaluation.baselines import unigram_log_probabilities
+from rnnlm.generation.inference_weights import InferenceWeights
+from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.models.dropout import Dropout
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.model_factory import architecture, build_model
+from rnnlm.records import DatasetRecord, Record
+from rnnlm.sequences.batches import Batch
+from rnnlm.sequences.dataset_reader import training_counts
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS
+from rnnlm.training.batch_loss import BatchLoss, choose_loss
+from rnnlm.training.devices import float32_products, keep_freed_memory
+from rnnlm.training.distributed.process_group import SINGLE_PROCESS
+from rnnlm.training.optimizer_step import Updater, take_step
+from rnnlm.training.optimizers import make_optimizer
+from rnnlm.training.seeding import step_generator
+from rnnlm.training.training_setup import training_batches
+
+ROUNDS = 3
+WARM_UP_STEPS, MEASURED_SECONDS, GENERATED_TOKENS = 3, 4.0, 200
+BACKWARD_AND_FORWARD = 3  # the gradients of a product take two products
+
+
+class TrainingCosts(Record):
+    """Of one model on one machine. The best of ROUNDS rounds."""
+
+    tokens_per_second: float  # trained
+    peak_mebibytes: float  # resident memory of the process, with the interpreter and torch
+    milliseconds_per_token: float  # generated, one text at a time
+
+
+def measure_costs(configs: list[PipelineConfig], dataset: DatasetRecord) -> list[TrainingCosts]:
+    """In the order of the configurations."""
+    spawn = multiprocessing.get_context("spawn")
+    threads = torch.get_num_threads()
+    rounds = []
+    for _ in range(ROUNDS):
+        results = []
+        for config in configs:
+            with ProcessPoolExecutor(1, spawn) as process:
+                results.append(process.submit(measure_round, config, dataset, threads).result())
+        rounds.append(results)
+    return [best_of(list(results)) for results in zip(*rounds, strict=True)]
+
+
+def best_of(rounds: list[TrainingCosts]) -> TrainingCosts:
+    return TrainingCosts(
+        tokens_per_second=max(one.tokens_per_second for one in rounds),
+        peak_mebibytes=min(one.peak_mebibytes for one in rounds),
+        milliseconds_per_token=min(one.milliseconds_per_token for one in rounds),
+    )
+
+
+def measure_round(config: PipelineConfig, dataset: DatasetRecord, threads: int) -> TrainingCosts:
+    """Train for MEASURED_SECONDS and generate GENERATED_TOKENS tokens, in this process, on the CPU."""
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+    training = config.training
+    model = build_model(config.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
+    with float32_products(training.precision):
+        speed = training_speed(model, config, dataset)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
+    return TrainingCosts(
+        tokens_per_second=speed, peak_mebibytes=peak, milliseconds_per_token=1_000 * seconds_per_token(model.eval())
+    )
+
+
+def training_speed(model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord) -> float:
+    """Trained tokens per second, without reading batches, validation and checkpoints."""
+    training = config.training
+    by_rows = training.loss.kind == "sampled"
+    model.embedding.sparse = by_rows
+    for cell in model.stack.cells:
+        cell.precision = getattr(torch, training.precision)
+    optimizer = make_optimizer(model, training.optimizer)
+    optimizer.by_rows = (model.embedding.weight, model.head.weight) if by_rows else ()
+    loss = choose_loss(training, training_counts(dataset), model.never_predicted.numpy())
+    dropout = Dropout(**training.dropout.model_dump())
+    updater = Updater(BatchLoss(model, loss, dropout), optimizer, training.optimizer.clip_norm)
+    batches = repeated_batches(config, dataset)
+    state: Tensor | None = None
+    for step, batch in enumerate(islice(batches, WARM_UP_STEPS)):
+        state = take_step(updater, batch, state, step_generator(training.seed, step)).state
+    tokens, seconds, step = 0, 0.0, WARM_UP_STEPS
+    while seconds < MEASURED_SECONDS:
+        batch = next(batches)
+        start = time.perf_counter()
+        state = take_step(updater, batch, state, step_generator(training.seed, step)).state
+        seconds += time.perf_counter() - start
+        tokens, step = tokens + batch.predicted_tokens, step + 1
+    return tokens / seconds
+
+
+def repeated_batches(config: PipelineConfig, dataset: DatasetRecord) -> Iterator[Batch]:
+    while True:
+        yield from training_batches(config, dataset, SINGLE_PROCESS).batches()
+
+
+def seconds_per_token(model: LanguageModel) -> float:
+    weights = InferenceWeights(model)
+    lengths = (GENERATED_TOKENS // 10, GENERATED_TOKENS)  # the first one warms up
+    for length in lengths:
+        sampling = Sampling(maximum_tokens=length, minimum_tokens=length)
+        start = time.perf_counter()
+        continue_ids(weights, [BOS], sampling, EOS)
+    return (time.perf_counter() - start) / GENERATED_TOKENS
+
+
+def training_flops_per_token(config: ModelConfig, vocabulary_size: int, classes: int | None) -> int:
+    """Floating-point operations of training on one token: 3 · (2 · weights in products + state products).
+
+    weights in products: all matrices of the layers and the readout, and the rows of the head that the loss computes.
+    state products: what a layer computes with its state instead of with weights. A Transformer's attention takes
+    4 · window · H, an mLSTM's memory, of d · d numbers a head, 6 · H · d. Element-wise functions are left out.
+    classes: of the sampled loss; None: all of the vocabulary.
+    """
+    with torch.device("meta"):
+        model = LanguageModel(architecture(config, vocabulary_size))
+    layers = [*model.stack.parameters(), *model.readout.parameters()]
+    weights = sum(matrix.numel() for matrix in layers if matrix.dim() > 1)
+    weights += min(vocabulary_size, (classes or vocabulary_size) + 1) * model.head.weight.shape[1]
+    return BACKWARD_AND_FORWARD * (2 * weights + sum(state_products(cell, config) for cell in model.stack.cells))
+
+
+def state_products(cell: nn.Module, config: ModelConfig) -> int:
+    match type(cell).__name__:
+        case "TransformerBlock":
+            return 4 * config.attention_window * config.hidden_size
+        case "MLSTMCell":
+            return 6 * config.hidden_size * (config.hidden_size // config.heads)
+        case _:
+            return 0

@@ -3,7 +3,9 @@ PYTHON ?= python3.11
 VENV := .venv
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 
-.PHONY: setup run up test test-slow test-services lint docs
+TEST := $(VENV)/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+.PHONY: setup run up test test-long test-slow test-services lint docs
 
 setup: $(STAMP)
 
@@ -20,7 +22,10 @@ up: setup
 	$(VENV)/bin/rnnlm up --detach
 
 test: setup
-	$(VENV)/bin/python -m pytest -m "not slow and not services" --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST_OPTIONS)
+	$(TEST) -m "not long and not slow and not services" $(PYTEST_OPTIONS)
+
+test-long: setup # whole flows, killed processes, servers under load
+	$(TEST) -m "long and not slow and not services" $(PYTEST_OPTIONS)
 
 test-slow: setup
 	$(VENV)/bin/python -m pytest -m slow

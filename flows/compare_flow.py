@@ -50,7 +50,7 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
     config = start_flow_run(config)
     dataset = prepare_flow(config.pipeline).dataset
     configs = matched_configs(config, dataset)
-    costs = measure_costs(configs, dataset, force=force)
+    costs = measure_costs(configs, dataset, config.cost_seconds, force=force)
     trained = {}
     for kind, matched in configs.items():
         tokens = token_budget(config, dataset, costs[kind].tokens_per_second)

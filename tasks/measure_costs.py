@@ -12,6 +12,6 @@ from rnnlm.records import DatasetRecord
 
 @task(task_run_name="measure costs", cache_policy=NO_CACHE)
 def measure_costs(
-    configs: dict[ModelKind, PipelineConfig], dataset: DatasetRecord, force: bool = False
+    configs: dict[ModelKind, PipelineConfig], dataset: DatasetRecord, seconds: float, force: bool = False
 ) -> dict[ModelKind, TrainingCosts]:
-    return stored_costs(find_home(), configs, dataset, force=force)
+    return stored_costs(find_home(), configs, dataset, seconds, force=force)

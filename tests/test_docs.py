@@ -44,6 +44,7 @@ def test_the_configuration_page_shows_bounds(generator: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.long
 def test_settings_that_a_page_names_exist(generator: ModuleType, page: Path) -> None:
     known = set(re.findall(r"^\| `([\w.]+)` \|", generator.configuration_page(), re.MULTILINE))
     sections = {name.partition(".")[0] for name in known if "." in name}

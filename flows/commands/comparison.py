@@ -18,7 +18,17 @@ def compare_command(
         Given,
         fields(
             CompareConfig,
-            *("models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity", "against"),
+            *(
+                "models",
+                "match",
+                "budget",
+                "seeds",
+                "trials",
+                "trial_share",
+                "target_perplexity",
+                "cost_seconds",
+                "against",
+            ),
         ),
     ],
     corpus: RequiredCorpus,

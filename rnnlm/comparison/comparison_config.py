@@ -35,6 +35,9 @@ class CompareConfig(Section):
     target_perplexity: PositiveFloat | None = setting(
         None, "Validation perplexity whose time is reported. null: the highest of the models' final ones."
     )
+    cost_seconds: PositiveFloat = setting(
+        4.0, "Seconds of training in which the speed of each model is measured, in each of two rounds."
+    )
     against: tuple[str, ...] = setting(
         (),
         "Registered models to compare on the corpus, instead of training: NAME, NAME@ALIAS or NAME/3.",

@@ -73,7 +73,12 @@ class ModelComparison(StageRecord):
 
 
 def stored_costs(
-    home: Home, configs: dict[ModelKind, PipelineConfig], dataset: DatasetRecord, *, force: bool = False
+    home: Home,
+    configs: dict[ModelKind, PipelineConfig],
+    dataset: DatasetRecord,
+    seconds: float,
+    *,
+    force: bool = False,
 ) -> dict[ModelKind, TrainingCosts]:
     """measure_costs of each kind, measured together once."""
     settings = {
@@ -83,7 +88,7 @@ def stored_costs(
     home.make(home.comparisons)
 
     def measure() -> list[dict[str, Any]]:
-        return [costs.model_dump() for costs in measure_costs(list(configs.values()), dataset)]
+        return [costs.model_dump() for costs in measure_costs(list(configs.values()), dataset, seconds)]
 
     value, _ = write_json_once(home, home.comparisons / f"costs-{key[:16]}.json", key, measure, force=force)
     return dict(zip(configs, (TrainingCosts(**costs) for costs in value), strict=True))

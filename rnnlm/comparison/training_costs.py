@@ -34,8 +34,8 @@ from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
 from rnnlm.training.training_setup import training_batches
 
-ROUNDS = 3
-WARM_UP_STEPS, MEASURED_SECONDS, GENERATED_TOKENS = 3, 4.0, 200
+ROUNDS = 2
+WARM_UP_STEPS, GENERATED_TOKENS = 3, 200
 BACKWARD_AND_FORWARD = 3  # the gradients of a product take two products
 
 
@@ -47,8 +47,8 @@ class TrainingCosts(Record):
     milliseconds_per_token: float  # generated, one text at a time
 
 
-def measure_costs(configs: list[PipelineConfig], dataset: DatasetRecord) -> list[TrainingCosts]:
-    """In the order of the configurations."""
+def measure_costs(configs: list[PipelineConfig], dataset: DatasetRecord, seconds: float) -> list[TrainingCosts]:
+    """In the order of the configurations. seconds: of training in each round."""
     spawn = multiprocessing.get_context("spawn")
     threads = torch.get_num_threads()
     rounds = []
@@ -56,7 +56,7 @@ def measure_costs(configs: list[PipelineConfig], dataset: DatasetRecord) -> list
         results = []
         for config in configs:
             with ProcessPoolExecutor(1, spawn) as process:
-                results.append(process.submit(measure_round, config, dataset, threads).result())
+                results.append(process.submit(measure_round, config, dataset, threads, seconds).result())
         rounds.append(results)
     return [best_of(list(results)) for results in zip(*rounds, strict=True)]
 
@@ -69,21 +69,21 @@ def best_of(rounds: list[TrainingCosts]) -> TrainingCosts:
     )
 
 
-def measure_round(config: PipelineConfig, dataset: DatasetRecord, threads: int) -> TrainingCosts:
-    """Train for MEASURED_SECONDS and generate GENERATED_TOKENS tokens, in this process, on the CPU."""
+def measure_round(config: PipelineConfig, dataset: DatasetRecord, threads: int, seconds: float) -> TrainingCosts:
+    """Train for some seconds and generate GENERATED_TOKENS tokens, in this process, on the CPU."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     training = config.training
     model = build_model(config.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
     with float32_products(training.precision):
-        speed = training_speed(model, config, dataset)
+        speed = training_speed(model, config, dataset, seconds)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
     return TrainingCosts(
         tokens_per_second=speed, peak_mebibytes=peak, milliseconds_per_token=1_000 * seconds_per_token(model.eval())
     )
 
 
-def training_speed(model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord) -> float:
+def training_speed(model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, seconds: float) -> float:
     """Trained tokens per second, without reading batches, validation and checkpoints."""
     training = config.training
     by_rows = training.loss.kind == "sampled"
@@ -99,14 +99,14 @@ def training_speed(model: LanguageModel, config: PipelineConfig, dataset: Datase
     state: Tensor | None = None
     for step, batch in enumerate(islice(batches, WARM_UP_STEPS)):
         state = take_step(updater, batch, state, step_generator(training.seed, step)).state
-    tokens, seconds, step = 0, 0.0, WARM_UP_STEPS
-    while seconds < MEASURED_SECONDS:
+    tokens, spent, step = 0, 0.0, WARM_UP_STEPS
+    while spent < seconds:
         batch = next(batches)
         start = time.perf_counter()
         state = take_step(updater, batch, state, step_generator(training.seed, step)).state
-        seconds += time.perf_counter() - start
+        spent += time.perf_counter() - start
         tokens, step = tokens + batch.predicted_tokens, step + 1
-    return tokens / seconds
+    return tokens / spent
 
 
 def repeated_batches(config: PipelineConfig, dataset: DatasetRecord) -> Iterator[Batch]:

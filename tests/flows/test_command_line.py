@@ -205,6 +205,7 @@ def test_a_corpus_that_is_no_text_is_told_in_three_lines(
     )
 
 
+@pytest.mark.long
 def test_a_split_without_a_predicted_token_is_named(
     capsys: pytest.CaptureFixture[str], toy_folder: Path, prefect_server: None
 ) -> None:

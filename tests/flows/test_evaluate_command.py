@@ -46,6 +46,7 @@ def test_a_folder_that_takes_no_pictures_is_told(
     assert "--pictures" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_evaluate_shows_what_is_on_top_apart(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_corpus: CorpusRecord, toy_evaluation: EvaluationRecord
 ) -> None:

@@ -129,6 +129,7 @@ def test_names_of_runs_and_tasks_are_readable_and_runs_are_tagged(ran: Ran) -> N
     assert not [name for name in tasks if "/" in name or re.search("[0-9a-f]{12}", name)]
 
 
+@pytest.mark.long
 def test_an_unchanged_night_says_so_and_publishes_nothing_twice(
     ran: Ran, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -175,6 +176,7 @@ def test_the_list_of_stages_in_the_docstring_is_the_order_of_the_calls() -> None
     assert set(listed) == tasks
 
 
+@pytest.mark.long
 def test_the_chain_ends_in_a_registered_champion_and_skips_itself_the_second_time(
     ran: Ran, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,6 +206,7 @@ def test_the_chain_ends_in_a_registered_champion_and_skips_itself_the_second_tim
     assert (champion / "reference" / "line.parquet").is_file()  # training stored it, registration copied it
 
 
+@pytest.mark.long
 def test_commands_work_on_the_registered_model(
     ran: Ran, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from flows.operations.prefect_server import server_kept_alive
 from rnnlm.errors import RnnlmError
 
 
+@pytest.mark.long
 def test_one_that_cannot_start_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(listening: object) -> "subprocess.Popen[bytes]":
         return subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"], stdin=subprocess.PIPE)

@@ -53,6 +53,7 @@ def test_gradients_are_a_table_and_a_picture_on_the_run_and_in_mlflow(
     assert artifacts(tracked_home, link, tmp_path)[picture.name].startswith(PNG)
 
 
+@pytest.mark.long
 def test_echo_is_a_table_and_a_picture_on_the_run_and_in_mlflow(
     capsys: pytest.CaptureFixture[str], tracked_home: Home, tmp_path: Path, prefect_server: None
 ) -> None:

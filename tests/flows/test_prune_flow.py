@@ -26,6 +26,7 @@ def test_the_flow_prunes_and_publishes_a_table(home: Home) -> None:
     assert "corpus" in str(pages[0].data)
 
 
+@pytest.mark.long
 def test_the_oldest_living_run_counts(home: Home) -> None:
     import fcntl
 

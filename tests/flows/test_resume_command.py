@@ -12,6 +12,7 @@ from rnnlm.stages import is_complete
 pytestmark = pytest.mark.usefixtures("home")
 
 
+@pytest.mark.long
 def test_an_unfinished_run_is_finished(
     tracked_home: Home, toy_run: RunRecord, capsys: pytest.CaptureFixture[str], prefect_server: None
 ) -> None:

@@ -31,6 +31,7 @@ def test_time_is_limited_in_the_block_and_not_after_it() -> None:
     time.sleep(0.2)
 
 
+@pytest.mark.long
 def test_training_writes_a_checkpoint_when_its_time_is_up_and_the_next_run_goes_on(
     tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
@@ -44,6 +45,7 @@ def test_training_writes_a_checkpoint_when_its_time_is_up_and_the_next_run_goes_
     assert 0 < steps[0] < steps[1]
 
 
+@pytest.mark.long
 def test_the_pipeline_ends_when_its_time_is_up(
     tracked_home: Home, toy_config: PipelineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +76,7 @@ def test_an_alarm_that_a_library_swallows_is_repeated(monkeypatch: pytest.Monkey
         (CorpusError("the text is empty"), 1),  # a person must act
     ],
 )
+@pytest.mark.long
 def test_an_unexpected_error_is_retried_and_a_users_error_is_not(error: Exception, expected: int) -> None:
     attempts = []
 

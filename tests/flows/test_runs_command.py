@@ -1,4 +1,4 @@
-"""`rnnlm runs` and `rnnlm compare`."""
+"""`rnnlm runs` and `rnnlm runs compare`."""
 
 import json
 import shutil
@@ -46,7 +46,7 @@ def test_runs_are_compared_by_the_settings_that_differ(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path, tmp_path: Path
 ) -> None:
     picture = tmp_path / "plots" / "curves.png"
-    arguments = ["compare", toy_run.run_id, other_run.name[:6], "--picture", str(picture)]
+    arguments = ["runs", "compare", toy_run.run_id, other_run.name[:6], "--picture", str(picture)]
     text = said(capsys, *arguments)
     settings = [line.split() for line in text.splitlines() if line.startswith(("training.", "model.", "corpus."))]
     (setting,) = settings
@@ -63,7 +63,7 @@ def test_runs_are_compared_by_the_settings_that_differ(
 def test_what_cannot_be_compared_is_told(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, names: list[str], told: str
 ) -> None:
-    assert main(["compare", *(toy_run.run_id if name == "RUN" else name for name in names)]) == 2
+    assert main(["runs", "compare", *(toy_run.run_id if name == "RUN" else name for name in names)]) == 2
     assert told in capsys.readouterr().err
 
 

@@ -11,6 +11,7 @@ from tests.registrar import Registrar
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
+@pytest.mark.long
 def test_the_champion_writes_samples_on_its_own(
     register: Registrar, toy_config: PipelineConfig, toy_samples: SamplesRecord
 ) -> None:

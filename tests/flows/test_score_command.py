@@ -13,6 +13,7 @@ from rnnlm.records import RunRecord
 pytestmark = pytest.mark.usefixtures("home")
 
 
+@pytest.mark.long
 def test_it_prints_the_totals_and_the_drift_or_one_value(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, home: Home, tmp_path: Path, prefect_server: None
 ) -> None:

@@ -17,6 +17,7 @@ from tests.tasks.drift_events import awaited_drift_events
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
+@pytest.mark.long
 def test_the_champion_scores_shows_the_distribution_and_tells_of_drift(
     register: Registrar, tracked_home: Home, toy_folder: Path, tmp_path: Path
 ) -> None:
@@ -47,6 +48,7 @@ def test_the_champion_scores_shows_the_distribution_and_tells_of_drift(
     assert skipped.drift.distributions == scored.drift.distributions
 
 
+@pytest.mark.long
 def test_an_empty_inbox_is_a_run_that_completes(register: Registrar, tmp_path: Path) -> None:
     register()
     config = ScoringConfig(input=str(tmp_path / "inbox"), output=str(tmp_path / "none.parquet"), may_be_missing=True)

@@ -1,9 +1,12 @@
+import pytest
+
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 from tasks.check_gates import check_gates
 
 
+@pytest.mark.long
 def test_all_gates_are_checked_in_order(
     tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:

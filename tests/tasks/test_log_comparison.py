@@ -15,6 +15,7 @@ from tasks.log_comparison import log_comparison
 from tests.tasks.comparisons import ECHO, GRADIENTS, PNG, artifacts, tracked
 
 
+@pytest.mark.long
 def test_settings_are_parameters_and_a_networks_figures_a_metric_by_distance(
     tracked_home: Home, toy_dataset: DatasetRecord, tmp_path: Path
 ) -> None:
@@ -34,6 +35,7 @@ def test_settings_are_parameters_and_a_networks_figures_a_metric_by_distance(
     assert len(json.loads(logged[found.figures.name])["value"]["curves"]) == 8
 
 
+@pytest.mark.long
 def test_every_network_has_a_name_that_mlflow_takes(tracked_home: Home, toy_dataset: DatasetRecord) -> None:
     config = GRADIENTS.model_copy(update={"factor": 2e6, "trained_steps": 1})
     assert log_comparison.fn(compare_gradients.fn(toy_dataset, TrainingConfig(), config), TrackingConfig()) is not None

@@ -11,6 +11,7 @@ from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.log_results import log_results
 
 
+@pytest.mark.long
 def test_results_are_in_the_run_and_its_address_is_returned(
     tracked_home: Home,
     toy_config: PipelineConfig,
@@ -39,6 +40,7 @@ def test_results_are_in_the_run_and_its_address_is_returned(
     assert sorted(names) == ["gradient_flow.png", "loss_curve.png", "samples", "samples.json", "samples.md"]
 
 
+@pytest.mark.long
 def test_the_losses_are_artifacts_of_the_run(
     tracked_home: Home,
     toy_config: PipelineConfig,

@@ -21,6 +21,7 @@ def test_a_run_is_trained_and_tracked(
     assert train_model.fn(config, toy_dataset).skipped
 
 
+@pytest.mark.long
 def test_a_run_goes_on_from_the_champion_and_the_next_night_finds_it(register: Registrar) -> None:
     champion = register()
     config = changed(register.config, {"training.start_from": "champion", "training.warm_start.learning_rate": 1e-3})

@@ -119,6 +119,7 @@ def check(name: str, other: str, called: str | None, mutations: list, splice: fl
 
 
 @fuzzed(60)
+@pytest.mark.long
 def test_60_damaged_files_give_a_corpus_or_a_corpus_error(**example) -> None:  # type: ignore[no-untyped-def]
     check(**example)
 

@@ -104,6 +104,7 @@ def test_a_hundred_rows_are_still_split_whole(home: Home, tmp_path: Path) -> Non
         ("word another " * 400_000, r"this text is (1 document|2 different documents), repeated in \d+ lines"),
     ],
 )
+@pytest.mark.long
 def test_what_cannot_be_split_is_told_as_it_is(home: Home, tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message) as caught:
         prepare(home, tmp_path / "a.txt", text)

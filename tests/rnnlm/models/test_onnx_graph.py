@@ -73,6 +73,7 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
         ),
     ],
 )
+@pytest.mark.long
 def test_logits_are_those_of_torch_over_a_whole_text(
     toy_dataset: DatasetRecord, tmp_path: Path, settings: dict[str, object]
 ) -> None:

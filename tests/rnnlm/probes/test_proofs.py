@@ -58,6 +58,7 @@ def test_the_least_loss_of_two_sentences_is_their_choice() -> None:
     assert least_loss(batch) == pytest.approx(2 * math.log(2) / 6)
 
 
+@pytest.mark.long
 def test_one_batch_is_learnt_by_heart_to_a_loss_below_a_hundredth(home: Home) -> None:
     config = build_config("overfit", ["training.validation.evaluations=1", "training.device=cpu"])
     dataset, run = trained(home, config)
@@ -76,6 +77,7 @@ def exact_at(record: PositionsRecord, position: int) -> float:
     return value
 
 
+@pytest.mark.long
 def test_counting_to_thirty_is_learnt_and_exact_beyond_the_lengths_of_training(home: Home, tmp_path: Path) -> None:
     lines = {"train": (800, 2, 5), "valid": (40, 2, 5), "test": (10, 20, 20)}
     counting_corpus.write_counting(tmp_path / "thirty", largest=29, splits=lines)

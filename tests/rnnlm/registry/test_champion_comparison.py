@@ -28,6 +28,7 @@ def evidence_folder(home: Home, version: int, name: str = NAME) -> Path:
     return bundle.evidence_folder(model_folder(home, f"models:/{name}/{version}"))
 
 
+@pytest.mark.long
 def test_a_really_better_one_takes_over_and_keeps_its_evidence(contest: Contest) -> None:
     first = contest.register("poor")
     assert (first.alias, first.evidence) == ("champion", None)
@@ -52,6 +53,7 @@ def test_a_really_better_one_takes_over_and_keeps_its_evidence(contest: Contest)
     assert contest.register("good") == second.model_copy(update={"skipped": True, "seconds": pytest.approx(0, abs=60)})
 
 
+@pytest.mark.long
 def test_a_really_worse_one_challenges(contest: Contest) -> None:
     contest.register("good")
     worse = contest.register("poor")
@@ -65,6 +67,7 @@ def test_a_really_worse_one_challenges(contest: Contest) -> None:
     assert aliases == {"champion": 1, "challenger": 3}
 
 
+@pytest.mark.long
 def test_registering_again_tells_how_things_stand_now(contest: Contest) -> None:
     contest.register("poor")
     contest.register("good")
@@ -74,6 +77,7 @@ def test_registering_again_tells_how_things_stand_now(contest: Contest) -> None:
     assert dethroned.uri == f"models:/{NAME}/1"  # it never held the alias challenger: only the number finds it
 
 
+@pytest.mark.long
 def test_an_equal_one_challenges(contest: Contest) -> None:
     contest.register("good")
     again = contest.register("good", force=True)

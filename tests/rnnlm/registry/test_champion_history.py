@@ -73,6 +73,7 @@ def champion(contest: Contest) -> int:
     return next(version.version for version in list_models(contest.home) if "champion" in version.aliases)
 
 
+@pytest.mark.long
 def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(contest: Contest) -> None:
     contest.register("good")
     contest.register("poor")

@@ -93,12 +93,14 @@ def other_text(register: Registrar, texts: dict[str, str]) -> DatasetRecord:
     return prepare_dataset(register.home, register.config)
 
 
+@pytest.mark.long
 def test_the_champions_own_text_has_neither_shrunk_nor_drifted(register: Registrar) -> None:
     register()
     record = check_gates(register.home, register.config, register.dataset)
     assert [result_of(record, gate).share for gate in ("shrinkage", "drift")] == [0.0, 0.0]
 
 
+@pytest.mark.long
 def test_a_corpus_of_a_third_of_the_bytes_stops_the_night_and_the_champion_stays(register: Registrar) -> None:
     register()
     folder = Path(register.config.corpus.source)
@@ -118,6 +120,7 @@ def test_a_corpus_of_a_third_of_the_bytes_stops_the_night_and_the_champion_stays
     assert result_of(check_gates(register.home, register.config, larger), "shrinkage").share == 0.0
 
 
+@pytest.mark.long
 def test_a_text_of_other_characters_stops_the_night(register: Registrar, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     register()
@@ -144,6 +147,7 @@ def test_a_text_of_other_characters_stops_the_night(register: Registrar, caplog:
     assert found.outcome == "passed"
 
 
+@pytest.mark.long
 def test_a_champion_without_character_frequencies_is_not_compared(register: Registrar) -> None:
     register()
     (evidence_folder(register.home, 1, TOY) / CHARACTERS).unlink()

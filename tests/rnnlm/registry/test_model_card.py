@@ -60,6 +60,7 @@ def test_a_later_version_names_its_parent(decided: Contest) -> None:
     assert "champion when it was registered: version 1" in show_version(decided.home, NAME, "2").description
 
 
+@pytest.mark.long
 def test_a_description_fits_the_database_and_leaves_no_fence_open(contest: Contest) -> None:
     long = Sample(prompt="", text="the cat sees .\n```\n" * 1_000, tokens=5_000)
     contest.samples = contest.samples.model_copy(update={"samples": (long,)})

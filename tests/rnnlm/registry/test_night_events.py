@@ -16,6 +16,7 @@ def events_of(contest: Contest, registered: RegisteredVersion, bits_per_byte: fl
     return list(registration_events(contest.home, registered, EvaluationRecord(scores=scores), "contest"))
 
 
+@pytest.mark.long
 def test_a_first_champion_a_new_one_and_a_worse_candidate(contest: Contest) -> None:
     assert events_of(contest, contest.register("poor")) == []  # nothing was replaced
 
@@ -34,6 +35,7 @@ def test_a_first_champion_a_new_one_and_a_worse_candidate(contest: Contest) -> N
 
 
 @pytest.mark.parametrize(("rise", "regressed"), [(1.029, False), (1.031, True), (0.9, False)])
+@pytest.mark.long
 def test_bits_per_byte_are_compared_with_the_version_before(contest: Contest, rise: float, regressed: bool) -> None:
     contest.register("poor")
     good = contest.register("good")

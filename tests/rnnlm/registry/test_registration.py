@@ -111,6 +111,7 @@ def test_registering_again_makes_no_second_version(register: Registrar) -> None:
         pytest.param("the code deleted", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.long
 def test_damaged_files_of_a_version_are_written_again(register: Registrar, harm: str) -> None:
     registered = register()
     folder = model_folder(register.home, registered.uri)
@@ -241,6 +242,7 @@ def test_the_served_model_says_what_the_library_says(register: Registrar, monkey
         *({"kind": kind, "layers": 2, "tie_embeddings": True} for kind in get_args(ModelKind)[1:]),
     ],
 )
+@pytest.mark.long
 def test_every_shape_of_model_can_be_served(register: Registrar, shape: dict[str, object]) -> None:
     import mlflow
 

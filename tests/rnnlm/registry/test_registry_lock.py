@@ -66,6 +66,7 @@ def test_only_one_holds_it_at_a_time_and_all_get_their_turn(tracked_home: Home) 
     assert inside[::2] == inside[1::2]
 
 
+@pytest.mark.long
 def test_who_was_killed_has_lost_it_at_once(tracked_home: Home) -> None:
     got = threading.Event()
 

@@ -73,6 +73,7 @@ def test_the_champion_is_found_and_copied_with_what_it_has_seen(
     assert pq.read_table(kept).equals(pq.read_table(documents))
 
 
+@pytest.mark.long
 def test_an_unchanged_night_finds_its_run_although_the_champion_has_changed(warm: Registrar) -> None:
     first = chosen(warm)
     run = run_training(warm.home, warm.config, warm.dataset, untracked, start=first)
@@ -212,6 +213,7 @@ def unseen_fingerprints(contest: Contest, folder: Path) -> list[str]:
     return sorted({fingerprint for (fingerprint,) in rows} - seen)
 
 
+@pytest.mark.long
 def test_what_an_ancestor_has_seen_is_no_evidence(contest: Contest, tmp_path: Path) -> None:
     unseen = unseen_fingerprints(contest, tmp_path)
     contest.register("poor")

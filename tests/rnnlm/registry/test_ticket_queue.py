@@ -66,6 +66,7 @@ def test_only_one_holds_it_at_a_time_and_all_get_their_turn(tracked_home: Home) 
         assert entered.split()[0] == left.split()[0]
 
 
+@pytest.mark.long
 def test_who_holds_it_longer_than_the_lease_but_beats_is_left_alone(
     tracked_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

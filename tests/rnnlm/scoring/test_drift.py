@@ -42,6 +42,7 @@ def test_the_distance_is_the_widest_gap_between_the_distribution_functions(
     assert turned.distance == pytest.approx(distance)
 
 
+@pytest.mark.long
 def test_distance_and_chance_are_those_of_scipy(tmp_path: Path) -> None:
     stats = pytest.importorskip("scipy.stats")
     draw = random.Random(0)

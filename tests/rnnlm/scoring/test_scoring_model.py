@@ -8,6 +8,7 @@ from rnnlm.scoring.scoring_model import find_model
 from tests.registrar import Registrar
 
 
+@pytest.mark.long
 def test_with_two_champions_the_message_names_them(register: Registrar) -> None:
     register()
     assert find_model(register.home, None).reference == "models:/rnnlm-toy@champion"

@@ -69,6 +69,7 @@ def test_any_script_may_tokenize_in_processes(
         assert int(process.stdout.read()) == len(list((tmp_path / "shards").glob("*.documents.parquet"))) > 50
 
 
+@pytest.mark.long
 def test_processes_change_no_row(
     corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

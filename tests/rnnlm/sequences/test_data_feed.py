@@ -20,6 +20,7 @@ def order(batches: list[Batch]) -> list[list[list[int]]]:
 
 
 @pytest.mark.parametrize(("workers", "first_batch"), [(1, 0), pytest.param(2, 50, marks=pytest.mark.slow)])
+@pytest.mark.long
 def test_workers_change_no_batch(toy_dataset: DatasetRecord, workers: int, first_batch: int) -> None:
     batches = TrainingBatches(StoredSplit(toy_dataset, "train"), "sentence", 7, 35, seed=5, epochs=range(2))
     alone = order(list(training_loader(batches, 0)))

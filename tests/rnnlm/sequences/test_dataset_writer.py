@@ -213,6 +213,7 @@ def test_a_refused_corpus_leaves_no_shards(home: Home, tmp_path: Path) -> None:
     assert list(home.shards.iterdir()) == []
 
 
+@pytest.mark.long
 def test_shards_that_another_process_works_on_are_left(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

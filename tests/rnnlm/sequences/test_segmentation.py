@@ -1,6 +1,7 @@
 """Lines become rows, counted by hand and against the definition in plain Python."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ def lists(rows: TokenRows) -> list[list[int]]:
 
 
 @given(LINES, st.integers(1, 6))
+@pytest.mark.long
 def test_sentences_are_cut_as_defined(lines: list[list[int]], length: int) -> None:
     expected = []
     for line in lines:

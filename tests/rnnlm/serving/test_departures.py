@@ -62,6 +62,7 @@ def test_texts_of_clients_that_left_are_not_scored(toy_model: Path, monkeypatch:
         assert live.service.texts_scored == 1
 
 
+@pytest.mark.long
 def test_scoring_ends_with_its_time(toy_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = text_scorer.InterruptibleModel.hidden
 

@@ -45,6 +45,7 @@ def crown(register: Registrar) -> Crown:
     return make
 
 
+@pytest.mark.long
 def test_a_new_champion_takes_over_under_load_without_an_error(crown: Crown, tracked_home: Home) -> None:
     crown()
     ended = threading.Event()
@@ -84,6 +85,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
     raise AssertionError(f"not within {seconds} s")
 
 
+@pytest.mark.long
 def test_a_request_keeps_the_model_it_began_with(crown: Crown, tracked_home: Home) -> None:
     crown()
     with LiveServer(resolve_reference(tracked_home, NAME), ServingConfig(poll_seconds=1_000)) as live:
@@ -159,6 +161,7 @@ def test_with_several_names_one_has_to_be_given(crown: Crown, tracked_home: Home
         pytest.param("config.json", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.long
 def test_a_damaged_version_ends_no_following(crown: Crown, tracked_home: Home, damage: str) -> None:
     crown()
     with LiveServer(resolve_reference(tracked_home, NAME), ServingConfig(poll_seconds=0.2)) as live:

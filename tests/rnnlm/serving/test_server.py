@@ -22,6 +22,7 @@ from rnnlm.serving.serving_config import ServingConfig
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.long
 def test_sigterm_drains(endless_model: Path, home: Home) -> None:
     environment = os.environ | {"RNNLM_HOME": str(home.root), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "flows.command_line", "serve", str(endless_model), "--port", "0", "--json"]

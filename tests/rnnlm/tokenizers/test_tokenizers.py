@@ -126,6 +126,7 @@ CHARACTERS = TextTokenizer(train_characters([ALPHABET], TokenizerConfig(kind="ch
 
 @pytest.mark.parametrize("kind", BYTE_LEVEL)
 @given(text=st.text(alphabet=st.characters(codec="utf-8")))
+@pytest.mark.long
 def test_byte_level_gives_every_text_back(kind: str, text: str) -> None:
     tokenizer = BYTE_LEVEL[kind]
     ids = tokenizer.encode(text)

@@ -196,6 +196,7 @@ def test_training_goes_on_with_mlflow_away(
     assert log_loss_curve(home, run) == run.folder / "loss_curve.png"
 
 
+@pytest.mark.long
 def test_metrics_wait_for_a_store_that_comes_back(
     tracked_home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -156,6 +156,7 @@ class KilledError(BaseException):
 @pytest.mark.parametrize(
     ("kind", "killed_after"), [("elman", 3), ("elman", 9), ("elman", 19), *((kind, 13) for kind in get_args(ModelKind))]
 )
+@pytest.mark.long
 def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break(
     tmp_path: Path, kind: ModelKind, killed_after: int
 ) -> None:

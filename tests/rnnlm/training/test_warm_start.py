@@ -245,6 +245,7 @@ class Failing(UntrackedRun):
 
 
 @pytest.mark.parametrize("call", [0, 2, 8])
+@pytest.mark.long
 def test_a_run_stopped_at_any_time_ends_with_the_weights_of_one_never_stopped(
     home: Home, tmp_path: Path, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord, call: int
 ) -> None:

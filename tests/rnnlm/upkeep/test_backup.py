@@ -29,6 +29,7 @@ def dump_of(database: Path) -> str:
         return "\n".join(connection.iterdump())
 
 
+@pytest.mark.long
 def test_a_home_restored_elsewhere_serves_its_champion_and_registers_the_next_version(
     contest: Contest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_second_backup_copies_only_what_is_new(tracked_home: Home, tmp_path: P
     assert stored == {file["sha256"] for file in manifest["files"].values()}
 
 
+@pytest.mark.long
 def test_a_backup_while_versions_are_registered_is_consistent(tracked_home: Home, tmp_path: Path) -> None:
     """Every version in the backup's registry has its files, whatever was registered while it was made."""
     register_night(tracked_home, "rnnlm-a", "first", 1)
@@ -198,6 +200,7 @@ def test_a_home_that_is_not_empty_is_refused(tracked_home: Home, tmp_path: Path)
         restore_home(other, tmp_path / "backup")
 
 
+@pytest.mark.long
 def test_a_killed_restore_goes_on(tracked_home: Home, tmp_path: Path) -> None:
     register_night(tracked_home, "rnnlm-a", "1", 1)
     back_up(tracked_home, tmp_path / "backup")

@@ -49,6 +49,7 @@ def names_in(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
+@pytest.mark.long
 def test_never_removes_what_a_registered_alias_needs(tracked_home: Home, seed: int) -> None:
     random_history(tracked_home, seed)
     held, before = check_aliases(tracked_home), chains(tracked_home)
@@ -89,6 +90,7 @@ def test_a_start_stays_as_long_as_the_dataset_that_it_was_decided_for_or_an_unfi
     assert names_in(home.starts) == {"kept.json", weights["decided"][:16], weights["begun"][:16]}
 
 
+@pytest.mark.long
 def test_a_dry_run_removes_nothing_and_reports_what_a_run_then_removes(tracked_home: Home) -> None:
     random_history(tracked_home, seed=4, nights=5)
     before = without_locks(tracked_home)
@@ -123,6 +125,7 @@ def test_versions_and_runs_of_other_programs_stay(tracked_home: Home) -> None:
         assert len(client.search_model_versions("name = 'theirs'")) == 3
 
 
+@pytest.mark.long
 def test_a_real_champion_and_the_one_before_load_after_pruning(contest: Contest) -> None:
     for quality in ("poor", "good", "fair"):
         contest.register(quality)

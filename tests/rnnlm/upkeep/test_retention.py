@@ -140,6 +140,7 @@ def test_what_is_kept_has_all_that_it_needs(inventory: Inventory, config: Retent
 
 @settings(max_examples=100, deadline=None)
 @given(histories(), RETENTIONS)
+@pytest.mark.long
 def test_rollbacks_go_to_the_same_champions_as_before(inventory: Inventory, config: RetentionConfig) -> None:
     """Although the history of removed versions is gone with their tags."""
     for versions in by_name(inventory.versions).values():
@@ -151,6 +152,7 @@ def test_rollbacks_go_to_the_same_champions_as_before(inventory: Inventory, conf
 
 @settings(max_examples=100, deadline=None)
 @given(histories(), RETENTIONS)
+@pytest.mark.long
 def test_the_number_of_comparisons_with_a_champion_is_not_forgotten(
     inventory: Inventory, config: RetentionConfig
 ) -> None:
@@ -166,6 +168,7 @@ def test_the_number_of_comparisons_with_a_champion_is_not_forgotten(
 
 @settings(max_examples=100, deadline=None)
 @given(histories(), RETENTIONS)
+@pytest.mark.long
 def test_a_second_plan_finds_nothing_more(inventory: Inventory, config: RetentionConfig) -> None:
     plan = plan_retention(inventory, config, NOW)
     items = {key: item for key, item in inventory.items.items() if key in plan.kept}

@@ -90,6 +90,7 @@ def random_rows(draw: random.Random, count: int) -> Rows:
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.long
 def test_every_probability_is_the_one_of_the_formulas(
     home: Home, write_dataset: WriteDataset, order: int, seed: int
 ) -> None:

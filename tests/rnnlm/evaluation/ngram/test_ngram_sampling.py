@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
@@ -23,6 +25,7 @@ def test_the_same_seed_gives_the_same_samples_and_another_seed_others(home: Home
     assert len({sample.text for sample in first}) == 3
 
 
+@pytest.mark.long
 def test_samples_begin_and_end_as_sentences_do(home: Home, toy_dataset: DatasetRecord) -> None:
     """Every toy sentence is nine words long, begins with `the` and ends in `.`, as do nearly all of a 5-gram's."""
     config = NgramConfig(order=5, samples=20, seed=1)

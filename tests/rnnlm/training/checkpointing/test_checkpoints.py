@@ -189,6 +189,7 @@ def test_training_on_a_full_disk_ends_as_ever(
     assert result(folder) == (weights, history)
 
 
+@pytest.mark.long
 def test_training_where_no_folder_can_be_made_ends_as_ever(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:

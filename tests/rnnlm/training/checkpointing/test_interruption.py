@@ -109,6 +109,7 @@ def test_in_another_thread_nothing_is_noted() -> None:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
 )
+@pytest.mark.long
 def test_a_signal_to_a_real_process_loses_no_step(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord, number: int, code: int
 ) -> None:

@@ -119,6 +119,7 @@ def test_three_kills_change_no_bit_of_sentences(
     )
 
 
+@pytest.mark.long
 def test_three_kills_change_no_bit_of_a_stream(
     home: Home, trainer: Trainer, toy_config: PipelineConfig, stream_dataset: DatasetRecord
 ) -> None:

@@ -163,6 +163,7 @@ def check_that_two_processes_train_as_one(
     assert not workers_of(os.getpid())
 
 
+@pytest.mark.long
 def test_two_processes_reach_the_perplexity_of_one(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_killed_worker_is_restarted_and_two_processes_reach_the_perplexity_of_
     assert striking.struck
 
 
+@pytest.mark.long
 def test_an_error_of_ours_comes_back_as_it_was_and_is_not_tried_again(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="^training.seed: expected another one$"):
         run_processes(launched(tmp_path, "refuse", restarts=3), lambda: None)
@@ -250,6 +252,7 @@ def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
     assert all_end(processes)
 
 
+@pytest.mark.long
 def test_who_stops_the_launch_stops_the_processes(tmp_path: Path) -> None:
     """As a cancelled flow run does; the processes get SIGTERM, and time to write a checkpoint."""
 

@@ -1,0 +1,29 @@
+"""A small comparison of models: two kinds with one run each, beside the count-based model."""
+
+from rnnlm.comparison.comparison_config import CompareConfig
+from rnnlm.comparison.model_comparison import TrainedModel
+from rnnlm.comparison.run_plan import matched_configs, trial_settings
+from rnnlm.comparison.training_costs import TrainingCosts
+from rnnlm.config import ModelKind
+from rnnlm.records import DatasetRecord
+from tasks.train_model import train_model
+from tests.configs import plain_config
+
+CONFIG = CompareConfig(
+    pipeline=plain_config({"model.hidden_size": 8, "training.epochs": 1}),
+    models=("elman", "min-gru", "kneser-ney"),
+    seeds=1,
+)
+COSTS = TrainingCosts(tokens_per_second=1_000.0, peak_mebibytes=500.0, milliseconds_per_token=2.0)
+
+
+def trained_models(dataset: DatasetRecord) -> dict[ModelKind, TrainedModel]:
+    settings = trial_settings(CONFIG)[0]
+    return {
+        kind: TrainedModel(config=config, trials=(), settings=settings, runs=(train_model.fn(config, dataset),))
+        for kind, config in matched_configs(CONFIG, dataset).items()
+    }
+
+
+def costs_of(trained: dict[ModelKind, TrainedModel]) -> dict[ModelKind, TrainingCosts]:
+    return dict.fromkeys(trained, COSTS)

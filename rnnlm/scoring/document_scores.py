@@ -13,9 +13,8 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.scoring.document_reader import InputDocument
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
-from rnnlm.training.devices import choose_device
+from rnnlm.training.devices import choose_device, has_native_bfloat16
 
-NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")  # x86, x86 with matrix units, ARM; torch's names
 TOKEN_TYPE = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
 TOKENS_TYPE = pa.list_(pa.field("element", TOKEN_TYPE))  # Parquet's name, so that a file read back has this type
 # Grain: one row per document, in the order of the inputs.
@@ -41,9 +40,8 @@ def tail_dtype(config: ScoringConfig) -> torch.dtype:
     """Precision of products with rare classes (LogNormalizer): bfloat16 if the CPU does it natively, or as set."""
     if config.precision != "auto":
         return torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-    capabilities = torch.cpu.get_capabilities()
-    native = any(capabilities.get(name, False) for name in NATIVE_BFLOAT16)
-    return torch.bfloat16 if choose_device(config.device).type == "cpu" and native else torch.float32
+    fast = choose_device(config.device).type == "cpu" and has_native_bfloat16()
+    return torch.bfloat16 if fast else torch.float32
 
 
 class Scorer:

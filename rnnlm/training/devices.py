@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rnnlm.errors import DeviceError
 
+NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")  # x86, x86 with matrix units, ARM; torch's names
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # from malloc.h
 
 
@@ -41,6 +42,12 @@ def choose_rank_device(name: str) -> torch.device:
             f"{torch.cuda.device_count()}; set as many processes as GPUs, or training.device=cpu"
         )
     return torch.device("cuda", local_rank)
+
+
+def has_native_bfloat16() -> bool:
+    """True if the processor multiplies bfloat16 numbers itself; without it, such products are many times slower."""
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name, False) for name in NATIVE_BFLOAT16)
 
 
 def keep_freed_memory() -> None:

@@ -23,7 +23,7 @@ from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.cuda_graphs import Recorder
-from rnnlm.training.devices import float32_products, keep_freed_memory
+from rnnlm.training.devices import float32_products, has_native_bfloat16, keep_freed_memory
 from rnnlm.training.distributed.job import Job, TrainingResult
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.events import Event, Measurement
@@ -54,6 +54,11 @@ def train_in_this_process(
     """
     training, dataset = job.config.training, job.dataset
     keep_freed_memory()
+    if training.precision == "bfloat16" and device.type == "cpu" and not has_native_bfloat16():
+        logger.warning(
+            "training: this processor computes bfloat16 products many times slower than float32; "
+            "--set training.precision=float32"
+        )
     seed_everything(training.seed, training.deterministic)
     unigram = unigram_log_probabilities(dataset)
     model = build_model(job.config.model, dataset.vocabulary_size, training.seed, unigram)

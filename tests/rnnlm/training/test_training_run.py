@@ -229,3 +229,18 @@ def test_seeds_cover_python_numpy_and_torch() -> None:
         assert torch.are_deterministic_algorithms_enabled()
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("processor", [{"avx2": True}, {"avx512_bf16": True}])
+def test_slow_bfloat16_is_told_with_what_to_do(
+    home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    processor: dict[str, bool],
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: processor)
+    config = changed(toy_config, {"training.precision": "bfloat16", "training.epochs": 1, "training.device": "cpu"})
+    run_training(home, config, toy_dataset, Listener().open)
+    assert ("--set training.precision=float32" in caplog.text) == ("avx2" in processor)

@@ -137,11 +137,11 @@ def training_flops_per_token(config: ModelConfig, vocabulary_size: int, classes:
     layers = [*model.stack.parameters(), *model.readout.parameters()]
     weights = sum(matrix.numel() for matrix in layers if matrix.dim() > 1)
     weights += min(vocabulary_size, (classes or vocabulary_size) + 1) * model.head.weight.shape[1]
-    return BACKWARD_AND_FORWARD * (2 * weights + sum(state_products(cell, config) for cell in model.stack.cells))
+    return BACKWARD_AND_FORWARD * (2 * weights + sum(state_products(one, config) for one in model.stack.modules()))
 
 
-def state_products(cell: nn.Module, config: ModelConfig) -> int:
-    match type(cell).__name__:
+def state_products(module: nn.Module, config: ModelConfig) -> int:
+    match type(module).__name__:
         case "TransformerBlock":
             return 4 * config.attention_window * config.hidden_size
         case "MLSTMCell":

@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from rnnlm.config.section import Section, setting
 
-ModelKind = Literal["elman", "gru", "lstm", "min-gru", "min-lstm", "transformer"]
+ModelKind = Literal["elman", "gru", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"]
 MODEL_NAMES: dict[ModelKind, str] = {
     "elman": "Elman network",
     "gru": "GRU",
@@ -14,6 +14,7 @@ MODEL_NAMES: dict[ModelKind, str] = {
     "min-gru": "minGRU",
     "min-lstm": "minLSTM",
     "transformer": "Transformer",
+    "xlstm": "xLSTM",
 }
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
@@ -47,7 +48,7 @@ class ModelConfig(Section):
     recurrent_initialization: RecurrentInitialization = setting(
         "identity", "Initial recurrent matrix U of an Elman network. spread: a diagonal from 0 to 1."
     )
-    heads: int = setting(4, "Number of attention heads of a Transformer.", ge=1, le=256)
+    heads: int = setting(4, "Number of heads of a Transformer or an xLSTM.", ge=1, le=256)
     attention_window: int = setting(
         256, "Number of tokens that a Transformer's attention reaches back; its state grows with it.", ge=1, le=16_384
     )
@@ -73,6 +74,8 @@ class ModelConfig(Section):
                 raise ValueError(f"{name}={getattr(self, name)} needs kind=elman")
         if self.kind == "transformer" and self.hidden_size % (2 * self.heads):
             raise ValueError(f"hidden_size={self.hidden_size} needs to be a multiple of 2 * heads={2 * self.heads}")
+        if self.kind == "xlstm" and self.hidden_size % self.heads:
+            raise ValueError(f"hidden_size={self.hidden_size} needs to be a multiple of heads={self.heads}")
         return self
 
     @model_validator(mode="after")
@@ -83,8 +86,8 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def check_one_hot(self) -> "ModelConfig":
-        if self.input == "one-hot" and self.kind == "transformer":
-            raise ValueError("input=one-hot needs another kind than transformer")
+        if self.input == "one-hot" and self.kind in ("transformer", "xlstm"):
+            raise ValueError(f"input=one-hot needs another kind than {self.kind}")
         if self.input == "one-hot" and (self.tie_embeddings or self.embedding_size is not None):
             raise ValueError("input=one-hot needs tie_embeddings=false and embedding_size=null")
         return self

@@ -84,6 +84,15 @@ class PipelineConfig(Section):
         return upgrade(values)
 
     @model_validator(mode="after")
+    def check_recurrent_dropout(self) -> "PipelineConfig":
+        if self.training.dropout.recurrent and self.model.kind in ("min-gru", "min-lstm", "transformer"):
+            raise ValueError(
+                f"training.dropout.recurrent={self.training.dropout.recurrent:g} needs a model.kind with a recurrent "
+                f"matrix U: elman, gru, lstm or xlstm; got {self.model.kind}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def check_positions(self) -> "PipelineConfig":
         if self.probes.positions and self.sequences.mode != "sentence":
             raise ValueError("probes.positions needs sequences.mode=sentence: a running text has no rows")

@@ -38,7 +38,7 @@ class RnnlmConfig(PretrainedConfig):
     residual: bool = False  # pre-norm residual connections between layers
     tie_word_embeddings: bool = False
     one_hot: bool = False  # the embedding is the identity and is not trained
-    heads: int | None = None  # of a Transformer
+    heads: int | None = None  # of a Transformer or an xLSTM
     attention_window: int | None = None  # of a Transformer, in tokens
     pad_token_id: int = 0
     bos_token_id: int = 2

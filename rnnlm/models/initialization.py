@@ -4,12 +4,16 @@ import torch
 from torch import Tensor, nn
 
 from rnnlm.config import ModelConfig
+from rnnlm.models.block import Block
 from rnnlm.models.cell import Cell
 from rnnlm.models.elman import ElmanCell
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.lstm import LSTMCell
-from rnnlm.models.transformer import TransformerBlock
+from rnnlm.models.mlstm import MLSTMCell
+from rnnlm.models.slstm import SLSTMCell
+from rnnlm.models.xlstm import XLSTMBlock
 
+FORGET_BIASES = (3.0, 6.0)  # of an xLSTM, lowest and highest, as in its authors' mLSTM
 EMBEDDING_STD = 0.1  # small compared with the recurrent input, so that tanh starts in its linear part
 
 
@@ -33,7 +37,7 @@ def initialize(
     for cell in model.stack.cells:
         if isinstance(cell, ElmanCell):
             initialize_elman(cell, config, generator)
-        elif isinstance(cell, TransformerBlock):
+        elif isinstance(cell, Block):
             initialize_block(cell, config, generator)
         else:
             initialize_gates(cell, config, generator)
@@ -86,12 +90,35 @@ def initialize_gates(cell: Cell, config: ModelConfig, generator: torch.Generator
         cell.b.chunk(4)[1].fill_(1.0)
 
 
-def initialize_block(cell: TransformerBlock, config: ModelConfig, generator: torch.Generator) -> None:
+def initialize_block(block: Block, config: ModelConfig, generator: torch.Generator) -> None:
     """Matrices that add to the residual are divided by √(2 L), as in GPT-2 (Radford et al. 2019)."""
-    for module in cell.modules():
+    for module in block.modules():
         if isinstance(module, nn.Linear):
             initialize_matrix(module.weight, module.in_features, config, generator)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
         elif isinstance(module, nn.RMSNorm):
             nn.init.ones_(module.weight)
-    for matrix in (cell.output.weight, cell.down.weight):
-        matrix.div_((2 * config.layers) ** 0.5)
+    for name, matrix in block.named_parameters():
+        if name in ("output.weight", "cell.output.weight", "down.weight"):
+            matrix.div_((2 * config.layers) ** 0.5)
+    if isinstance(block, XLSTMBlock):
+        initialize_memory(block.cell, config, generator)
+
+
+def initialize_memory(cell: MLSTMCell | SLSTMCell, config: ModelConfig, generator: torch.Generator) -> None:
+    """Biases of forget gates from 3 to 6, from heads or units that forget early to those that forget late.
+
+    In an sLSTM, besides, each gate's W as any matrix, U orthogonal in each head, and other biases 0.
+    """
+    nn.init.ones_(cell.gain)
+    if isinstance(cell, MLSTMCell):
+        cell.forget_gate.bias.copy_(torch.linspace(*FORGET_BIASES, cell.heads))
+        return
+    for gate in cell.W.chunk(4, dim=1):
+        initialize_matrix(gate, len(gate), config, generator)
+    for head in cell.U:
+        for gate in head.chunk(4, dim=1):
+            nn.init.orthogonal_(gate, generator=generator)
+    nn.init.zeros_(cell.b)
+    cell.b.chunk(4)[1].copy_(torch.linspace(*FORGET_BIASES, cell.size).repeat(cell.heads))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .block import Block
 from .cell import Cell
 from .elman import ElmanCell
 from .gru import GRUCell
@@ -17,11 +18,12 @@ from .min_gru import MinGRUCell
 from .min_lstm import MinLSTMCell
 from .stack import Stack
 from .transformer import TransformerBlock
+from .xlstm import XLSTMBlock
 
 SAVED_PREFIX = "language_model."  # of the weights' names in model.safetensors: transformers' class holds this model
 
 
-def make_cell(config: Mapping[str, Any], input_size: int) -> Cell:
+def make_cell(config: Mapping[str, Any], input_size: int, layer: int) -> Cell:
     """A layer of the model's kind. Models that were saved before there were kinds are Elman's."""
     size = config["hidden_size"]
     match config.get("kind", "elman"):
@@ -37,14 +39,17 @@ def make_cell(config: Mapping[str, Any], input_size: int) -> Cell:
             return MinLSTMCell(input_size, size)
         case "transformer":
             return TransformerBlock(input_size, size, config["heads"], config["attention_window"])
+        case "xlstm":
+            return XLSTMBlock(input_size, size, config["heads"], layer)
         case unknown:
             raise ValueError(f"unknown kind of model: {unknown}")
 
 
 def make_stack(config: Mapping[str, Any]) -> Stack:
     layers, hidden_size = config["num_hidden_layers"], config["hidden_size"]
-    cells = [make_cell(config, size) for size in [config["embedding_size"]] + [hidden_size] * (layers - 1)]
-    return Stack(cells, config["backend"], config["residual"], config.get("kind") == "transformer")
+    sizes = [config["embedding_size"]] + [hidden_size] * (layers - 1)
+    cells = [make_cell(config, size, layer) for layer, size in enumerate(sizes)]
+    return Stack(cells, config["backend"], config["residual"], isinstance(cells[0], Block))
 
 
 class LanguageModel(nn.Module):

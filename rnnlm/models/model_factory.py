@@ -45,8 +45,9 @@ def build_model(
 def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
     """The network's shapes and functions: the contents of config.json, which transformers' AutoConfig reads too."""
     one_hot = config.input == "one-hot"
-    attention = {"heads": config.heads, "attention_window": config.attention_window}
-    return {
+    heads = {"heads": config.heads} if config.kind in ("transformer", "xlstm") else {}
+    window = {"attention_window": config.attention_window} if config.kind == "transformer" else {}
+    plain = {
         "model_type": "rnnlm",
         "architectures": ["RnnlmForCausalLM"],
         "dtype": "float32",
@@ -64,7 +65,8 @@ def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
         "pad_token_id": PAD,
         "bos_token_id": BOS,
         "eos_token_id": EOS,
-    } | (attention if config.kind == "transformer" else {})
+    }
+    return plain | heads | window
 
 
 def load_model(folder: Path, device: str = "cpu") -> LanguageModel:

@@ -21,7 +21,7 @@ class Stack(nn.Module):
     With `residual`, layers above the first have pre-norm residual connections: they read their input layer-normalized
     (Ba, Kiros and Hinton 2016) and add their output to it (He et al. 2016).
 
-    normalizes_output: the top layer's output is RMS-normalized, as in a Transformer.
+    normalizes_output: the top layer's output is RMS-normalized, after blocks with residual connections of their own.
 
     Two backends compute the same function: `loop` is the definition, step by step; `fused` uses each cell's sequence().
     """

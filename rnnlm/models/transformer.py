@@ -7,35 +7,23 @@ layer (Shazeer 2020). Attention reaches back over a window (Jiang et al. 2023), 
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell
+from .block import Block, linear
 
 ROTARY_BASE = 10_000.0
 
 
-class TransformerBlock(Cell):
+class TransformerBlock(Block):
     """y = x + attention(norm(x)); output = y + feed_forward(norm(y)).
 
     The state is the key-value cache: keys and values of the last `window` tokens, the newest last, and how many of them
-    there are, (b, 2 · window · H + 1). If the input's size is not H, a projection without bias comes first.
+    there are, (b, 2 · window · H + 1).
     """
 
     def __init__(self, input_size: int, hidden_size: int, heads: int, window: int) -> None:
-        super().__init__(hidden_size, state_size=2 * window * hidden_size + 1)
+        super().__init__(input_size, hidden_size, state_size=2 * window * hidden_size + 1)
         self.heads, self.window = heads, window
-        inner = feed_forward_size(hidden_size)
-
-        def linear(inputs: int, outputs: int) -> nn.Linear:
-            return nn.Linear(inputs, outputs, bias=False)
-
-        self.input = nn.Identity() if input_size == hidden_size else linear(input_size, hidden_size)
         self.attention_norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.query, self.key, self.value, self.output = (linear(hidden_size, hidden_size) for _ in range(4))
-        self.feed_forward_norm = nn.RMSNorm(hidden_size, eps=1e-6)
-        self.gate, self.up, self.down = (
-            linear(hidden_size, inner),
-            linear(hidden_size, inner),
-            linear(inner, hidden_size),
-        )
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         outputs, state = self.sequence(x[:, None], state)
@@ -51,11 +39,9 @@ class TransformerBlock(Cell):
             cached = torch.cat([state[:, :-1].view(x.shape[0], self.window, 2, -1), cached], dim=1)
             earlier, known = self.window, known + state[:, -1:]
         y = x + self.output(self.attention(self.query(normalized), cached, earlier, known))
-        normalized = self.feed_forward_norm(y)
-        outputs = y + self.down(nn.functional.silu(self.gate(normalized)) * self.up(normalized))
         missing = max(0, self.window - cached.shape[1])
         cache = nn.functional.pad(cached[:, -self.window :], (0, 0, 0, 0, missing, 0)).flatten(1)
-        return outputs, torch.cat([cache, known.clamp(max=self.window)], dim=-1)
+        return self.add_feed_forward(y), torch.cat([cache, known.clamp(max=self.window)], dim=-1)
 
     def attention(self, queries: Tensor, cached: Tensor, earlier: int, known: Tensor) -> Tensor:
         """queries: (b, t, H); cached: (b, earlier + t, 2, H), of which the last `known`, (b, 1), exist → (b, t, H)."""
@@ -71,11 +57,6 @@ class TransformerBlock(Cell):
     def split_heads(self, x: Tensor) -> Tensor:
         """(b, t, H) → (b, heads, t, H / heads)"""
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-
-
-def feed_forward_size(hidden_size: int) -> int:
-    """8/3 of hidden_size, rounded up to a multiple of 8: as many weights as two matrices of 4 · hidden_size."""
-    return -(-hidden_size // 3) * 8
 
 
 def rotate(x: Tensor, positions: Tensor) -> Tensor:

@@ -14,9 +14,9 @@ from torch.nn import functional
 
 from rnnlm.config import ModelConfig, Nonlinearity, RecurrentInitialization
 from rnnlm.evaluation.baselines import unigram_log_probabilities
+from rnnlm.models.block import Block
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
-from rnnlm.models.transformer import TransformerBlock
 from rnnlm.probes.probe_config import INITIALIZATIONS, GradientProbeConfig
 from rnnlm.probes.probe_records import GradientCurve
 from rnnlm.probes.probe_training import fit
@@ -33,8 +33,8 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
     """token_ids: (b, t) int64, target_ids: (b,), the token after each row → (L, t) norms by layer and distance.
 
     Entry (l, k) is the mean over rows of ‖∂ loss / ∂ h‖₂, where loss is -log p(target) in nats after the row's last
-    token and h is the state of layer l, k steps before that token's, or a Transformer's input there: its state is all
-    that it has read. Rows start with state zero.
+    token and h is the state of layer l, k steps before that token's, or in a Transformer or an xLSTM the layer's
+    input there: keys, values and scaled memories have no norm that compares. Rows start with state zero.
     """
     embedded = model.embedding(token_ids)  # (b, t, E)
     hidden = list(model.stack.initial_state(len(token_ids)).unbind(dim=1))
@@ -44,7 +44,7 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
         for layer, cell in enumerate(model.stack.cells):
             cell_input = model.stack.layer_input(layer, below)
             output, hidden[layer] = cell.step(cell_input, hidden[layer])
-            probed.append(cell_input if isinstance(cell, TransformerBlock) else hidden[layer])
+            probed.append(cell_input if isinstance(cell, Block) else hidden[layer])
             below = model.stack.layer_output(layer, below, output)
         states = [*probed, *states]
     # A row's loss depends only on its own states, so the gradient of the sum contains each row's gradient.

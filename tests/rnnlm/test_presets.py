@@ -137,6 +137,32 @@ def test_a_wrong_setting_is_named_in_at_most_three_lines(preset: str, override: 
     assert len(message.splitlines()) <= 3
 
 
+@pytest.mark.parametrize(
+    ("overrides", "names"),
+    [
+        (
+            ["model.kind=min-lstm", "training.dropout.recurrent=0.2"],
+            ["dropout.recurrent=0.2", "lstm or xlstm", "min-lstm"],
+        ),
+        (["model.kind=xlstm", "model.hidden_size=250"], ["hidden_size=250", "multiple of heads=4"]),
+        (["model.kind=transformer", "model.hidden_size=252"], ["hidden_size=252", "multiple of 2 * heads=8"]),
+        (["model.kind=xlstm", "model.residual=true"], ["residual=True", "kind=elman"]),
+    ],
+)
+def test_settings_that_do_not_fit_the_kind_of_model_are_named(overrides: list[str], names: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_config(overrides=overrides)
+    message = str(caught.value)
+    assert all(name in message for name in names), message
+    assert len(message.splitlines()) <= 3
+
+
+@pytest.mark.parametrize("kind", ["elman", "gru", "lstm", "xlstm"])
+def test_kinds_with_a_recurrent_matrix_take_recurrent_dropout(kind: str) -> None:
+    config = build_config(overrides=[f"model.kind={kind}", "training.dropout.recurrent=0.2"])
+    assert config.training.dropout.recurrent == 0.2
+
+
 def test_many_wrong_settings_still_fit_three_lines() -> None:
     wrong = ["model.layers=0", "model.hidden_size=0", "training.epochs=0", "training.seed=-1"]
     with pytest.raises(ConfigError, match=r"and 2 more") as caught:

@@ -87,3 +87,10 @@ def test_attention_adds_its_own_products() -> None:
     config = ModelConfig(kind="transformer", hidden_size=8, heads=2, attention_window=16)
     longer = config.model_copy(update={"attention_window": 17})
     assert training_flops_per_token(longer, 50, None) - training_flops_per_token(config, 50, None) == 3 * 4 * 8
+
+
+def test_an_mlstm_adds_the_products_of_its_memory() -> None:
+    """5 matrices of 8 x 8, two gates of 8 x 2, the feed-forward layer's 3 of 8 x 24; 2 heads of 4 x 4."""
+    config = ModelConfig(kind="xlstm", hidden_size=8, heads=2)
+    weights = 5 * 64 + 2 * 16 + 3 * 8 * 24 + 50 * 8
+    assert training_flops_per_token(config, 50, None) == 6 * weights + 3 * 6 * 2 * 4 * 4

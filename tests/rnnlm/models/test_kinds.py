@@ -7,14 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from rnnlm.config import ModelKind
+from rnnlm.models.block import feed_forward_size
 from rnnlm.models.cell import Cell
 from rnnlm.models.gru import GRUCell
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.lstm import LSTMCell
 from rnnlm.models.min_gru import MinGRUCell
 from rnnlm.models.min_lstm import MinLSTMCell
+from rnnlm.models.mlstm import CHUNK, MLSTMCell
 from rnnlm.models.parallel_scan import parallel_scan
-from rnnlm.models.transformer import TransformerBlock, feed_forward_size
+from rnnlm.models.slstm import SLSTMCell
+from rnnlm.models.transformer import TransformerBlock
+from rnnlm.models.xlstm import XLSTMBlock
 from tests.configs import new_model
 
 KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
@@ -32,8 +36,8 @@ def fill(module: nn.Module) -> None:
 
 
 def model_of(kind: ModelKind, **settings: Any) -> LanguageModel:
-    attention = {"heads": 2, "attention_window": 4} if kind == "transformer" else {}
-    model = new_model(VOCABULARY, 8, kind=kind, **{"layers": 2, "embedding_size": 6} | attention | settings).double()
+    heads = {"heads": 2, "attention_window": 4}
+    model = new_model(VOCABULARY, 8, kind=kind, **{"layers": 2, "embedding_size": 6} | heads | settings).double()
     fill(model)
     return model.eval()
 
@@ -220,3 +224,129 @@ def test_a_block_remembers_no_more_than_its_window() -> None:
     alone, last = block.sequence(x[:, -3:], None)  # a single layer reaches back 2 tokens
     torch.testing.assert_close(outputs[:, -1], alone[:, -1])
     torch.testing.assert_close(state, last)
+
+
+@pytest.mark.parametrize("steps", [1, 4, CHUNK + 1, 2 * CHUNK + 3])
+def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int) -> None:
+    """In values and gradients, step by step and by chunks, from a carried state, which is in float32 there."""
+    close = {"atol": 1e-5, "rtol": 1e-4}
+    from transformers.models.xlstm import xLSTMConfig
+    from transformers.models.xlstm.modeling_xlstm import xLSTMBlock
+
+    reference = xLSTMBlock(
+        xLSTMConfig(
+            hidden_size=8,
+            num_heads=2,
+            qk_dim_factor=1.0,
+            ffn_round_up_to_multiple_of=8,
+            norm_reduction_force_float32=False,
+            eps=0.0,
+            gate_soft_cap=1e9,  # none
+        )
+    ).double()
+    block = XLSTMBlock(8, 8, heads=2, layer=0).double()
+    fill(block)
+    names = {
+        "norm": "norm_mlstm",
+        "cell.query": "mlstm_layer.q",
+        "cell.key": "mlstm_layer.k",
+        "cell.value": "mlstm_layer.v",
+        "cell.input_gate": "mlstm_layer.igate_preact",
+        "cell.forget_gate": "mlstm_layer.fgate_preact",
+        "cell.output_gate": "mlstm_layer.ogate_preact",
+        "cell.output": "mlstm_layer.out_proj",
+        "feed_forward_norm": "norm_ffn",
+        "gate": "ffn.proj_up_gate",
+        "up": "ffn.proj_up",
+        "down": "ffn.proj_down",
+    }
+    parameters = {f"{name}.weight": f"{theirs}.weight" for name, theirs in names.items()}
+    parameters |= {f"cell.{gate}_gate.bias": f"mlstm_layer.{gate[0]}gate_preact.bias" for gate in ("input", "forget")}
+    parameters["cell.gain"] = "mlstm_layer.multihead_norm.weight"
+    assert parameters.keys() == dict(block.named_parameters()).keys()
+    for name, theirs in parameters.items():
+        reference.get_parameter(theirs).data = block.get_parameter(name).data.clone()
+    before, x = drawn(3, 5, 8), drawn(3, steps, 8, seed=3)
+    expected, (C, n, m) = reference(x, reference(before)[1])
+    expected.square().sum().backward()
+    # Keys divided by √d, as in the paper; in transformers queries are.
+    expected_state = torch.cat([C.flatten(1) / 2, n.flatten(1) / 2, m.flatten(1)], dim=1)
+    for run in (block.loop, block.sequence):
+        block.zero_grad()
+        outputs, state = run(x, run(before, None)[1])
+        torch.testing.assert_close(outputs, expected, **close)
+        torch.testing.assert_close(state, expected_state.double(), **close)
+        outputs.square().sum().backward()
+        for name, theirs in parameters.items():
+            torch.testing.assert_close(block.get_parameter(name).grad, reference.get_parameter(theirs).grad, **close)
+
+
+def test_an_slstm_is_its_formulas_without_stabilization() -> None:
+    """Equations 8 to 14 of the paper, unit by unit, with a recurrent matrix for each head; in values and gradients."""
+    cell = SLSTMCell(6, heads=2).double()
+    fill(cell)
+    x = drawn(2, 7, 6)
+    W, b = cell.W.detach().clone().requires_grad_(), cell.b.detach().clone().requires_grad_()
+    U = cell.U.detach().clone().requires_grad_()
+    rows, ends = [], []
+    for text in x:
+        h, c, n = (torch.zeros(6, dtype=torch.float64) for _ in range(3))
+        for token in text:
+            recurrent = torch.zeros(24, dtype=torch.float64)
+            for head in range(2):
+                for gate in range(4):
+                    own = slice(3 * head, 3 * head + 3)
+                    columns = slice(6 * gate + 3 * head, 6 * gate + 3 * head + 3)
+                    recurrent[columns] = h[own] @ U[head][:, 3 * gate : 3 * gate + 3]
+            i, f, z, o = (token @ W + recurrent + b).split(6)
+            c = torch.sigmoid(f) * c + torch.exp(i) * torch.tanh(z)
+            n = torch.sigmoid(f) * n + torch.exp(i)
+            h = torch.sigmoid(o) * c / n
+            rows.append(h)
+        ends.append(torch.stack([c, n]))
+    memories, normalizers = torch.stack(ends, dim=1)
+    heads = torch.stack(rows).view(2, 7, 2, 3)
+    centred = heads - heads.mean(dim=-1, keepdim=True)
+    scaled = centred / (centred.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt()
+    expected = scaled.flatten(2) * cell.gain.detach()
+    expected.square().sum().backward()
+    for run in (cell.loop, cell.sequence):
+        cell.zero_grad()
+        outputs, state = run(x, None)
+        torch.testing.assert_close(outputs, expected)
+        torch.testing.assert_close(state[:, :6], heads[:, -1].flatten(1))
+        for part, unscaled in zip(state[:, 6:18].split(6, dim=1), (memories, normalizers), strict=True):
+            torch.testing.assert_close(part * state[:, 18:].exp(), unscaled)
+        outputs.square().sum().backward()
+        for name, other in {"W": W, "U": U, "b": b}.items():
+            torch.testing.assert_close(cell.get_parameter(name).grad, other.grad)
+
+
+@pytest.mark.parametrize("cell_type", [MLSTMCell, SLSTMCell])
+@pytest.mark.parametrize("bias", [-300.0, -20.0, 20.0, 300.0])
+def test_exponential_gates_of_any_size_are_safe(cell_type: type[MLSTMCell | SLSTMCell], bias: float) -> None:
+    """exp(300) overflows in float32 and exp(-300) is 0. Values equal those in float64; gradients are finite."""
+    cell = cell_type(8, 2)
+    fill(cell)
+    with torch.no_grad():
+        if isinstance(cell, MLSTMCell):
+            cell.input_gate.bias.fill_(bias)
+        else:
+            cell.b[:8] = bias
+    x = drawn(2, CHUNK + 5, 8)
+    expected, _ = cell.loop(x, None)
+    outputs, _ = cell.float().sequence(x.float(), None)
+    torch.testing.assert_close(outputs, expected.float(), atol=1e-3, rtol=1e-3)
+    outputs.square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in cell.parameters())
+
+
+def test_an_xlstm_begins_by_remembering_and_has_both_kinds_of_layers() -> None:
+    model = new_model(VOCABULARY, 16, kind="xlstm", layers=3, heads=2)
+    first, second, third = (cell.cell for cell in model.stack.cells)
+    assert [type(cell) for cell in (first, second, third)] == [MLSTMCell, SLSTMCell, MLSTMCell]
+    assert first.forget_gate.bias.tolist() == [3, 6]
+    assert not first.input_gate.bias.any()
+    assert second.b.view(4, 2, 8)[1, :, [0, -1]].tolist() == [[3, 6], [3, 6]]
+    assert not second.b.view(4, 16)[[0, 2, 3]].any()
+    assert model.stack.state_size == 2 * (8 * 8 + 8 + 1)

@@ -108,7 +108,8 @@ def test_logits_are_those_of_torch_over_a_whole_text(
         expected, last = model(lanes)
     assert expected[~expected.isneginf()].abs().max() < 100  # 1e-4 is above the rounding of float32
     np.testing.assert_allclose(np.stack(found, axis=1), expected.numpy(), atol=1e-4, rtol=0)
-    np.testing.assert_allclose(state, last.numpy(), atol=1e-4, rtol=0)
+    # An xLSTM's memory grows to 50 here, where float32 rounds more coarsely.
+    np.testing.assert_allclose(state, last.numpy(), atol=1e-4, rtol=1e-5)
 
 
 def test_one_step_is_a_step_of_the_model(toy_run: RunRecord) -> None:

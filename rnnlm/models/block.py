@@ -1,0 +1,35 @@
+"""What blocks with residual connections share: a first projection and a feed-forward layer. Imports only torch."""
+
+from torch import Tensor, nn
+
+from .cell import Cell
+
+
+class Block(Cell):
+    """A layer in two parts: y = x + mix(norm(x)) reads other time steps; output = y + feed_forward(norm(y)) does not.
+
+    Subclasses define the first part. Normalization is by RMS (Zhang and Sennrich 2019); the feed-forward layer is gated
+    (Shazeer 2020). If the input's size is not H, a projection without bias comes first.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, state_size: int) -> None:
+        super().__init__(hidden_size, state_size)
+        inner = feed_forward_size(hidden_size)
+        self.input = nn.Identity() if input_size == hidden_size else linear(input_size, hidden_size)
+        self.feed_forward_norm = nn.RMSNorm(hidden_size, eps=1e-6)
+        self.gate, self.up = linear(hidden_size, inner), linear(hidden_size, inner)
+        self.down = linear(inner, hidden_size)
+
+    def add_feed_forward(self, y: Tensor) -> Tensor:
+        """(…, H) → (…, H)"""
+        normalized = self.feed_forward_norm(y)
+        return y + self.down(nn.functional.silu(self.gate(normalized)) * self.up(normalized))
+
+
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    return nn.Linear(inputs, outputs, bias=False)
+
+
+def feed_forward_size(hidden_size: int) -> int:
+    """8/3 of hidden_size, rounded up to a multiple of 8: as many weights as two matrices of 4 · hidden_size."""
+    return -(-hidden_size // 3) * 8

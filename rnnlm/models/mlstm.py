@@ -1,0 +1,104 @@
+"""The mLSTM, an LSTM whose memory is a matrix (Beck et al. 2024, "xLSTM: Extended Long Short-Term Memory", 2.3).
+
+Shapes: batch b, time t, hidden size H, heads N, d = H / N. Imports only torch.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from .block import linear
+from .cell import Cell
+
+CHUNK = 64  # time steps that are computed at once
+
+
+class MLSTMCell(Cell):
+    """In each head C associates values with keys; n sums up the keys. Gates do not read the state.
+
+        q = x W_q,  k = x W_k / √d,  v = x W_v                  (d,)
+        i = exp(x W_i + b_i),  f = σ(x W_f + b_f)               one number
+        C' = f C + i k vᵀ                                        (d, d)
+        n' = f n + i k                                           (d,)
+        h = C'ᵀ q / max(|n'ᵀ q|, 1)                              (d,)
+        output = (σ(x W_o) ⊙ norm(h of all heads)) W_y           (H,)
+
+    norm: layer normalization of each head. The exponential i could overflow, so that the state holds C / exp(m),
+    n / exp(m) and m, (b, N (d² + d + 1)), with
+
+        m' = max(log f + m, log i)
+
+    No output depends on m, and so it gets no gradient.
+    """
+
+    def __init__(self, hidden_size: int, heads: int) -> None:
+        self.heads, self.size = heads, hidden_size // heads
+        super().__init__(hidden_size, state_size=heads * (self.size**2 + self.size + 1))
+        self.query, self.key, self.value = (linear(hidden_size, hidden_size) for _ in range(3))
+        self.input_gate, self.forget_gate = nn.Linear(hidden_size, heads), nn.Linear(hidden_size, heads)
+        self.output_gate, self.output = linear(hidden_size, hidden_size), linear(hidden_size, hidden_size)
+        self.gain = nn.Parameter(torch.ones(hidden_size))
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        q, k, v = self.queries_keys_values(x)  # (b, N, d)
+        C, n, m = self.split(state)
+        log_i, log_f = self.input_gate(x), nn.functional.logsigmoid(self.forget_gate(x))  # (b, N)
+        stabilizer = torch.maximum(log_f + m, log_i).detach()
+        f, i = torch.exp(log_f + m - stabilizer)[..., None], torch.exp(log_i - stabilizer)[..., None]
+        C = f[..., None] * C + (i * k)[..., None] * v[..., None, :]
+        n = f * n + i * k
+        normalizer = torch.maximum((q * n).sum(dim=-1).abs(), torch.exp(-stabilizer))
+        h = (q[..., None, :] @ C)[..., 0, :] / normalizer[..., None]
+        return self.gated(x, h), torch.cat([C.flatten(1), n.flatten(1), stabilizer], dim=-1)
+
+    def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Chunk by chunk, with what attention would compute within a chunk; memory grows linearly with time."""
+        C, n, m = self.split(self.initial_state(x) if state is None else state)
+        parts = [part.transpose(1, 2) for part in self.queries_keys_values(x)]  # (b, N, t, d)
+        log_i = self.input_gate(x).transpose(1, 2)  # (b, N, t)
+        log_f = nn.functional.logsigmoid(self.forget_gate(x)).transpose(1, 2)
+        chunks = []
+        for start in range(0, x.shape[1], CHUNK):
+            chunk = slice(start, start + CHUNK)
+            q, k, v = (part[:, :, chunk] for part in parts)
+            h, C, n, m = one_chunk(q, k, v, log_i[:, :, chunk], log_f[:, :, chunk], C, n, m)
+            chunks.append(h)
+        outputs = self.gated(x, torch.cat(chunks, dim=2).transpose(1, 2))
+        return outputs, torch.cat([C.flatten(1), n.flatten(1), m], dim=-1)
+
+    def queries_keys_values(self, x: Tensor) -> list[Tensor]:
+        """x: (…, H) → q, k and v, each (…, N, d)."""
+        projected = (self.query(x), self.key(x) / self.size**0.5, self.value(x))
+        return [part.unflatten(-1, (self.heads, self.size)) for part in projected]
+
+    def split(self, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(b, S) → C (b, N, d, d), n (b, N, d), m (b, N)"""
+        C, n, m = state.split([self.hidden_size * self.size, self.hidden_size, self.heads], dim=-1)
+        return C.view(-1, self.heads, self.size, self.size), n.view(-1, self.heads, self.size), m.detach()
+
+    def gated(self, x: Tensor, h: Tensor) -> Tensor:
+        """x: (…, H), h: (…, N, d) → output (…, H)"""
+        normalized = nn.functional.layer_norm(h, (self.size,), eps=1e-6).flatten(-2) * self.gain
+        return self.output(torch.sigmoid(self.output_gate(x)) * normalized)
+
+
+def one_chunk(
+    q: Tensor, k: Tensor, v: Tensor, log_i: Tensor, log_f: Tensor, C: Tensor, n: Tensor, m: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """q, k, v: (b, N, t, d), log i, log f: (b, N, t), state before the chunk → h (b, N, t, d), state after it.
+
+    The share of step s in step t is D = i_s f_(s+1) … f_t; that of the state before is f_1 … f_t.
+    """
+    kept = log_f.cumsum(dim=-1)  # log (f_1 … f_t)
+    future = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device).triu(1)
+    log_D = (kept[..., :, None] + (log_i - kept)[..., None, :]).masked_fill(future, float("-inf"))
+    stabilizer = torch.maximum(kept + m[..., None], log_D.amax(dim=-1)).detach()  # m at each step
+    carried = torch.exp(kept + m[..., None] - stabilizer)[..., None]
+    D = torch.exp(log_D - stabilizer[..., None])
+    weights = D * (q @ k.transpose(-1, -2))
+    numerator = carried * (q @ C) + weights @ v
+    normalizer = carried[..., 0] * (q @ n[..., None])[..., 0] + weights.sum(dim=-1)
+    h = numerator / torch.maximum(normalizer.abs(), torch.exp(-stabilizer))[..., None]
+    weighted_keys = D[..., -1, :, None] * k  # each step's share in the last one
+    C = carried[:, :, -1:] * C + weighted_keys.transpose(-1, -2) @ v
+    n = carried[:, :, -1] * n + weighted_keys.sum(dim=2)
+    return h, C, n, stabilizer[..., -1]

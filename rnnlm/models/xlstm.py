@@ -1,0 +1,45 @@
+"""The xLSTM (Beck et al. 2024): mLSTM and sLSTM layers in turn, each in a block with residual connections.
+
+Both kinds of layer have the block that xLSTM 7B (Beck et al. 2025) and transformers have: that of the Transformer with
+a cell instead of attention. There is no convolution before the cell. Imports only torch.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from .block import Block
+from .mlstm import MLSTMCell
+from .slstm import SLSTMCell
+
+CELLS = (MLSTMCell, SLSTMCell)  # from the lowest layer up, again and again
+
+
+class XLSTMBlock(Block):
+    """y = x + cell(norm(x)); output = y + feed_forward(norm(y)).
+
+    The lowest layer is an mLSTM, the next one an sLSTM, and so on: xLSTM[1:1] in the paper. All layers of a stack have
+    a state of the same size, so that the smaller one is padded with zeros.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, heads: int, layer: int) -> None:
+        with torch.device("meta"):  # without weights, for their sizes
+            state_size = max(cell(hidden_size, heads).state_size for cell in CELLS)
+        super().__init__(input_size, hidden_size, state_size)
+        self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
+        self.cell = CELLS[layer % len(CELLS)](hidden_size, heads)
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.input(x)
+        output, state = self.cell.step(self.norm(x), state[:, : self.cell.state_size])
+        return self.add_feed_forward(x + output), self.padded(state)
+
+    def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        x = self.input(x)
+        outputs, last = self.cell.sequence(self.norm(x), None if state is None else state[:, : self.cell.state_size])
+        return self.add_feed_forward(x + outputs), self.padded(last)
+
+    def padded(self, state: Tensor) -> Tensor:
+        return nn.functional.pad(state, (0, self.state_size - self.cell.state_size))
+
+    def recurrent_weights(self) -> dict[str, Tensor]:
+        return {f"cell.{name}": weight for name, weight in self.cell.recurrent_weights().items()}

@@ -21,7 +21,9 @@ from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mlstm import MLSTMCell
 from rnnlm.models.model_factory import architecture, build_model
+from rnnlm.models.transformer import TransformerBlock
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.dataset_reader import training_counts
@@ -141,10 +143,8 @@ def training_flops_per_token(config: ModelConfig, vocabulary_size: int, classes:
 
 
 def state_products(module: nn.Module, config: ModelConfig) -> int:
-    match type(module).__name__:
-        case "TransformerBlock":
-            return 4 * config.attention_window * config.hidden_size
-        case "MLSTMCell":
-            return 6 * config.hidden_size * (config.hidden_size // config.heads)
-        case _:
-            return 0
+    if isinstance(module, TransformerBlock):
+        return 4 * config.attention_window * config.hidden_size
+    if isinstance(module, MLSTMCell):
+        return 6 * config.hidden_size * module.size
+    return 0

@@ -72,10 +72,13 @@ def training_batches(
 
 
 def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) -> ModelConfig:
-    """The settings with the hidden size whose number of parameters is nearest to config.parameters."""
-    special = {"recurrence": "diagonal", "recurrent_initialization": "spread"} if network == DIAGONAL else {}
-    kind = "elman" if network == DIAGONAL else network
-    common = {"kind": kind, "layers": config.layers, "tie_embeddings": False, "head_bias": "zero"}
+    """The settings with the hidden size whose number of parameters is nearest to config.parameters.
+
+    The recurrent matrices of all kinds start orthogonal, as those of gates always do.
+    """
+    diagonal = {"kind": "elman", "recurrence": "diagonal", "recurrent_initialization": "spread"}
+    special = diagonal if network == DIAGONAL else {"kind": network, "recurrent_initialization": "orthogonal"}
+    common = {"layers": config.layers, "tie_embeddings": False, "head_bias": "zero"}
     nearest, distance = None, float("inf")
     for hidden_size in HIDDEN_SIZES:
         settings = ModelConfig.model_validate({**common, **special, "hidden_size": hidden_size})

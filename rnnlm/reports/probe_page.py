@@ -110,7 +110,7 @@ def abilities_report(found: AbilityComparison) -> str:
     return "\n\n".join([picture, LEGEND, *markdown_tables(ability_tables(found))])
 
 
-LEGEND = f"1/3: one of three seeds gets at least {LEARNED:.0%} right."
+LEGEND = f"Means over seeds; 1/3: one of three seeds gets at least {LEARNED:.0%} right."
 
 
 def ability_tables(found: AbilityComparison) -> dict[str, TableRows]:

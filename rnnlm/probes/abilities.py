@@ -9,7 +9,8 @@ from torch import Tensor
 from rnnlm.config import ModelConfig
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.models.model_factory import architecture, build_model
+from rnnlm.models.model_factory import build_model
+from rnnlm.models.parameter_count import count_parameters
 from rnnlm.probes.probe_config import AbilitiesConfig, SyntheticTaskName
 from rnnlm.probes.probe_records import AbilityScore
 from rnnlm.probes.probe_training import fit
@@ -48,7 +49,7 @@ def measure_ability(config: AbilitiesConfig, network: str, task_name: SyntheticT
         task=task_name,
         seed=seed,
         hidden_size=settings.hidden_size,
-        parameters=parameter_count(settings, task),
+        parameters=count_parameters(settings, task.vocabulary_size).total,
         steps=len(losses),
         lengths=config.lengths,
         accuracies=tuple(accuracies),
@@ -82,19 +83,12 @@ def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) ->
     nearest, distance = None, float("inf")
     for hidden_size in HIDDEN_SIZES:
         settings = ModelConfig.model_validate({**common, **special, "hidden_size": hidden_size})
-        difference = abs(parameter_count(settings, task) - config.parameters)
+        difference = abs(count_parameters(settings, task.vocabulary_size).total - config.parameters)
         if difference >= distance:
             break
         nearest, distance = settings, difference
     assert nearest is not None  # the first difference is finite
     return nearest
-
-
-def parameter_count(settings: ModelConfig, task: SyntheticTask) -> int:
-    """All parameters, with embedding and head."""
-    with torch.device("meta"):
-        model = LanguageModel(architecture(settings, task.vocabulary_size))
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def second_half(target_ids: Tensor) -> Tensor:

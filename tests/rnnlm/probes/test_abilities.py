@@ -9,6 +9,7 @@ from torch import Tensor
 from rnnlm.config import ModelConfig, ModelKind
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
+from rnnlm.models.parameter_count import count_parameters
 from rnnlm.probes.abilities import (
     DIAGONAL,
     accuracy,
@@ -17,7 +18,6 @@ from rnnlm.probes.abilities import (
     mean_loss,
     measure_ability,
     network_names,
-    parameter_count,
     second_half,
 )
 from rnnlm.probes.probe_config import AbilitiesConfig
@@ -107,15 +107,19 @@ def test_accuracy_is_the_share_of_answers_and_loss_their_mean() -> None:
 
 def test_every_kind_gets_the_size_whose_parameters_are_nearest_to_the_budget() -> None:
     config, task = AbilitiesConfig(), TASKS["parity"]
+
+    def count(settings: ModelConfig) -> int:
+        return count_parameters(settings, task.vocabulary_size).total
+
     for network in network_names(config):
         settings = matched_model(config, network, task)
-        difference = abs(parameter_count(settings, task) - config.parameters)
+        difference = abs(count(settings) - config.parameters)
         assert difference / config.parameters < 0.2, network
         for step in (-8, 8):
             other = settings.model_copy(update={"hidden_size": settings.hidden_size + step})
-            assert abs(parameter_count(other, task) - config.parameters) >= difference
+            assert abs(count(other) - config.parameters) >= difference
         model = build_model(settings, task.vocabulary_size, seed=0)
-        assert parameter_count(settings, task) == sum(parameter.numel() for parameter in model.parameters())
+        assert count(settings) == sum(parameter.numel() for parameter in model.parameters())
     assert matched_model(config, DIAGONAL, task).recurrence == "diagonal"
 
 

@@ -48,7 +48,7 @@ COMMANDS = {  # heading → command → (module of flows/commands, first sentenc
         "score": ("evaluation", "Score many texts, to filter or rank them or detect drift."),
         "lm-eval": ("evaluation", "Run EleutherAI's evaluation harness on a model (extra: lm-eval)."),
         "ngram": ("data", "Measure the perplexity of a count-based model on a corpus."),
-        "probe": ("probes", "Run a small experiment on gradients or memory."),
+        "probe": ("probes", "Run a small experiment on gradients, memory or learning."),
     },
     "Text": {
         "corpora": ("data", "List the corpora known by name."),

@@ -1,4 +1,4 @@
-"""probe gradients, probe echo: small experiments on gradients and memory."""
+"""probe gradients, probe echo, probe abilities: small experiments on gradients, memory and learning."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ import typer
 
 from flows.commands.command import FlowSession, Given, add_command, add_group, fields
 from flows.commands.options import Corpus, Set, dataset_config
-from rnnlm.probes.probe_config import EchoConfig, GradientProbeConfig
+from rnnlm.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig
 
 APP = typer.Typer()
 RUNNING_TEXT = "sequences.mode=stream"  # sentences are too short to look far back in
@@ -68,7 +68,37 @@ def probe_echo_command(
     session.print_result(echo_text(found), value)
 
 
+def probe_abilities_command(
+    session: FlowSession,
+    probe: Annotated[
+        Given,
+        fields(
+            AbilitiesConfig,
+            *("kinds", "tasks", "trained_length", "lengths", "layers", "parameters", "training_steps"),
+            *("learning_rate", "seeds", "processes"),
+            no_diagonal="diagonal",
+        ),
+    ],
+    force: Remeasure = False,
+) -> None:
+    """Measure what networks of each kind learn of synthetic tasks, on short rows and on longer ones.
+
+    An interrupted probe goes on where it stopped.
+
+    rnnlm probe abilities --kinds elman,lstm --tasks parity --seeds 1
+    """
+    config = probe.section(AbilitiesConfig)
+    from flows.probe_abilities_flow import probe_abilities_flow
+    from rnnlm.reports.probe_page import abilities_text
+
+    found = session.run_flow(probe_abilities_flow, config, force)
+    files = {"picture": str(found.picture), "table": str(found.table)}
+    value = {"scores": [score.model_dump() for score in found.scores], **files}
+    session.print_result(abilities_text(found), value)
+
+
 PROBES = typer.Typer()
 add_command(PROBES, "gradients", probe_gradients_command)
 add_command(PROBES, "echo", probe_echo_command)
-add_group(APP, "probe", PROBES, "Run a small experiment on gradients or memory.")
+add_command(PROBES, "abilities", probe_abilities_command)
+add_group(APP, "probe", PROBES, "Run a small experiment on gradients, memory or learning.")

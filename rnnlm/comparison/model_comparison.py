@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from rnnlm.comparison.comparison_config import CompareConfig
 from rnnlm.comparison.document_bootstrap import PairDifference, pair_differences, read_documents
 from rnnlm.comparison.model_result import ModelResult, RunResult, Trial, loss_by_position
-from rnnlm.comparison.parameter_matching import count_parameters
 from rnnlm.comparison.run_plan import TunedSettings
 from rnnlm.comparison.training_costs import TrainingCosts, measure_costs, training_flops_per_token
 from rnnlm.config import ModelKind, PipelineConfig, result_settings
@@ -27,6 +26,7 @@ from rnnlm.evaluation.perplexity import evaluate_run, split_score
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home, atomic_file
 from rnnlm.models.model_factory import load_model
+from rnnlm.models.parameter_count import count_parameters
 from rnnlm.probes.gradients import input_gradient_norms
 from rnnlm.probes.windows import stored_windows
 from rnnlm.records import DatasetRecord, Record, RunRecord, Split, StageRecord

@@ -3,8 +3,9 @@
 import random
 
 from rnnlm.comparison.comparison_config import CompareConfig
-from rnnlm.comparison.parameter_matching import count_parameters, match_parameters
+from rnnlm.comparison.parameter_matching import match_parameters
 from rnnlm.config import ModelKind, PipelineConfig
+from rnnlm.models.parameter_count import count_parameters
 from rnnlm.records import DatasetRecord, Record
 
 RATE_FACTOR = 4.0  # trials draw learning rates from a quarter of the configured one to four times it

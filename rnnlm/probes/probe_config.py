@@ -1,11 +1,13 @@
 """Options of `rnnlm probe`."""
 
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from rnnlm.config import Nonlinearity, RecurrentInitialization, Section, Seed, setting
+from rnnlm.config import ModelKind, Nonlinearity, RecurrentInitialization, Section, Seed, setting
 
+SyntheticTaskName = Literal["parity", "modulo-3", "dyck-2", "copying", "echo", "recall"]
+RowLength = Annotated[int, Field(ge=6, le=192)]  # 192: associative recall has keys for 64 pairs
 INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")  # compared
 
 
@@ -35,3 +37,20 @@ class EchoConfig(Section):
     batch_size: PositiveInt = setting(64, "Number of rows per step.")
     learning_rate: PositiveFloat = setting(1e-3, "Learning rate.")
     seed: Seed = setting(0, "Seed of initial weights and rows.")
+
+
+class AbilitiesConfig(Section):
+    kinds: tuple[ModelKind, ...] = setting(get_args(ModelKind), "Kinds of model to compare.", min_length=1)
+    diagonal: bool = setting(True, "Also compare Elman networks with a diagonal recurrent matrix.")
+    tasks: tuple[SyntheticTaskName, ...] = setting(get_args(SyntheticTaskName), "Tasks to learn.", min_length=1)
+    trained_length: RowLength = setting(24, "Longest row in training, in tokens.")
+    lengths: tuple[RowLength, ...] = setting((24, 48, 96, 192), "Rows to test, in tokens.", min_length=1)
+    layers: int = setting(2, "Number of layers.", ge=1, le=16)
+    parameters: int = setting(40_000, "Number of parameters: decides the number of units.", ge=1_000, le=10_000_000)
+    training_steps: PositiveInt = setting(4_000, "Largest number of optimizer steps: fewer if the task is solved.")
+    batch_size: PositiveInt = setting(64, "Number of rows per step.")
+    learning_rate: PositiveFloat = setting(2e-3, "Learning rate.")
+    seeds: PositiveInt = setting(3, "Number of networks for each kind and task.")
+    processes: PositiveInt = setting(
+        2, "Number of networks trained at the same time, one thread each.", changes_results=False
+    )

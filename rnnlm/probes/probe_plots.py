@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, RED, new_figure, set_titles
-from rnnlm.probes.probe_records import EchoComparison, GradientComparison
+from rnnlm.probes.probe_records import AbilityComparison, EchoComparison, GradientComparison
 from rnnlm.records import GradientFlowRecord, PositionsRecord
 
 START_COLOURS = {"xavier": GREY, "orthogonal": BLUE, "identity": ORANGE}
@@ -79,6 +79,27 @@ def draw_echo(found: EchoComparison, picture: Path) -> None:
         axes.set_ylim(0, 104)
         set_titles(axes, kind, "steps between the symbol and the cue", "% right at the cue")
     panels[0].legend(frameon=False, loc="center left")
+    figure.savefig(picture, format="png")
+
+
+def draw_abilities(found: AbilityComparison, picture: Path) -> None:
+    """Write a PNG: networks by tasks, a panel for the shortest and the longest rows; the darker, the more right."""
+    lengths = found.shown_lengths
+    height = 1.6 + 0.42 * len(found.networks)
+    figure, panels = new_figure((1 + 5 * len(lengths), height), columns=len(lengths), sharey="row")
+    for axes, length in zip(panels, lengths, strict=True):
+        cells = [[found.cell(network, task, length) for task in found.tasks] for network in found.networks]
+        skill = [[(one.accuracy - one.chance) / (1 - one.chance) for one in row] for row in cells]
+        axes.imshow(skill, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        for y, row in enumerate(cells):
+            for x, one in enumerate(row):
+                colour = "white" if skill[y][x] > 0.6 else INK
+                axes.text(x, y, f"{one.accuracy:.0%}", ha="center", va="center", color=colour)
+        axes.grid(visible=False)
+        axes.set_xticks(range(len(found.tasks)), found.tasks)
+        axes.set_yticks(range(len(found.networks)), found.networks)
+        axes.tick_params(length=0)
+        set_titles(axes, f"Right answers, rows of {length} tokens")
     figure.savefig(picture, format="png")
 
 

@@ -1,27 +1,43 @@
 """Measure each probe once: figures as JSON and a plot, of a run in its folder, of fresh networks in home.probes."""
 
+import logging
 from collections.abc import Callable
+from concurrent.futures import as_completed
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rnnlm.config import ProbesConfig, TrainingConfig
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from rnnlm.config import ProbesConfig, TrainingConfig, result_settings
 from rnnlm.home import Home, atomic_file
 from rnnlm.models.model_factory import load_model
+from rnnlm.probes.abilities import measure_ability, network_names
 from rnnlm.probes.echo import measure_echo
 from rnnlm.probes.gradients import gradient_norms, measure_gradients
 from rnnlm.probes.positions import right_by_position
-from rnnlm.probes.probe_config import EchoConfig, GradientProbeConfig
-from rnnlm.probes.probe_plots import draw_accuracy, draw_echo, draw_gradient_comparison, draw_gradient_flow
-from rnnlm.probes.probe_records import EchoComparison, GradientComparison
+from rnnlm.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig, SyntheticTaskName
+from rnnlm.probes.probe_plots import (
+    draw_abilities,
+    draw_accuracy,
+    draw_echo,
+    draw_gradient_comparison,
+    draw_gradient_flow,
+)
+from rnnlm.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
 from rnnlm.probes.windows import stored_windows
 from rnnlm.records import DatasetRecord, GradientFlowRecord, PositionsRecord, RunRecord, StageRecord
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, longest_row
+from rnnlm.sequences.worker_pool import workers
 from rnnlm.stages import stage, stage_key, write_json_once
 
+logger = logging.getLogger(__name__)
 BATCH_ROWS = 64
+ADVICE = "run again (finished networks are kept), with fewer --processes if it happens again"
 R = TypeVar("R", bound=StageRecord)
 
 
@@ -84,6 +100,53 @@ def compare_echo(home: Home, config: EchoConfig, *, force: bool = False) -> Echo
 
     path, key = comparison_place(home, "echo", settings)
     return measure_once(home, path, key, measure, partial(EchoComparison, key=key), draw_echo, force)
+
+
+@stage("probe abilities")
+def compare_abilities(home: Home, config: AbilitiesConfig, *, force: bool = False) -> AbilityComparison:
+    """stored_ability for each network, task and seed, unless everything is stored already; with a Parquet file."""
+    settings = result_settings(config)
+
+    def measure() -> dict[str, Any]:
+        return {"settings": settings, "scores": [score.model_dump() for score in all_abilities(home, config, force)]}
+
+    path, key = comparison_place(home, "abilities", settings)
+    found = measure_once(home, path, key, measure, partial(AbilityComparison, key=key), draw_abilities, force)
+    if not (found.skipped and found.table.exists()):
+        with atomic_file(found.table) as partial_table:
+            pq.write_table(pa.Table.from_pylist(found.rows), partial_table, compression="zstd")
+    return found
+
+
+def all_abilities(home: Home, config: AbilitiesConfig, force: bool) -> list[AbilityScore]:
+    """By seed, task and network, so that an interrupted probe has all networks with the first seed."""
+    networks = network_names(config)
+    calls = [(network, task, seed) for seed in range(config.seeds) for task in config.tasks for network in networks]
+    with workers(config.processes, "training", ADVICE) as submit:
+        futures = [submit(stored_ability, home, config, *call, force) for call in calls]
+        for done, future in enumerate(as_completed(futures), start=1):
+            score = future.result()
+            accuracies = zip(score.lengths, score.accuracies, strict=True)
+            logger.info(
+                "probe abilities: %d of %d: %s, %s, seed %d, %d steps: %s",
+                *(done, len(calls), score.network, score.task, score.seed, score.steps),
+                ", ".join(f"{accuracy:.0%} at {length}" for length, accuracy in accuracies),
+            )
+    return [future.result() for future in futures]
+
+
+def stored_ability(
+    home: Home, config: AbilitiesConfig, network: str, task: SyntheticTaskName, seed: int, force: bool
+) -> AbilityScore:
+    """measure_ability, unless its result is stored already: an interrupted or extended probe repeats nothing."""
+    torch.set_num_threads(1)  # the networks are small, and every process has its own
+    chosen = {"kinds", "diagonal", "tasks", "seeds"}
+    settings = {name: value for name, value in result_settings(config).items() if name not in chosen}
+    path, key = comparison_place(home, "ability", {**settings, "network": network, "task": task, "seed": seed})
+    value, _ = write_json_once(
+        home, path, key, lambda: measure_ability(config, network, task, seed).model_dump(), force=force
+    )
+    return AbilityScore(**value)
 
 
 def comparison_place(home: Home, name: str, settings: dict[str, Any]) -> tuple[Path, str]:

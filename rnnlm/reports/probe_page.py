@@ -2,9 +2,17 @@
 
 from typing import Any
 
-from rnnlm.probes.probe_records import EchoComparison, GradientComparison, GradientCurve
+from rnnlm.probes.probe_records import LEARNED, AbilityComparison, EchoComparison, GradientComparison, GradientCurve
 from rnnlm.records import GradientFlowRecord, PositionsRecord
-from rnnlm.text_layout import TableRows, columns, markdown_lines, markdown_table, picture_report
+from rnnlm.text_layout import (
+    TableRows,
+    columns,
+    markdown_lines,
+    markdown_table,
+    markdown_tables,
+    picture_report,
+    text_tables,
+)
 
 SHOWN_DISTANCES = (1, 10, 50)
 
@@ -89,3 +97,38 @@ def echo_table(found: EchoComparison) -> TableRows:
 
 def guessing(found: EchoComparison) -> str:
     return f"guessing gives {1 / found.settings['symbols']:.1%}"
+
+
+def abilities_text(found: AbilityComparison) -> str:
+    """The output of `rnnlm probe abilities`."""
+    lines = text_tables(ability_tables(found))[1:]
+    return "\n".join([*lines, "", LEGEND, "", f"picture  {found.picture}", f"table    {found.table}"])
+
+
+def abilities_report(found: AbilityComparison) -> str:
+    picture = picture_report("What networks of each kind learn", found.picture)
+    return "\n\n".join([picture, LEGEND, *markdown_tables(ability_tables(found))])
+
+
+LEGEND = f"Means over seeds; 1/3: one of three seeds gets at least {LEARNED:.0%} right."
+
+
+def ability_tables(found: AbilityComparison) -> dict[str, TableRows]:
+    """By length of the rows: a row per network, a column per task, the mean accuracy and how many seeds learned it."""
+    trained = found.settings["trained_length"]
+    tables = {}
+    for length in found.shown_lengths:
+        title = f"right answers in rows of {length} tokens; in training: up to {trained}"
+        tables[title] = [
+            {"network": network} | {task: ability_cell(found, network, task, length) for task in found.tasks}
+            for network in found.networks
+        ]
+        network = found.networks[0]
+        chances = {task: f"{found.cell(network, task, length).chance:.0%}" for task in found.tasks}
+        tables[title].append({"network": "guessing", **chances})
+    return tables
+
+
+def ability_cell(found: AbilityComparison, network: str, task: str, length: int) -> str:
+    cell = found.cell(network, task, length)
+    return f"{cell.accuracy:.0%} {cell.learned}/{cell.seeds}"

@@ -164,7 +164,8 @@ def executor(corpus_bytes: int, processes: int | None) -> Iterator[Submit]:
     """Yield submit(function, *arguments) → Future: in other processes, or in this one if the corpus is small."""
     count = min(processes or os.cpu_count() or 1, -(-corpus_bytes // BYTES_WORTH_A_PROCESS))
     if count > 1:
-        with workers(count) as submit:
+        advice = "run again (finished shards are kept), with a smaller sequences.processes if it happens again"
+        with workers(count, "tokenizing", advice) as submit:
             yield submit
     else:
 

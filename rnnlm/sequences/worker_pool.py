@@ -23,31 +23,48 @@ Submit = Callable[..., "Future[Any]"]  # (function, *arguments) → future resul
 
 
 @contextlib.contextmanager
-def workers(count: int) -> Iterator[Submit]:
-    """Yield submit(function, *arguments) → Future, run by `count` processes. Everything must be picklable."""
+def workers(count: int, purpose: str, advice: str) -> Iterator[Submit]:
+    """Yield submit(function, *arguments) → Future, run by `count` processes. Everything must be picklable.
+
+    purpose, advice: for the message about a process that died, such as "tokenizing". The processes are killed if the
+    caller's block fails or is interrupted.
+    """
     # -P: do not import from the caller's working directory
     command = [sys.executable, "-P", "-m", "rnnlm.sequences.worker_pool"]
     environment = os.environ | {"PYTHONPATH": python_path()}
     with contextlib.ExitStack() as stack:
         idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+        processes = []
         for _ in range(count):
             process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            idle.put(stack.enter_context(process))  # at the end, Popen closes its standard input and waits
+            processes.append(stack.enter_context(process))  # at the end, Popen closes its standard input and waits
+            idle.put(process)
 
         def call(function: Callable[..., Any], *arguments: Any) -> Any:
             process = idle.get()
             try:
                 return remote_call(process, function, arguments)
+            except ProcessEndedError as error:
+                raise DatasetError(f"a {purpose} process {error};\n{advice}") from error
             finally:
                 idle.put(process)
 
         threads = ThreadPoolExecutor(count)
         stack.callback(threads.shutdown, cancel_futures=True)
-        yield lambda function, *arguments: threads.submit(call, function, *arguments)
+        try:
+            yield lambda function, *arguments: threads.submit(call, function, *arguments)
+        except BaseException:
+            for process in processes:
+                process.kill()
+            raise
+
+
+class ProcessEndedError(Exception):
+    """A process ended during a call."""
 
 
 def remote_call(process: subprocess.Popen[bytes], function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """The call's result or its exception; DatasetError if the process died."""
+    """The call's result or its exception; ProcessEndedError if the process died."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -57,10 +74,7 @@ def remote_call(process: subprocess.Popen[bytes], function: Callable[..., Any], 
     except (EOFError, OSError, ValueError, pickle.UnpicklingError) as error:
         with contextlib.suppress(OSError):
             process.stdin.close()  # with what it did not read
-        raise DatasetError(
-            f"a tokenizing process ended with exit code {process.wait()}, perhaps because memory ran out;\n"
-            "run again (finished shards are kept), with a smaller sequences.processes if it happens again"
-        ) from error
+        raise ProcessEndedError(f"ended with exit code {process.wait()}, perhaps because memory ran out") from error
     if not succeeded:
         raise result
     return result

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rnnlm.config import TrackingConfig
 from rnnlm.home import Home
-from rnnlm.probes.probe_records import EchoComparison, GradientComparison
+from rnnlm.probes.probe_records import ProbeComparison
 from rnnlm.tracking.mlflow_runs import as_text, best_effort, run_address
 from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow
 from rnnlm.tracking.tracker import METRICS_PER_CALL
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PROBE_KEY = "rnnlm.probe_key"  # tag: digest of everything the figures depend on
 
 
-def log_comparison(home: Home, comparison: GradientComparison | EchoComparison, config: TrackingConfig) -> str | None:
+def log_comparison(home: Home, comparison: ProbeComparison, config: TrackingConfig) -> str | None:
     """The address of the comparison's MLflow run; None if MLflow is unavailable.
 
     A new comparison gets a new run. A skipped one has its run already, unless MLflow was unavailable or the process
@@ -45,7 +45,7 @@ def newest_run(client: "MlflowClient", experiment: str, tag: str, key: str) -> "
     return found[0] if found else None
 
 
-def send(client: "MlflowClient", mlflow_run_id: str, comparison: GradientComparison | EchoComparison) -> None:
+def send(client: "MlflowClient", mlflow_run_id: str, comparison: ProbeComparison) -> None:
     """Idempotent, as the time stamps are those of the figures: a killed send may be repeated."""
     from mlflow.entities import Metric, Param
 
@@ -60,5 +60,5 @@ def send(client: "MlflowClient", mlflow_run_id: str, comparison: GradientCompari
     ]
     for first in range(0, len(metrics), METRICS_PER_CALL):
         client.log_batch(mlflow_run_id, metrics=metrics[first : first + METRICS_PER_CALL])
-    for path in (comparison.figures, comparison.picture):
+    for path in comparison.files:
         client.log_artifact(mlflow_run_id, str(path))

@@ -76,6 +76,37 @@ def test_echo_is_a_table_and_a_picture_on_the_run_and_in_mlflow(
     assert Path(found["picture"]).read_bytes().startswith(PNG)
 
 
+def test_abilities_are_two_tables_and_a_heat_map_on_the_run_and_in_mlflow(
+    capsys: pytest.CaptureFixture[str], tracked_home: Home, tmp_path: Path, prefect_server: None
+) -> None:
+    arguments = ["abilities", "--kinds", "gru", "--tasks", "echo,recall", "--trained-length", "6", "--lengths", "6,9"]
+    arguments += ["--seeds", "1", "--parameters", "2000", "--training-steps", "2", "--processes", "1"]
+    lines = printed(capsys, *arguments).splitlines()
+    assert lines[0] == "right answers in rows of 6 tokens; in training: up to 6"
+    assert [line.split()[0] for line in lines[1:5]] == ["network", "gru", "elman-diagonal", "guessing"]
+    assert "right answers in rows of 9 tokens; in training: up to 6" in lines
+    assert "data:image/png;base64,iVBOR" in shown("abilities")
+    assert "| elman-diagonal |" in shown("abilities")
+    ((parameters, metrics),) = tracked(tracked_home)
+    assert parameters["tasks"] == '["echo", "recall"]'
+    assert [step for step, _ in metrics["ability/recall/gru"]] == [6, 9]
+
+    found = json.loads(printed(capsys, *arguments, "--json"))
+    assert [(score["network"], score["task"]) for score in found["scores"]] == [
+        ("gru", "echo"),
+        ("elman-diagonal", "echo"),
+        ("gru", "recall"),
+        ("elman-diagonal", "recall"),
+    ]
+    assert f"picture  {found['picture']}" in lines
+    link = shown("mlflow-run").partition("(")[2].rstrip(")")
+    logged = artifacts(tracked_home, link, tmp_path)
+    assert logged[Path(found["table"]).name] == Path(found["table"]).read_bytes()
+
+    without = json.loads(printed(capsys, *arguments, "--no-diagonal", "--json"))
+    assert without["scores"] == [score for score in found["scores"] if score["network"] == "gru"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -83,6 +114,9 @@ def test_echo_is_a_table_and_a_picture_on_the_run_and_in_mlflow(
         (["gradients", "--corpus", "/no/such/file"], "/no/such/file"),
         (["echo", "--distances", "0"], "--distances"),
         (["echo", "--symbols", "1"], "--symbols"),
+        (["abilities", "--kinds", "rnn"], "--kinds"),
+        (["abilities", "--tasks", "chess"], "--tasks"),
+        (["abilities", "--lengths", "500"], "--lengths"),
     ],
 )
 def test_a_wrong_call_is_told_in_three_lines(

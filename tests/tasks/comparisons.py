@@ -3,11 +3,22 @@
 from pathlib import Path
 
 from rnnlm.home import Home
-from rnnlm.probes.probe_config import EchoConfig, GradientProbeConfig
+from rnnlm.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 ECHO = EchoConfig(distances=(1, 3), nonlinearities=("tanh",), hidden_size=4, training_steps=2)
 GRADIENTS = GradientProbeConfig(hidden_size=4, steps=5, rows=2)
+ABILITIES = AbilitiesConfig(
+    kinds=("elman", "transformer"),
+    tasks=("parity", "echo"),
+    trained_length=6,
+    lengths=(6, 12, 18),
+    parameters=1_500,
+    training_steps=2,
+    batch_size=4,
+    seeds=2,
+    processes=1,
+)
 PNG = b"\x89PNG"
 
 

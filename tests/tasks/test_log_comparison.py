@@ -9,10 +9,11 @@ from rnnlm.config import TrackingConfig, TrainingConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
+from tasks.compare_abilities import compare_abilities
 from tasks.compare_echo import compare_echo
 from tasks.compare_gradients import compare_gradients
 from tasks.log_comparison import log_comparison
-from tests.tasks.comparisons import ECHO, GRADIENTS, PNG, artifacts, tracked
+from tests.tasks.comparisons import ABILITIES, ECHO, GRADIENTS, PNG, artifacts, tracked
 
 
 @pytest.mark.long
@@ -41,6 +42,21 @@ def test_every_network_has_a_name_that_mlflow_takes(tracked_home: Home, toy_data
     assert log_comparison.fn(compare_gradients.fn(toy_dataset, TrainingConfig(), config), TrackingConfig()) is not None
     ((_, metrics),) = tracked(tracked_home)
     assert "relative_norm/tanh_identity-x2e06_after-1-steps" in metrics
+
+
+def test_abilities_are_a_metric_by_length_for_each_network_and_task(tracked_home: Home, tmp_path: Path) -> None:
+    found = compare_abilities.fn(ABILITIES)
+    url = log_comparison.fn(found, TrackingConfig())
+    ((parameters, metrics),) = tracked(tracked_home)
+    assert parameters["kinds"] == '["elman", "transformer"]'
+    assert len(metrics) == 6  # three networks, two tasks
+    first, second = (
+        score.accuracies for score in found.scores if (score.network, score.task) == ("elman-diagonal", "echo")
+    )
+    means = [pytest.approx((one + other) / 2) for one, other in zip(first, second, strict=True)]
+    assert metrics["ability/echo/elman-diagonal"] == list(zip((6, 12, 18), means, strict=True))
+    assert url is not None
+    assert set(artifacts(tracked_home, url, tmp_path)) == {found.picture.name, found.figures.name, found.table.name}
 
 
 def test_a_run_that_a_kill_left_unfinished_is_gone_on_with(tracked_home: Home, tmp_path: Path) -> None:

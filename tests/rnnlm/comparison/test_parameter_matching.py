@@ -4,9 +4,10 @@ from typing import get_args
 
 import pytest
 
-from rnnlm.comparison.parameter_matching import TOLERANCE, count_parameters, match_parameters
+from rnnlm.comparison.parameter_matching import TOLERANCE, match_parameters
 from rnnlm.config import ModelConfig, ModelKind
 from rnnlm.errors import ConfigError
+from rnnlm.models.parameter_count import count_parameters
 
 KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
 

@@ -3,7 +3,6 @@
 import pytest
 
 from rnnlm.comparison.comparison_config import CompareConfig
-from rnnlm.comparison.parameter_matching import count_parameters
 from rnnlm.comparison.run_plan import (
     RATE_FACTOR,
     matched_configs,
@@ -12,6 +11,7 @@ from rnnlm.comparison.run_plan import (
     with_settings,
     with_token_budget,
 )
+from rnnlm.models.parameter_count import count_parameters
 from rnnlm.records import DatasetRecord
 from tests.configs import plain_config
 

@@ -2,9 +2,17 @@
 
 from pathlib import Path
 
-from rnnlm.probes.probe_plots import draw_accuracy, draw_echo, draw_gradient_comparison, draw_gradient_flow, nonzero
-from rnnlm.probes.probe_records import EchoComparison, EchoScore, GradientComparison, GradientCurve
+from rnnlm.probes.probe_plots import (
+    draw_abilities,
+    draw_accuracy,
+    draw_echo,
+    draw_gradient_comparison,
+    draw_gradient_flow,
+    nonzero,
+)
+from rnnlm.probes.probe_records import AbilityComparison, EchoComparison, EchoScore, GradientComparison, GradientCurve
 from rnnlm.records import GradientFlowRecord, PositionsRecord
+from tests.ability_scores import ability_score
 
 
 def is_png(path: Path) -> bool:
@@ -47,3 +55,16 @@ def test_echo_and_positions_are_drawn(tmp_path: Path) -> None:
     )
     draw_accuracy(record, record.picture)
     assert is_png(record.picture)
+
+
+def test_abilities_are_drawn_for_one_network_and_length_or_for_many(tmp_path: Path) -> None:
+    for networks, lengths in ((("gru",), (24,)), (("gru", "lstm"), (24, 48, 96))):
+        scores = tuple(
+            ability_score(network, task, accuracies=[0.2] * len(lengths), lengths=lengths)
+            for network in networks
+            for task in ("parity", "echo")
+        )
+        found = AbilityComparison(key="k", settings={}, picture=tmp_path / "abilities.png", scores=scores)
+        draw_abilities(found, found.picture)
+        assert is_png(found.picture)
+        found.picture.unlink()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -12,7 +13,7 @@ from rnnlm.sequences.worker_pool import workers
 
 
 def test_calls_are_answered_by_other_processes() -> None:
-    with workers(2) as submit:
+    with workers(2, "counting", "again") as submit:
         processes = {submit(os.getpid).result() for _ in range(8)}
         rows = submit(rows_from_lists, [[4, 5], [], [6]]).result()
     assert os.getpid() not in processes
@@ -22,25 +23,35 @@ def test_calls_are_answered_by_other_processes() -> None:
 
 
 def test_an_exception_comes_back_as_it_was_and_the_worker_goes_on() -> None:
-    with workers(1) as submit:
+    with workers(1, "counting", "again") as submit:
         with pytest.raises(CorpusError, match="no such file"):
             submit(find_source, "/no/such/file", "auto").result()
         assert submit(abs, -3).result() == 3
 
 
 def test_what_a_call_prints_is_no_answer(capfd: pytest.CaptureFixture[str]) -> None:
-    with workers(1) as submit:
+    with workers(1, "counting", "again") as submit:
         assert submit(print, "noise").result() is None
     out, err = capfd.readouterr()
     assert (out, err) == ("", "noise\n")
 
 
 def test_a_worker_that_is_killed_is_told() -> None:
-    with workers(1) as submit:
+    with workers(1, "counting", "again") as submit:
         process = submit(os.getpid).result()
         os.kill(process, signal.SIGKILL)
-        with pytest.raises(DatasetError, match="code -9.*memory"):
+        with pytest.raises(DatasetError, match="a counting process ended with exit code -9.*memory ran out;\nagain"):
             submit(abs, -3).result()
+
+
+def test_processes_end_at_once_if_the_caller_is_interrupted() -> None:
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt), workers(1, "counting", "again") as submit:
+        process = submit(os.getpid).result()
+        submit(time.sleep, 60)
+        raise KeyboardInterrupt
+    assert time.perf_counter() - start < 30
+    assert not is_running(process)
 
 
 def is_running(process: int) -> bool:

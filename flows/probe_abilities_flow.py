@@ -1,0 +1,29 @@
+"""Compare what networks of each kind learn of synthetic tasks, on short rows and on longer ones."""
+
+from prefect import flow
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
+
+from flows.operations.flow_start import start_flow_run
+from flows.operations.run_labels import flow_run_label
+from rnnlm.config import TrackingConfig
+from rnnlm.probes.probe_config import AbilitiesConfig
+from rnnlm.probes.probe_records import AbilityComparison
+from rnnlm.reports.probe_page import abilities_report
+from tasks.compare_abilities import compare_abilities
+from tasks.log_comparison import log_comparison
+
+
+@flow(name="probe-abilities", flow_run_name=flow_run_label)
+def probe_abilities_flow(config: AbilitiesConfig, force: bool = False) -> AbilityComparison:
+    """Store figures and plot in the home; show them in MLflow and on the flow run."""
+    config = start_flow_run(config)
+    comparison = compare_abilities(config, force=force)
+    create_markdown_artifact(
+        abilities_report(comparison), key="abilities", description="What networks of each kind learn"
+    )
+    run_url = log_comparison(comparison, TrackingConfig())
+    if run_url:
+        create_link_artifact(
+            run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"
+        )
+    return comparison

@@ -34,6 +34,7 @@ def stored(home: Home) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in home.probes.glob("ability-*.json")}
 
 
+@pytest.mark.long
 def test_abilities_are_measured_once_and_kept_with_a_picture_and_a_table(home: Home) -> None:
     found = compare_abilities.fn(ABILITIES)
     assert not found.skipped
@@ -80,6 +81,7 @@ def test_abilities_are_measured_once_and_kept_with_a_picture_and_a_table(home: H
     assert not networks.items() & stored(home).items()  # all twelve were measured again
 
 
+@pytest.mark.long
 def test_a_killed_probe_goes_on_with_the_next_network(home: Home) -> None:
     config = ABILITIES.model_copy(update={"seeds": 1, "training_steps": 60})
     process = subprocess.Popen(

@@ -26,6 +26,7 @@ from rnnlm.probes.synthetic_tasks import TASKS
 QUICK = AbilitiesConfig(trained_length=10, lengths=(10, 80), parameters=8_000, training_steps=600, learning_rate=5e-3)
 
 
+@pytest.mark.long
 def test_an_lstm_learns_parity_on_short_rows_and_keeps_it_on_long_ones() -> None:
     score = measure_ability(QUICK, "lstm", "parity", seed=0)
     assert min(score.accuracies) > 0.99
@@ -128,6 +129,7 @@ def test_every_kind_is_compared_and_the_diagonal_network_unless_it_is_left_out()
     assert network_names(AbilitiesConfig(kinds=("gru",), diagonal=False)) == ["gru"]
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_and_another_one_another_network() -> None:
     config = AbilitiesConfig(parameters=2_000, training_steps=5, lengths=(24,))
     first, again, other = (measure_ability(config, "gru", "echo", seed) for seed in (0, 0, 1))

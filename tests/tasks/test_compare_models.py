@@ -12,6 +12,8 @@ from tests.tasks.model_comparisons import CONFIG, costs_of, trained_models
 def test_models_are_ranked_by_bits_per_byte_and_written_to_a_folder(home: Home, toy_dataset: DatasetRecord) -> None:
     trained = trained_models(toy_dataset)
     found = compare_models.fn(CONFIG, toy_dataset, trained, costs_of(trained))
+    assert found.settings["model.hidden_size"] == 8  # what differs from the default is told
+    assert "model.layers" not in found.settings
     bits = [result.bits_per_byte for result in found.models]
     assert bits == sorted(bits)
     assert {result.model for result in found.models} == {"elman", "min-gru", "kneser-ney"}

@@ -28,8 +28,8 @@ def draw_comparison(comparison: ModelComparison, picture: Path) -> None:
     scores, parameters, tokens, seconds, positions, gradients = panels
     draw_scores(scores, comparison)
     draw_parameters(parameters, comparison)
-    draw_curves(tokens, comparison, lambda result, trained: trained, "trained tokens")
-    draw_curves(seconds, comparison, seconds_of, "seconds of training at the measured speed")
+    draw_curves(tokens, comparison, "Perplexity by tokens", "trained tokens", lambda result, trained: trained)
+    draw_curves(seconds, comparison, "Perplexity by time", "seconds of training at the measured speed", seconds_of)
     draw_positions(positions, comparison)
     draw_gradients(gradients, comparison)
     handles, labels = positions.get_legend_handles_labels()
@@ -66,9 +66,9 @@ def draw_parameters(axes: Any, comparison: ModelComparison) -> None:
 
 
 def draw_curves(
-    axes: Any, comparison: ModelComparison, place: Callable[[ModelResult, float], float], label: str
+    axes: Any, comparison: ModelComparison, title: str, x: str, place: Callable[[ModelResult, float], float]
 ) -> None:
-    """Validation perplexity during training, a line per run."""
+    """Validation perplexity during training, a line per run. place: trained tokens → position on the x axis."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     for result in comparison.models:
@@ -82,7 +82,7 @@ def draw_curves(
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     set_thousands(axes.xaxis)
-    set_titles(axes, "Perplexity during training", label)
+    set_titles(axes, title, x)
     axes.set_ylabel("validation perplexity")
 
 

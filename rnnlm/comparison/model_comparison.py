@@ -27,6 +27,7 @@ from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home, atomic_file
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.parameter_count import count_parameters
+from rnnlm.moved_settings import flatten
 from rnnlm.probes.gradients import input_gradient_norms
 from rnnlm.probes.windows import stored_windows
 from rnnlm.records import DatasetRecord, Record, RunRecord, Split, StageRecord
@@ -106,7 +107,7 @@ def compare_models(
 ) -> ModelComparison:
     """The results of all models and the differences of all pairs on the test split; stored once."""
     runs = {kind: [run.run_id for run in model.runs] for kind, model in trained.items()}
-    settings = config.model_dump(mode="json", exclude={"pipeline"})
+    settings = shown_settings(config)
     key = stage_key("comparison", dataset=dataset.dataset_id, runs=runs, settings=settings)
     folder = home.comparisons / f"{dataset.corpus_name}-{key[:8]}"
     home.make(folder)
@@ -146,6 +147,14 @@ def compare_models(
     with atomic_file(folder / "runs.parquet") as partial:
         pq.write_table(pa.Table.from_pylist(run_rows(comparison)), partial)
     return comparison
+
+
+def shown_settings(config: CompareConfig) -> dict[str, Any]:
+    """The comparison's own settings, and those of the pipeline that differ from the default, by their dotted path."""
+    default = flatten(PipelineConfig().model_dump(mode="json"))
+    pipeline = flatten(config.pipeline.model_dump(mode="json"))
+    changed = {path: value for path, value in pipeline.items() if path != "force" and default.get(path) != value}
+    return config.model_dump(mode="json", exclude={"pipeline", "against"}) | changed
 
 
 def trained_result(

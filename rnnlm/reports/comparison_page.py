@@ -183,7 +183,11 @@ def trial_rows(comparison: ModelComparison) -> TableRows:
 
 
 def settings_list(comparison: ModelComparison) -> str:
-    rows = [{"setting": name, "value": value} for name, value in comparison.settings.items()]
+    rows = [
+        {"setting": name, "value": ", ".join(value) if isinstance(value, list) else value}
+        for name, value in comparison.settings.items()
+        if value is not None
+    ]
     return markdown_table([*rows, {"setting": "dataset", "value": comparison.dataset_id}])
 
 

@@ -10,6 +10,7 @@ from prefect.artifacts import Artifact
 
 from flows.command_line import main
 from rnnlm.home import Home
+from rnnlm.records import CorpusRecord, RunRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 pytestmark = [pytest.mark.usefixtures("home"), pytest.mark.long]
@@ -78,3 +79,13 @@ def mean_bits(found: dict[str, object], name: str) -> float:
 def test_options_of_training_are_refused_for_registered_models(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--corpus", "zen", "--against", "one,two", "--seeds", "2"]) == 2
     assert "--seeds is for training" in capsys.readouterr().err
+
+
+def test_registered_models_are_compared_without_training(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_corpus: CorpusRecord
+) -> None:
+    text = printed(capsys, "--corpus", str(toy_corpus.folder), "--against", f"{toy_run.run_id},{toy_run.folder}")
+    lines = text.splitlines()
+    assert lines[0].split() == ["model", "bits/byte", "perplexity", "tokens"]
+    assert lines[1].split()[1:] == lines[2].split()[1:]  # the same model twice
+    assert "no" in next(line for line in lines if "…" in line).split()[-1]

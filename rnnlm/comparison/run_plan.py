@@ -4,7 +4,7 @@ import random
 
 from rnnlm.comparison.comparison_config import CompareConfig
 from rnnlm.comparison.parameter_matching import match_parameters
-from rnnlm.config import ModelKind, PipelineConfig
+from rnnlm.config import WITHOUT_U, ModelConfig, ModelKind, PipelineConfig
 from rnnlm.models.parameter_count import count_parameters
 from rnnlm.records import DatasetRecord, Record
 
@@ -26,10 +26,16 @@ def matched_configs(config: CompareConfig, dataset: DatasetRecord) -> dict[Model
     model, size = config.pipeline.model, dataset.vocabulary_size
     is_given = config.match == "parameters" and config.budget is not None
     budget = config.budget if is_given and config.budget else count_parameters(model, size).total
-    return {
-        kind: config.pipeline.model_copy(update={"model": match_parameters(model, kind, size, budget)})
-        for kind in config.kinds
-    }
+    return {kind: of_kind(config.pipeline, kind, match_parameters(model, kind, size, budget)) for kind in config.kinds}
+
+
+def of_kind(pipeline: PipelineConfig, kind: ModelKind, model: ModelConfig) -> PipelineConfig:
+    """The same with another model; a kind without U has no recurrent dropout."""
+    training = pipeline.training
+    if kind in WITHOUT_U:
+        dropout = training.dropout.model_copy(update={"recurrent": 0.0})
+        training = training.model_copy(update={"dropout": dropout})
+    return pipeline.model_copy(update={"model": model, "training": training})
 
 
 def with_token_budget(pipeline: PipelineConfig, tokens: int, dataset: DatasetRecord) -> PipelineConfig:

@@ -10,6 +10,7 @@ from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig,
 from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
 from rnnlm.config.model_config import (
     MODEL_NAMES,
+    WITHOUT_U,
     Backend,
     ModelConfig,
     ModelKind,
@@ -80,6 +81,7 @@ __all__ = [
     "TrackingConfig",
     "TrainingConfig",
     "ValidationConfig",
+    "WITHOUT_U",
     "WarmStartConfig",
     "changes_results",
     "result_settings",

@@ -19,6 +19,7 @@ MODEL_NAMES: dict[ModelKind, str] = {
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "spread"]
+WITHOUT_U: tuple[ModelKind, ...] = ("min-gru", "min-lstm", "transformer")  # no matrix multiplies their state
 ELMAN_SETTINGS = ("residual", "nonlinearity", "recurrence")  # other kinds refuse them
 
 

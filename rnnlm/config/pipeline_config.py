@@ -7,7 +7,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, mod
 from rnnlm.config.bounds import Seed
 from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig, TokenizerConfig
 from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
-from rnnlm.config.model_config import ModelConfig
+from rnnlm.config.model_config import WITHOUT_U, ModelConfig
 from rnnlm.config.section import Section, setting
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.moved_settings import upgrade
@@ -85,7 +85,7 @@ class PipelineConfig(Section):
 
     @model_validator(mode="after")
     def check_recurrent_dropout(self) -> "PipelineConfig":
-        if self.training.dropout.recurrent and self.model.kind in ("min-gru", "min-lstm", "transformer"):
+        if self.training.dropout.recurrent and self.model.kind in WITHOUT_U:
             raise ValueError(
                 f"training.dropout.recurrent={self.training.dropout.recurrent:g} needs a model.kind with a recurrent "
                 f"matrix U: elman, gru, lstm or xlstm; got {self.model.kind}"

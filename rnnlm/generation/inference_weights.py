@@ -43,8 +43,12 @@ class StackStepper:
     def hold(self, state: Tensor) -> None:
         """Replace all rows. state: (rows, L, S)"""
         self.rows, padding = len(state), -len(state) % self.multiple
-        self.state = torch.cat([state, state.new_zeros(padding, *state.shape[1:])])
         self.padding_ids = [0] * padding
+        self.keep_state(torch.cat([state, state.new_zeros(padding, *state.shape[1:])]))
+
+    def keep_state(self, state: Tensor) -> None:
+        """state: (rows and padding, L, S)"""
+        self.state = state
 
     def current(self) -> Tensor:
         """(rows, L, S)"""
@@ -71,11 +75,10 @@ class StackStepper:
 class ElmanStepper(StackStepper):
     """Faster, for Elman layers. Each step overwrites the buffers of the step before the last."""
 
-    def hold(self, state: Tensor) -> None:
-        super().hold(state)
-        self.states = [hidden.contiguous() for hidden in self.state.unbind(dim=1)]  # L × (rows, H)
+    def keep_state(self, state: Tensor) -> None:
+        self.states = [hidden.contiguous() for hidden in state.unbind(dim=1)]  # L × (rows, H)
         self.next = [torch.empty_like(hidden) for hidden in self.states]
-        self.logits = self.weights.head_bias.new_empty(len(self.state), len(self.weights.head_bias))
+        self.logits = self.weights.head_bias.new_empty(len(state), len(self.weights.head_bias))
 
     def current(self) -> Tensor:
         return torch.stack(self.states, dim=1)[: self.rows]

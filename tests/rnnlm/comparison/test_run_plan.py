@@ -11,9 +11,10 @@ from rnnlm.comparison.run_plan import (
     with_settings,
     with_token_budget,
 )
+from rnnlm.config import PipelineConfig
 from rnnlm.models.parameter_count import count_parameters
 from rnnlm.records import DatasetRecord
-from tests.configs import plain_config
+from tests.configs import changed, plain_config
 
 PIPELINE = plain_config({"training.epochs": 2, "training.optimizer.learning_rate": 0.004})
 
@@ -26,6 +27,15 @@ def test_without_a_budget_all_have_the_parameters_of_the_configured_model(toy_da
     wanted = count_parameters(PIPELINE.model, toy_dataset.vocabulary_size).total
     found = count_parameters(configs["gru"].model, toy_dataset.vocabulary_size).total
     assert found == pytest.approx(wanted, rel=0.02)
+
+
+def test_recurrent_dropout_is_for_kinds_with_a_recurrent_matrix(toy_dataset: DatasetRecord) -> None:
+    pipeline = changed(PIPELINE, {"training.dropout.recurrent": 0.5})
+    configs = matched_configs(CompareConfig(pipeline=pipeline, models=("elman", "min-gru")), toy_dataset)
+    assert configs["elman"].training.dropout.recurrent == 0.5
+    assert configs["min-gru"].training.dropout.recurrent == 0.0
+    for config in configs.values():
+        assert PipelineConfig.model_validate(config.model_dump()) == config  # as a run's folder is read back
 
 
 def test_the_token_budget_is_what_is_matched(toy_dataset: DatasetRecord) -> None:

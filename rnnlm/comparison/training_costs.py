@@ -5,12 +5,13 @@ meets all models, and the peak memory is that of one model. The fastest round co
 """
 
 import multiprocessing
+import re
 import resource
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -79,10 +80,22 @@ def measure_round(config: PipelineConfig, dataset: DatasetRecord, threads: int, 
     model = build_model(config.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
     with float32_products(training.precision):
         speed = training_speed(model, config, dataset, seconds)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
+    peak = peak_mebibytes()
     return TrainingCosts(
         tokens_per_second=speed, peak_mebibytes=peak, milliseconds_per_token=1_000 * seconds_per_token(model.eval())
     )
+
+
+def peak_mebibytes() -> float:
+    """Largest resident memory of this process so far.
+
+    Linux counts its parent's memory in getrusage, from before the new program was loaded, but not in /proc.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", status.read_text(), flags=re.MULTILINE)
+        return int(peak) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)  # macOS counts bytes
 
 
 def training_speed(model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, seconds: float) -> float:

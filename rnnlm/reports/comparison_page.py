@@ -121,7 +121,7 @@ def cost_row(result: ModelResult, target: float | None) -> dict[str, Any] | None
         "model": short_name(result.model),
         "MFLOP/token": f"{(result.training_flops_per_token or 0) / 1e6:.1f}",
         "tokens/s": f"{costs.tokens_per_second:,.0f}",
-        f"s to {target:.1f}": "never" if seconds is None else f"{seconds:,.0f}",
+        f"s to {target:.1f}": "never" if seconds is None else f"{seconds:,.1f}" if seconds < 10 else f"{seconds:,.0f}",
         "peak MiB": f"{costs.peak_mebibytes:,.0f}",
         "ms/token": f"{costs.milliseconds_per_token:.2f}",
     }

@@ -71,9 +71,15 @@ class DatasetRecord(StageRecord):
     corpus_name: str
     corpus_digest: str
     mode: Literal["sentence", "stream"]
+    long_lines: Literal["continue", "truncate"] = "continue"  # see sequences/truncation.py
     vocabulary_size: int
     predicted_tokens: dict[Split, int]
     sequence_counts: dict[Split, int]  # stored rows
+
+    @property
+    def scored_as_text(self) -> bool:
+        """True if the loss of its rows is that of its text as document_losses() scores it: whole lines, each alone."""
+        return self.mode == "sentence" and self.long_lines == "continue"
 
     @property
     def database(self) -> Path:

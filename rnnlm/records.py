@@ -28,6 +28,13 @@ class LeftOut(Record):
     reason: str
 
 
+class TrainingSample(Record):
+    """The training documents that are used: see corpora/training_sample.py."""
+
+    below: str  # the sha256 of each is less than this; hexadecimal, its first 8 bytes
+    byte_count: int
+
+
 class CorpusRecord(StageRecord):
     """Raw text under `folder`: `text.txt`, or one `<split>.txt` for each given split."""
 
@@ -37,6 +44,7 @@ class CorpusRecord(StageRecord):
     files: dict[str, str]  # "text" or a split's name → file name inside the folder
     shares: tuple[float, float]  # valid, test: of the documents, for splits that `files` does not give
     document_lines: int | None = None  # of the longest document; None: DOCUMENT_LINES of rnnlm/corpora/splits.py
+    sample: TrainingSample | None = None  # None: all training documents are used
     corpus_bytes: int
     source_counts: dict[str, int] = {}  # "text" or a split's name → files, archive members and table rows in it
     source: str  # passwords and signatures redacted
@@ -45,9 +53,12 @@ class CorpusRecord(StageRecord):
     left_out: tuple[LeftOut, ...] = ()  # files of the source that were not read
 
     @property
-    def split_rule(self) -> tuple[float, ...]:
+    def split_rule(self) -> tuple[float | str, ...]:
         """What the splits depend on besides the text: a part of the keys of tokenizers and datasets."""
-        return self.shares if self.document_lines is None else (*self.shares, self.document_lines)
+        rule: tuple[float | str, ...] = self.shares
+        if self.document_lines is not None:
+            rule = (*rule, self.document_lines)
+        return rule if self.sample is None else (*rule, f"train below {self.sample.below}")
 
     @property
     def carved_shares(self) -> dict[Split, float]:

@@ -49,6 +49,12 @@ class CorpusConfig(Section):
         0.05, "Share of documents for the validation split, if the source has no such split."
     )
     test_share: SplitShare = setting(0.05, "Share of documents for the test split, if the source has no such split.")
+    maximum_documents: PositiveInt | None = setting(
+        None,
+        "Largest number of training documents (paragraphs, or blocks of up to 50 lines): a sample by digest. "
+        "Validation and test stay whole. null: all.",
+        added_later=True,
+    )
     maximum_unpacked_bytes: PositiveInt = setting(
         1 << 40, "Largest size of a source after decompression, in bytes.", changes_results=False
     )

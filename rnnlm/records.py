@@ -144,6 +144,8 @@ class SplitScore(Record):
     uniform_perplexity: float
     unigram_perplexity: float
     seen_share: float | None = None  # of the bytes, in lines that the training text holds; None: unknown
+    first_rows: int | None = None  # at the beginning of the split, whose perplexity is reported beside it
+    first_rows_perplexity: float | None = None
 
 
 class EvaluationRecord(StageRecord):

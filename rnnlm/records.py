@@ -28,6 +28,13 @@ class LeftOut(Record):
     reason: str
 
 
+class TrainingSample(Record):
+    """The training documents that are used: see corpora/training_sample.py."""
+
+    below: str  # the sha256 of each is less than this; hexadecimal, its first 8 bytes
+    byte_count: int
+
+
 class CorpusRecord(StageRecord):
     """Raw text under `folder`: `text.txt`, or one `<split>.txt` for each given split."""
 
@@ -37,6 +44,7 @@ class CorpusRecord(StageRecord):
     files: dict[str, str]  # "text" or a split's name → file name inside the folder
     shares: tuple[float, float]  # valid, test: of the documents, for splits that `files` does not give
     document_lines: int | None = None  # of the longest document; None: DOCUMENT_LINES of rnnlm/corpora/splits.py
+    sample: TrainingSample | None = None  # None: all training documents are used
     corpus_bytes: int
     source_counts: dict[str, int] = {}  # "text" or a split's name → files, archive members and table rows in it
     source: str  # passwords and signatures redacted
@@ -45,9 +53,12 @@ class CorpusRecord(StageRecord):
     left_out: tuple[LeftOut, ...] = ()  # files of the source that were not read
 
     @property
-    def split_rule(self) -> tuple[float, ...]:
+    def split_rule(self) -> tuple[float | str, ...]:
         """What the splits depend on besides the text: a part of the keys of tokenizers and datasets."""
-        return self.shares if self.document_lines is None else (*self.shares, self.document_lines)
+        rule: tuple[float | str, ...] = self.shares
+        if self.document_lines is not None:
+            rule = (*rule, self.document_lines)
+        return rule if self.sample is None else (*rule, f"train below {self.sample.below}")
 
     @property
     def carved_shares(self) -> dict[Split, float]:
@@ -71,9 +82,15 @@ class DatasetRecord(StageRecord):
     corpus_name: str
     corpus_digest: str
     mode: Literal["sentence", "stream"]
+    long_lines: Literal["continue", "truncate"] = "continue"  # see sequences/truncation.py
     vocabulary_size: int
     predicted_tokens: dict[Split, int]
     sequence_counts: dict[Split, int]  # stored rows
+
+    @property
+    def scored_as_text(self) -> bool:
+        """True if the loss of its rows is that of its text as document_losses() scores it: whole lines, each alone."""
+        return self.mode == "sentence" and self.long_lines == "continue"
 
     @property
     def database(self) -> Path:
@@ -127,6 +144,8 @@ class SplitScore(Record):
     uniform_perplexity: float
     unigram_perplexity: float
     seen_share: float | None = None  # of the bytes, in lines that the training text holds; None: unknown
+    first_rows: int | None = None  # at the beginning of the split, whose perplexity is reported beside it
+    first_rows_perplexity: float | None = None
 
 
 class EvaluationRecord(StageRecord):

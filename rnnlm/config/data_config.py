@@ -49,6 +49,12 @@ class CorpusConfig(Section):
         0.05, "Share of documents for the validation split, if the source has no such split."
     )
     test_share: SplitShare = setting(0.05, "Share of documents for the test split, if the source has no such split.")
+    maximum_documents: PositiveInt | None = setting(
+        None,
+        "Largest number of training documents (paragraphs, or blocks of up to 50 lines): a sample by digest. "
+        "Validation and test stay whole. null: all.",
+        added_later=True,
+    )
     maximum_unpacked_bytes: PositiveInt = setting(
         1 << 40, "Largest size of a source after decompression, in bytes.", changes_results=False
     )
@@ -105,6 +111,12 @@ class SequencesConfig(Section):
     context_length: int = setting(
         64, "Largest number of predicted tokens per stored row, sentence mode.", ge=1, le=65_536
     )
+    long_lines: Literal["continue", "truncate"] = setting(
+        "continue",
+        "What to do with a line of more predicted tokens than context_length, sentence mode. continue: the next row "
+        "goes on with it. truncate: its first row is stored, the rest is left out; bits per byte pay for it.",
+        added_later=True,
+    )
     block_length: int = setting(128, "Number of predicted tokens per stored row, stream mode.", ge=2, le=1_048_576)
     processes: int | None = setting(
         None, "Number of processes that tokenize. null: one per CPU core.", ge=1, le=1_024, changes_results=False
@@ -112,6 +124,12 @@ class SequencesConfig(Section):
     memory_mebibytes: int = setting(
         128, "Memory limit of DuckDB while it stores sequences, in MiB.", ge=16, le=1_048_576, changes_results=False
     )
+
+    @model_validator(mode="after")
+    def check_long_lines(self) -> "SequencesConfig":
+        if self.long_lines == "truncate" and self.mode == "stream":
+            raise ValueError("long_lines=truncate needs mode=sentence: a running text has no long lines")
+        return self
 
 
 def threshold(default: float | None, description: str) -> Any:

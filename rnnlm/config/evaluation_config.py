@@ -12,6 +12,12 @@ class EvaluationConfig(Section):
     splits: tuple[Literal["train", "valid", "test"], ...] = setting(
         ("valid", "test"), "Splits to score after training; valid and test are required."
     )
+    first_rows: PositiveInt | None = setting(
+        None,
+        "Number of rows at the beginning of each split whose perplexity is reported beside the whole split's. "
+        "null: none.",
+        added_later=True,
+    )
     batch_size: PositiveInt = setting(64, "Number of sequences scored together, sentence mode.", changes_results=False)
 
     @model_validator(mode="after")

@@ -14,7 +14,18 @@ from rnnlm.moved_settings import upgrade
 
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
-Preset = Literal["default", "gpu", "smoke", "ptb", "ptb-long", "shakespeare", "counting", "overfit"]  # of prefect.yaml
+Preset = Literal[  # of prefect.yaml
+    "default",
+    "gpu",
+    "smoke",
+    "ptb",
+    "ptb-long",
+    "shakespeare",
+    "counting",
+    "overfit",
+    "textbook",
+    "textbook-brown",
+]
 
 
 class TrackingConfig(Section):

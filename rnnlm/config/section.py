@@ -12,22 +12,40 @@ class Section(BaseModel):
     )
 
 
-def setting(default: Any, description: str, *, changes_results: bool = True, **bounds: Any) -> Any:
-    """A pydantic Field. changes_results=False: the field cannot change the result of its stage."""
+def setting(
+    default: Any, description: str, *, changes_results: bool = True, added_later: bool = False, **bounds: Any
+) -> Any:
+    """A pydantic Field.
+
+    changes_results=False: the field cannot change the result of its stage.
+    added_later: the default is what was done before the field existed. At its default the field is in no key, so that
+    what was made before keeps its name.
+    """
     extra: dict[str, JsonValue] = {"changes_results": changes_results}
+    if added_later:
+        extra["added_later"] = True
     return Field(default, description=description, json_schema_extra=extra, **bounds)
 
 
 def changes_results(field: FieldInfo) -> bool:
-    return field.json_schema_extra != {"changes_results": False}
+    return fact_of(field, "changes_results") is not False
+
+
+def fact_of(field: FieldInfo, name: str) -> Any:
+    """What setting() has noted about the field; None if nothing."""
+    return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 
 def result_settings(section: Section) -> dict[str, Any]:
-    """The section as JSON values, without the fields that cannot change a result. Stages compute their keys from it."""
+    """The section as JSON values, without the fields that cannot change a result. Stages compute their keys from it.
+
+    Also without the fields that were added later and have their default.
+    """
     values = section.model_dump(mode="json")
     settings = {}
     for name, field in type(section).model_fields.items():
-        if changes_results(field):
-            value = getattr(section, name)
+        value = getattr(section, name)
+        as_before = fact_of(field, "added_later") and value == field.default
+        if changes_results(field) and not as_before:
             settings[name] = result_settings(value) if isinstance(value, Section) else values[name]
     return settings

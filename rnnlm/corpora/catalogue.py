@@ -50,7 +50,7 @@ CATALOGUE = {
             format="text in tar.gz, a sentence a line",
             splits="train, test given; valid by digest",
             size="22,034,911 training sentences",
-            advice="--set sequences.context_length=30 --set corpus.digits='###'",
+            advice="--preset textbook",
         ),
         Entry(
             name="brown",

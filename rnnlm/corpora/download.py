@@ -30,6 +30,7 @@ from rnnlm.corpora.sources import (
 from rnnlm.corpora.split_names import COMPRESSED, check_roles, claimed_in_vain, named_splits, shortened
 from rnnlm.corpora.text_encoding import check_encoding
 from rnnlm.corpora.text_writer import CorpusWriter
+from rnnlm.corpora.training_sample import sample_training
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home, digest_of, read_json, write_json
 from rnnlm.records import CorpusRecord, LeftOut
@@ -51,7 +52,7 @@ TEXT_SETTINGS = (  # fields of CorpusConfig that change the stored text; the sha
 
 @stage("corpus")
 def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> CorpusRecord:
-    """The corpus as clean UTF-8 text under home.corpora, named by the sha256 of its bytes.
+    """The corpus as clean UTF-8 text under home.corpora, named by the sha256 of its bytes, whole even if it is sampled.
 
     A single UTF-8 file keeps its own sha256. A local file is read again only if its path, size or modification time has
     changed. A server or hub is asked for changes as often as config.refresh says; if it is unavailable, the stored copy
@@ -60,7 +61,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     source = configured_source(config)
     settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
     key = {"stage": STAGE_VERSIONS["corpus"], "origin": source.key(), "settings": settings}
-    corpus = remembered(home, config, key, source, force)
+    corpus = sample_training(home, remembered(home, config, key, source, force), config.maximum_documents)
     report_left_out(corpus)
     if corpus.carved_shares:
         role = "text" if "text" in corpus.files else "train"
@@ -68,6 +69,9 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
         logger.info("corpus: splits that are not given are carved from %s by digest: %s", role, shares)
     if corpus.document_lines:
         logger.info("corpus: a small text: it is cut by line, so that no split is empty")
+    if corpus.sample:
+        count, size = f"{config.maximum_documents:,}", f"{corpus.sample.byte_count:,}"
+        logger.info("corpus: a sample of at most %s training documents, %s bytes, by digest", count, size)
     return corpus
 
 

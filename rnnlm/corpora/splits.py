@@ -51,14 +51,17 @@ class Stretch:
 
 
 def corpus_documents(corpus: CorpusRecord) -> Iterator[CorpusDocument]:
-    """All documents of a corpus, in its order."""
+    """All documents of a corpus that are used, in its order."""
     for file_name in corpus_files(corpus):
         size = (corpus.folder / file_name).stat().st_size
         yield from documents_in(corpus, Stretch(file_name, 0, size))
 
 
 def documents_in(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocument]:
-    """The documents of a stretch. Splits that the source gives are kept; the others are carved by digest."""
+    """The documents of a stretch. Splits that the source gives are kept; the others are carved by digest.
+
+    Training documents that a sample leaves out are skipped.
+    """
     role = role_of(corpus, stretch.source_file)
     sources = read_sources(corpus.folder, role)
     begin, end = stretch.byte_offset, stretch.byte_offset + stretch.byte_count
@@ -73,7 +76,9 @@ def documents_in(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocum
         digest = hashlib.sha256(data)
         key = sources.digests[number].tobytes() if len(sources) >= SOURCES_TO_SPLIT_BY else digest.digest()[:8]
         split = carve(key, corpus.carved_shares) if role in ("text", "train") else cast(Split, role)
-        yield CorpusDocument(split, stretch.source_file, number, offset, data, digest.hexdigest(), key.hex())
+        document = CorpusDocument(split, stretch.source_file, number, offset, data, digest.hexdigest(), key.hex())
+        if split != "train" or corpus.sample is None or document.sha256 < corpus.sample.below:
+            yield document
         offset += len(data)
 
 

@@ -71,7 +71,7 @@ def open_corpus(
     corpus = obtain_corpus(home, config)
     whole = split is None and "text" in corpus.files and corpus.digest != origin.corpus_digest
     if whole:  # with no share held back, the split called train is the whole text
-        corpus = corpus.model_copy(update={"shares": (0.0, 0.0), "document_lines": None})
+        corpus = corpus.model_copy(update={"shares": (0.0, 0.0), "document_lines": None, "sample": None})
     scored: Split = "train" if whole else (split or "test")
     record = TokenizerRecord(
         digest=file_digest(folder / "tokenizer.json"),

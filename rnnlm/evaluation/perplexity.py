@@ -4,15 +4,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rnnlm.config import EvaluationConfig
+from rnnlm.config import EvaluationConfig, result_settings
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts
 from rnnlm.evaluation.token_losses import nll_of_split, stored_nll
 from rnnlm.home import Home
-from rnnlm.metrics import Score
+from rnnlm.metrics import Score, perplexity
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
-from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.dataset_reader import StoredSplit, connect
+from rnnlm.sequences.sql_tables import table
 from rnnlm.stages import stage, stage_key, write_json_once
 
 
@@ -26,9 +27,14 @@ def evaluate_run(
         def summed_nll(split: Split) -> float:
             return float(stored_nll(home, dataset, run, split, config.batch_size, force=force).sum(dtype=np.float64))
 
-        return {split: split_score(dataset, split, summed_nll).model_dump() for split in config.splits}
+        scores = {split: split_score(dataset, split, summed_nll) for split in config.splits}
+        if config.first_rows is not None:
+            for split in config.splits:
+                nll_nats = stored_nll(home, dataset, run, split, config.batch_size)
+                scores[split] = scores[split].model_copy(update=score_first_rows(dataset, split, nll_nats, config))
+        return {split: score.model_dump() for split, score in scores.items()}
 
-    key = stage_key("evaluation", run=run.run_id, dataset=dataset.dataset_id, splits=config.splits)
+    key = stage_key("evaluation", run=run.run_id, dataset=dataset.dataset_id, **result_settings(config))
     value, skipped = write_json_once(home, run.folder / "evaluation.json", key, build, force=force)
     scores = {split: SplitScore(**score) for split, score in value.items()}
     return EvaluationRecord(scores=scores, skipped=skipped)
@@ -42,6 +48,17 @@ def score_split(model: LanguageModel, dataset: DatasetRecord, split: Split, batc
         return sum(float(part.sum(dtype=np.float64)) for part in parts)
 
     return split_score(dataset, split, summed_nll)
+
+
+def score_first_rows(
+    dataset: DatasetRecord, split: Split, nll_nats: np.ndarray, config: EvaluationConfig
+) -> dict[str, object]:
+    """Fields of SplitScore. nll_nats: (predicted tokens,) of the whole split; a shorter split counts whole."""
+    place = {"split": split, "row": config.first_rows}
+    with connect(dataset) as connection:
+        (row,) = table(connection, "queries/measure_tokens_before", place)
+    nll_nats_per_token = float(nll_nats[: row["tokens"]].mean(dtype=np.float64))
+    return {"first_rows": config.first_rows, "first_rows_perplexity": perplexity(nll_nats_per_token)}
 
 
 def split_score(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Split], float]) -> SplitScore:

@@ -24,6 +24,8 @@ def score_row(score: SplitScore) -> dict[str, Any]:
         "bits/byte": f"{score.bits_per_byte:.3f}",
         "unknown": f"{score.unknown_rate:.2%}",
     }
+    if score.first_rows is not None:
+        row[f"of the first {score.first_rows:,} rows"] = f"{score.first_rows_perplexity:.2f}"
     return row if score.seen_share is None else row | {"in training text": f"{score.seen_share:.1%}"}
 
 

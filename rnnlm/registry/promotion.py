@@ -127,8 +127,8 @@ def write_training_documents(candidate: Candidate, path: Path) -> int | None:
 
 
 def known_documents(home: Home, candidate: Candidate) -> KnownDocuments | None:
-    """The candidate's losses from its evaluation; None in stream mode."""
-    if candidate.dataset.mode != "sentence":
+    """The candidate's losses from its evaluation; None if documents are scored in another way there."""
+    if not candidate.dataset.scored_as_text:
         return None
     with connect(candidate.dataset) as connection:
         rows = connection.execute(statement("queries/read_document_places"), {"split": "valid"}).fetchall()

@@ -45,17 +45,16 @@ VERSION_KEY, MODEL_KEY = b"rnnlm reference", b"rnnlm model"
 def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force: bool = False) -> list[Path]:
     """Store the scores of the run's validation text in both units beside its model, unless they exist.
 
-    In sentence mode the losses of the run's evaluation are used, as lines are scored independently there too.
+    The losses of the run's evaluation are used if whole lines are scored independently there too.
     """
     model = model_in(run.model_folder, run.run_id)
-    sentences = dataset.mode == "sentence"
     batch_size = EvaluationConfig().batch_size
     paths = [model.folder / FOLDER / f"{unit}.parquet" for unit in UNITS]
     with home.lock(f"reference-{model.digest[:16]}"):
         for unit, path in zip(UNITS, paths, strict=True):
             remove_partials(path)
             if force or not is_reference(path, model):
-                nll_nats = stored_nll(home, dataset, run, "valid", batch_size) if sentences else None
+                nll_nats = stored_nll(home, dataset, run, "valid", batch_size) if dataset.scored_as_text else None
                 write_reference(home, dataset, model, unit, path, nll_nats)
     return paths
 

@@ -29,6 +29,7 @@ from rnnlm.sequences.segmentation import (
     unsaid_by_line,
 )
 from rnnlm.sequences.sql_tables import token_type
+from rnnlm.sequences.truncation import beginnings, first_rows
 from rnnlm.sequences.worker_pool import Submit, workers
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
@@ -81,6 +82,8 @@ class ShardMaker:
 
 def cut(lines: TokenRows, config: SequencesConfig) -> TokenRows:
     """Rows as they are stored; in stream mode the running text, which continues in the next shard."""
+    if config.long_lines == "truncate":
+        return first_rows(lines, config.context_length)
     if config.mode == "sentence":
         return sentences(lines, config.context_length)
     text = running_text(lines)
@@ -97,8 +100,12 @@ def document_columns(
     """Columns of the table `documents` but document_id."""
     line_counts = [len(text) for text in texts]
     bounds = ends(np.array(line_counts, np.int64))
-    predicted = sums_between(predicted_by_line(lines, config.mode), bounds)
     line_texts = [line for text in texts for line in text]
+    predicted, rest_bits = predicted_by_line(lines, config.mode), np.zeros(len(lines))
+    if config.long_lines == "truncate":
+        predicted = np.minimum(predicted, config.context_length)
+        kept = beginnings(tokenizer, line_texts, lines, config.context_length)
+        line_texts, lines, rest_bits = kept.texts, kept.lines, kept.rest_bits
     unknown_tokens, restoration_bits = unsaid_by_line(tokenizer, line_texts, lines, config.mode)
     return {
         "split": [document.split for document in documents],
@@ -110,9 +117,9 @@ def document_columns(
         "sha256": [document.sha256 for document in documents],
         "fingerprint": [text_fingerprint(document.data) for document in documents],
         "split_key": [document.split_key for document in documents],
-        "predicted_tokens": predicted.tolist(),
+        "predicted_tokens": sums_between(predicted, bounds).tolist(),
         "unknown_tokens": sums_between(unknown_tokens, bounds).tolist(),
-        "restoration_bits": sums_between(restoration_bits, bounds).tolist(),
+        "restoration_bits": sums_between(restoration_bits + rest_bits, bounds).tolist(),
     }
 
 

@@ -106,6 +106,7 @@ def store_sequences(
             "corpus_name": corpus.name,
             "corpus_digest": corpus.digest,
             "mode": config.mode,
+            "long_lines": config.long_lines,
             "vocabulary_size": text_tokenizer.vocabulary_size,
             "predicted_tokens": predicted,
             "sequence_counts": {split: rows for split, rows, _ in counts},

@@ -59,7 +59,8 @@ def train_tokenizer(
 
 def training_lines(corpus: CorpusRecord, byte_limit: int | None) -> Iterator[str]:
     """The lines of the training documents; if they exceed byte_limit, of every n-th document."""
-    every = max(1, -(-corpus.corpus_bytes // byte_limit)) if byte_limit else 1
+    size = corpus.sample.byte_count if corpus.sample else corpus.corpus_bytes
+    every = max(1, -(-size // byte_limit)) if byte_limit else 1
     index = 0
     for document in corpus_documents(corpus):
         if document.split == "train":

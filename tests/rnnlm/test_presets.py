@@ -7,8 +7,10 @@ from typing import get_args
 import pytest
 from pydantic.fields import FieldInfo
 
-from rnnlm.config import PipelineConfig, Preset, Section, changes_results, result_settings
+from rnnlm.config import PipelineConfig, Preset, Section, changes_results, result_settings, setting
+from rnnlm.config.section import fact_of
 from rnnlm.errors import ConfigError
+from rnnlm.home import digest_of
 from rnnlm.moved_settings import MOVED, flatten, nest
 from rnnlm.presets import build_config, change_preset, read_presets
 
@@ -264,7 +266,36 @@ def test_a_field_that_changes_no_result_is_left_out_of_the_result_settings() -> 
     settings = flatten(result_settings(PipelineConfig()))
     everything = flatten(PipelineConfig().model_dump(mode="json"))
     assert everything.keys() - settings.keys() == {
-        path for path, field in fields_of(PipelineConfig) if not changes_results(field)
+        path for path, field in fields_of(PipelineConfig) if not changes_results(field) or fact_of(field, "added_later")
     }
     assert "training.distributed.restarts" not in settings
     assert settings["training.distributed.processes"] == 1
+
+
+def test_a_field_that_was_added_later_is_in_the_result_settings_unless_it_has_its_default() -> None:
+    class Part(Section):
+        size: int = setting(1, "Size.")
+        colour: str = setting("red", "Colour.", added_later=True)
+
+    class Whole(Section):
+        part: Part = setting(Part(), "Part.")
+
+    assert result_settings(Whole()) == {"part": {"size": 1}}
+    assert result_settings(Whole(part=Part(colour="red"))) == {"part": {"size": 1}}
+    assert result_settings(Whole(part=Part(colour="blue"))) == {"part": {"size": 1, "colour": "blue"}}
+
+
+def test_datasets_and_runs_keep_the_names_that_they_had() -> None:
+    """Golden values of what enters their ids. If one fails, a new field has to be marked as added_later."""
+    digests = {
+        name: (
+            digest_of(result_settings(config.sequences))[:16],
+            digest_of([result_settings(config.model), result_settings(config.training)])[:16],
+        )
+        for name, config in ((name, build_config(name)) for name in ("default", "ptb", "shakespeare"))
+    }
+    assert digests == {
+        "default": ("147020d7e6e610e1", "914003a36a39e043"),
+        "ptb": ("efb1b84c7e6d166d", "28be6c3a8c56b584"),
+        "shakespeare": ("efb1b84c7e6d166d", "c354544768ed95ae"),
+    }

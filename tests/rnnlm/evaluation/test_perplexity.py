@@ -11,6 +11,8 @@ from rnnlm.config import CorpusConfig, EvaluationConfig
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.external_corpus import score_corpus
 from rnnlm.evaluation.perplexity import evaluate_run, score_split
+from rnnlm.evaluation.score_tables import score_rows
+from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
@@ -38,6 +40,23 @@ def test_the_score_is_the_sum_over_sentences_one_by_one(
     size = (toy_corpus.folder / "test.txt").stat().st_size
     bits = nats / math.log(2) + 40 * (8 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS)  # nine words a line
     assert score.bits_per_byte == pytest.approx(bits / size, rel=1e-5)
+
+
+def test_the_first_rows_are_scored_beside_the_whole_split(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    """A row of the toy text predicts 10 tokens; the split has 40 rows."""
+    nll = stored_nll(home, toy_dataset, toy_run, "test", 64)
+    assert len(nll) == 400
+    config = EvaluationConfig(first_rows=7)
+    found = evaluate_run(home, toy_dataset, toy_run, config)
+    assert found.scores["test"].first_rows_perplexity == pytest.approx(math.exp(nll[:70].mean(dtype=float)))
+    assert found.scores["test"].perplexity == toy_evaluation.scores["test"].perplexity
+    assert "of the first 7 rows" in score_rows(found)[0]
+    assert "of the first 7 rows" not in score_rows(toy_evaluation)[0]
+    whole = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(first_rows=1_000)).scores["test"]
+    assert whole.first_rows_perplexity == pytest.approx(whole.perplexity)
+    assert evaluate_run(home, toy_dataset, toy_run, EvaluationConfig()).scores == toy_evaluation.scores
 
 
 def test_perplexity_does_not_change_with_batch_size_or_padding(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:

@@ -6,12 +6,21 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from rnnlm.config import PipelineConfig
 from rnnlm.errors import DatasetError
+from rnnlm.evaluation.perplexity import evaluate_run
+from rnnlm.generation.generate import generate_samples
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.registry.promotion import known_documents
+from rnnlm.registry.version_tags import Candidate
 from rnnlm.scoring import reference_scores
 from rnnlm.scoring.reference_scores import find_reference, keep_references, sampled_every, validation_texts
 from rnnlm.scoring.scoring_model import model_in
+from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.training.training_run import run_training
+from tests.configs import changed
+from tests.conftest import untracked
 
 
 def test_the_lines_add_up_to_the_evaluation(
@@ -48,6 +57,19 @@ def test_what_a_killed_writer_left_is_swept(home: Home, toy_dataset: DatasetReco
     (folder / ".line.parquet.0f3a").write_bytes(b"half")
     keep_references(home, toy_dataset, toy_run)
     assert sorted(path.name for path in folder.iterdir()) == ["line.parquet", "paragraph.parquet"]
+
+
+def test_a_model_of_truncated_lines_scores_whole_ones(home: Home, toy_config: PipelineConfig) -> None:
+    """A toy line predicts 10 tokens. Training, evaluation and the dataset hold the first 5 of each."""
+    config = changed(toy_config, {"sequences.context_length": 5, "sequences.long_lines": "truncate"})
+    dataset = prepare_dataset(home, config)
+    run = run_training(home, config, dataset, untracked)
+    evaluation = evaluate_run(home, dataset, run, config.evaluation)
+    assert evaluation.scores["valid"].tokens == dataset.predicted_tokens["valid"] == 40 * 5
+    lines, _ = keep_references(home, dataset, run)
+    assert pq.read_table(lines)["tokens"].to_pylist() == [10] * 40
+    samples = generate_samples(home, dataset, run, config.generation)
+    assert known_documents(home, Candidate(config, dataset, run, evaluation, samples)) is None
 
 
 def test_where_it_is_missing_it_is_computed_and_kept_in_the_home(

@@ -1,0 +1,57 @@
+"""A reproducible sample of the training documents (corpus.maximum_documents): those with the smallest digests.
+
+It does not depend on their order, and a larger sample contains a smaller one. When the corpus grows, a document leaves
+the sample only for a new one with a smaller digest. Validation and test stay whole.
+"""
+
+import heapq
+
+from rnnlm.corpora.splits import corpus_documents
+from rnnlm.errors import CorpusError
+from rnnlm.home import Home, read_json, write_json
+from rnnlm.records import CorpusRecord, TrainingSample
+from rnnlm.stages import stage_key
+
+KEY_DIGITS = 16  # of a digest: 8 bytes, so that tens of millions of documents are all but surely different
+
+
+def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | None) -> CorpusRecord:
+    """The corpus with at most so many training documents; itself if it has no more, or if None.
+
+    Found by one pass over the text and remembered in home.corpora/known. CorpusError if nothing is left.
+    """
+    if maximum_documents is None:
+        return corpus
+    key = stage_key("corpus", digest=corpus.digest, splits=corpus.split_rule, maximum_documents=maximum_documents)
+    path = home.corpora / "known" / f"sample-{key[:16]}.json"
+    with home.lock(f"corpus-sample-{key[:16]}"):
+        note = read_json(path)
+        if not (note and note["key"] == key):
+            found = find_sample(corpus, maximum_documents)
+            sample = None if found is None else found.model_dump()
+            note = {"key": key, "digest": corpus.digest, "sample": sample}  # digest: `rnnlm prune` finds it by this
+            home.make(path.parent)
+            write_json(path, note)
+    if note["sample"] is None:
+        return corpus
+    return corpus.model_copy(update={"sample": TrainingSample(**note["sample"])})
+
+
+def find_sample(corpus: CorpusRecord, maximum_documents: int) -> TrainingSample | None:
+    """None if the corpus has no more training documents. Keeps that many digests in memory, and no text.
+
+    Equal documents are all in the sample or none is, so it may be a little smaller than the maximum.
+    """
+    documents = (document for document in corpus_documents(corpus) if document.split == "train")
+    keys = ((int(document.sha256[:KEY_DIGITS], 16), len(document.data)) for document in documents)
+    smallest = heapq.nsmallest(maximum_documents + 1, keys)
+    if len(smallest) <= maximum_documents:
+        return None
+    below = smallest[-1][0]
+    byte_count = sum(size for key, size in smallest if key < below)
+    if not byte_count:
+        raise CorpusError(
+            f"corpus.maximum_documents={maximum_documents}: no sample of {corpus.source}, because more training\n"
+            "documents than that are equal; raise it"
+        )
+    return TrainingSample(below=f"{below:0{KEY_DIGITS}x}", byte_count=byte_count)

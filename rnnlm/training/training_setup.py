@@ -59,6 +59,11 @@ def train_in_this_process(
             "training: this processor computes bfloat16 products many times slower than float32; "
             "--set training.precision=float32"
         )
+    if training.loss.kind == "sampled" and job.config.model.head_bias == "zero" and job.start is None:
+        logger.warning(
+            "training: from a head bias of zero the sampled loss is slow to learn which words are rare; "
+            "--set model.head_bias=unigram"
+        )
     seed_everything(training.seed, training.deterministic)
     unigram = unigram_log_probabilities(dataset)
     model = build_model(job.config.model, dataset.vocabulary_size, training.seed, unigram)

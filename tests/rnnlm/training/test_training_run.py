@@ -244,3 +244,16 @@ def test_slow_bfloat16_is_told_with_what_to_do(
     config = changed(toy_config, {"training.precision": "bfloat16", "training.epochs": 1, "training.device": "cpu"})
     run_training(home, config, toy_dataset, Listener().open)
     assert ("--set training.precision=float32" in caplog.text) == ("avx2" in processor)
+
+
+@pytest.mark.parametrize("bias", ["zero", "unigram"])
+def test_a_zero_bias_with_the_sampled_loss_is_told_with_what_to_do(
+    home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    caplog: pytest.LogCaptureFixture,
+    bias: str,
+) -> None:
+    sampled = {"training.loss.kind": "sampled", "training.loss.sampled_classes": 8, "training.epochs": 1}
+    run_training(home, changed(toy_config, {**sampled, "model.head_bias": bias}), toy_dataset, Listener().open)
+    assert ("--set model.head_bias=unigram" in caplog.text) == (bias == "zero")

@@ -57,13 +57,13 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
         trials = tune_model(config, matched, dataset, tokens)
         chosen = best_settings(config, trials)
         whole = with_curve(with_token_budget(matched, tokens, dataset))
-        first = with_settings(whole, chosen, matched.training.seed)
-        runs = []
-        for seed in range(matched.training.seed, matched.training.seed + config.seeds):
-            run = train_model(with_settings(first, chosen, seed), dataset)
-            evaluate_perplexity(dataset, run, first.evaluation)
-            runs.append(run)
-        trained[kind] = TrainedModel(config=first, trials=trials, settings=chosen, runs=tuple(runs))
+        first_seed = matched.training.seed
+        seeded = [with_settings(whole, chosen, first_seed + number) for number in range(config.seeds)]
+        runs = [train_model(one, dataset) for one in seeded]
+        evaluations = [evaluate_perplexity(dataset, run, whole.evaluation) for run in runs]
+        trained[kind] = TrainedModel(
+            config=seeded[0], trials=trials, settings=chosen, runs=tuple(runs), evaluations=tuple(evaluations)
+        )
     comparison = compare_models(config, dataset, trained, costs, force=force)
     create_markdown_artifact(
         comparison_report(comparison),

@@ -1,6 +1,5 @@
 """The docs: generated pages are current, the site builds strictly, and what the pages name exists."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -8,6 +7,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.docs_module import load_docs_module
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -18,12 +19,7 @@ LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_docs_module("generate")
 
 
 def test_generated_pages_are_current(generator: ModuleType) -> None:

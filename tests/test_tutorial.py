@@ -1,26 +1,17 @@
 """Every figure of the tutorial is what its code prints."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from tests.docs_module import load_docs_module
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def load_runner() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("run_tutorial", ROOT / "docs" / "run_tutorial.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-RUNNER = load_runner()
+RUNNER = load_docs_module("run_tutorial")
 TRAINING = ("counting", "novel")  # the others take a second
 
 

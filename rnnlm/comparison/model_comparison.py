@@ -22,7 +22,7 @@ from rnnlm.config import ModelKind, PipelineConfig, result_settings
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_perplexity import count_stored, log_probabilities, score_ngram_split
-from rnnlm.evaluation.perplexity import evaluate_run, split_score
+from rnnlm.evaluation.perplexity import split_score
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home, atomic_file
 from rnnlm.models.model_factory import load_model
@@ -30,7 +30,7 @@ from rnnlm.models.parameter_count import count_parameters
 from rnnlm.moved_settings import flatten
 from rnnlm.probes.gradients import input_gradient_norms
 from rnnlm.probes.windows import stored_windows
-from rnnlm.records import DatasetRecord, Record, RunRecord, Split, StageRecord
+from rnnlm.records import DatasetRecord, EvaluationRecord, Record, RunRecord, Split, StageRecord
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.stages import stage, stage_key, write_json_once
 from rnnlm.training.history import HISTORY, read_series
@@ -46,6 +46,7 @@ class TrainedModel(Record):
     trials: tuple[Trial, ...]
     settings: TunedSettings
     runs: tuple[RunRecord, ...]
+    evaluations: tuple[EvaluationRecord, ...]  # of the runs
 
 
 class ModelComparison(StageRecord):
@@ -163,15 +164,15 @@ def trained_result(
     """The result of a kind, and the test losses of each run, (predicted tokens,) in nats."""
     config = trained.config
     results, losses = [], []
-    for seed, run in enumerate(trained.runs, start=config.training.seed):
-        scores = evaluate_run(home, dataset, run, config.evaluation).scores
+    pairs = zip(trained.runs, trained.evaluations, strict=True)
+    for seed, (run, evaluation) in enumerate(pairs, start=config.training.seed):
         results.append(
             RunResult(
                 run_id=run.run_id,
                 seed=seed,
                 trained_tokens=run.trained_tokens,
-                validation=scores["valid"],
-                test=scores["test"],
+                validation=evaluation.scores["valid"],
+                test=evaluation.scores["test"],
                 curve=tuple(zip(*read_series(run.folder / HISTORY, "validation_perplexity"), strict=True)),
                 mlflow_run_id=run.mlflow_run_id,
             )

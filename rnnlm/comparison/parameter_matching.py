@@ -2,10 +2,9 @@
 
 from rnnlm.config import ModelConfig, ModelKind
 from rnnlm.errors import ConfigError
-from rnnlm.models.parameter_count import count_parameters
+from rnnlm.models.parameter_count import count_parameters, nearest_size
 
 TOLERANCE = 0.02  # relative
-LARGEST_SIZE = 16_384  # units
 HEADED: dict[ModelKind, int] = {"transformer": 2, "xlstm": 1}  # numbers of units per head must be a multiple of this
 
 
@@ -17,7 +16,9 @@ def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int,
     """
     heads = config.heads
     while True:
-        nearest = nearest_size(config.of_kind(kind, hidden_size=2 * heads, heads=heads), vocabulary_size, budget)
+        step = heads * HEADED[kind] if kind in HEADED else 1
+        model = config.of_kind(kind, hidden_size=2 * heads, heads=heads)
+        nearest = nearest_size(model, vocabulary_size, budget, step)
         found = count_parameters(nearest, vocabulary_size).total
         if abs(found - budget) <= TOLERANCE * budget:
             return nearest
@@ -27,20 +28,3 @@ def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int,
                 f"{nearest.hidden_size}, gives {found:,}.\nChange --budget or the size of the vocabulary."
             )
         heads = max(divisor for divisor in range(1, heads) if heads % divisor == 0)
-
-
-def nearest_size(config: ModelConfig, vocabulary_size: int, budget: int) -> ModelConfig:
-    """The configuration with the hidden_size that its kind takes and whose number of parameters is nearest."""
-    step = config.heads * HEADED.get(config.kind, 0) or 1
-
-    def sized(steps: int) -> ModelConfig:
-        return config.model_copy(update={"hidden_size": steps * step})
-
-    def count(steps: int) -> int:
-        return count_parameters(sized(steps), vocabulary_size).total
-
-    low, high = 1, LARGEST_SIZE // step
-    while low < high:  # the largest size within the budget
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if count(middle) <= budget else (low, middle - 1)
-    return sized(min((low, low + 1), key=lambda steps: abs(count(steps) - budget)))

@@ -33,9 +33,8 @@ from rnnlm.training.batch_loss import BatchLoss, choose_loss
 from rnnlm.training.devices import float32_products, keep_freed_memory
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.optimizer_step import Updater, take_step
-from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
-from rnnlm.training.training_setup import training_batches
+from rnnlm.training.training_setup import prepare_updates, training_batches
 
 ROUNDS = 2
 WARM_UP_STEPS, GENERATED_TOKENS = 3, 200
@@ -101,12 +100,7 @@ def peak_mebibytes() -> float:
 def training_speed(model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, seconds: float) -> float:
     """Trained tokens per second, without reading batches, validation and checkpoints."""
     training = config.training
-    by_rows = training.loss.kind == "sampled"
-    model.embedding.sparse = by_rows
-    for cell in model.stack.cells:
-        cell.precision = getattr(torch, training.precision)
-    optimizer = make_optimizer(model, training.optimizer)
-    optimizer.by_rows = (model.embedding.weight, model.head.weight) if by_rows else ()
+    optimizer = prepare_updates(model, training, torch.device("cpu"), SINGLE_PROCESS)
     loss = choose_loss(training, training_counts(dataset), model.never_predicted.numpy())
     dropout = Dropout(**training.dropout.model_dump())
     updater = Updater(BatchLoss(model, loss, dropout), optimizer, training.optimizer.clip_norm)

@@ -1,4 +1,4 @@
-"""How many parameters a model of a configuration has, without making its weights."""
+"""How many parameters a model of a configuration has, without making its weights; and the size for a given number."""
 
 import torch
 
@@ -6,6 +6,8 @@ from rnnlm.config import ModelConfig
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import architecture
 from rnnlm.records import Record
+
+LARGEST_SIZE = 16_384  # units
 
 
 class ParameterCount(Record):
@@ -24,3 +26,19 @@ def count_parameters(config: ModelConfig, vocabulary_size: int) -> ParameterCoun
         total=sum(parameter.numel() for parameter in trained),
         embedding=sum(table.numel() for table in tables.values()),
     )
+
+
+def nearest_size(config: ModelConfig, vocabulary_size: int, budget: int, step: int) -> ModelConfig:
+    """The configuration with the hidden_size, a multiple of `step`, whose number of parameters is nearest to budget."""
+
+    def sized(steps: int) -> ModelConfig:
+        return config.model_copy(update={"hidden_size": steps * step})
+
+    def count(steps: int) -> int:
+        return count_parameters(sized(steps), vocabulary_size).total
+
+    low, high = 1, LARGEST_SIZE // step
+    while low < high:  # the largest size within the budget
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count(middle) <= budget else (low, middle - 1)
+    return sized(min((low, low + 1), key=lambda steps: abs(count(steps) - budget)))

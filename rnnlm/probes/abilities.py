@@ -10,7 +10,7 @@ from rnnlm.config import ModelConfig
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
-from rnnlm.models.parameter_count import count_parameters
+from rnnlm.models.parameter_count import count_parameters, nearest_size
 from rnnlm.probes.probe_config import AbilitiesConfig, SyntheticTaskName
 from rnnlm.probes.probe_records import AbilityScore
 from rnnlm.probes.probe_training import fit
@@ -22,7 +22,7 @@ DIAGONAL = "elman-diagonal"
 TEST_ROWS, CHECK_ROWS = 512, 128
 CHECK_STEPS = 200  # optimizer steps between two checks whether the task is solved
 SOLVED_NATS = 1e-3  # mean loss of a target
-HIDDEN_SIZES = range(8, 2_049, 8)  # what every kind accepts: a Transformer has 4 heads with pairs of units
+SIZE_STEP = 8  # every kind accepts its multiples as hidden_size: a Transformer has 4 heads with pairs of units
 
 
 def network_names(config: AbilitiesConfig) -> list[str]:
@@ -80,15 +80,8 @@ def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) ->
     diagonal = {"kind": "elman", "recurrence": "diagonal", "recurrent_initialization": "spread"}
     special = diagonal if network == DIAGONAL else {"kind": network, "recurrent_initialization": "orthogonal"}
     common = {"layers": config.layers, "tie_embeddings": False, "head_bias": "zero"}
-    nearest, distance = None, float("inf")
-    for hidden_size in HIDDEN_SIZES:
-        settings = ModelConfig.model_validate({**common, **special, "hidden_size": hidden_size})
-        difference = abs(count_parameters(settings, task.vocabulary_size).total - config.parameters)
-        if difference >= distance:
-            break
-        nearest, distance = settings, difference
-    assert nearest is not None  # the first difference is finite
-    return nearest
+    settings = ModelConfig.model_validate({**common, **special, "hidden_size": SIZE_STEP})
+    return nearest_size(settings, task.vocabulary_size, config.parameters, SIZE_STEP)
 
 
 def second_half(target_ids: Tensor) -> Tensor:

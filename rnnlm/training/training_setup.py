@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import torch
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import PipelineConfig, TrainingConfig
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.metrics import perplexity
@@ -31,7 +31,7 @@ from rnnlm.training.export import sample_sentences, write_model
 from rnnlm.training.history import HISTORY, History, write_samples
 from rnnlm.training.loop import Outcome, Training, TrainingPlan
 from rnnlm.training.optimizer_step import Updater
-from rnnlm.training.optimizers import make_optimizer
+from rnnlm.training.optimizers import LazyAdamW, make_optimizer
 from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import Schedule
 from rnnlm.training.seeding import seed_everything
@@ -54,16 +54,8 @@ def train_in_this_process(
     """
     training, dataset = job.config.training, job.dataset
     keep_freed_memory()
-    if training.precision == "bfloat16" and device.type == "cpu" and not has_native_bfloat16():
-        logger.warning(
-            "training: this processor computes bfloat16 products many times slower than float32; "
-            "--set training.precision=float32"
-        )
-    if training.loss.kind == "sampled" and job.config.model.head_bias == "zero" and job.start is None:
-        logger.warning(
-            "training: from a head bias of zero the sampled loss is slow to learn which words are rare; "
-            "--set model.head_bias=unigram"
-        )
+    if process_group.is_main:
+        warn_of_slow_settings(job, device)
     seed_everything(training.seed, training.deterministic)
     unigram = unigram_log_probabilities(dataset)
     model = build_model(job.config.model, dataset.vocabulary_size, training.seed, unigram)
@@ -78,6 +70,21 @@ def train_in_this_process(
             result = scale_temperature(result, model, job.config, dataset)
         write_model(model, job.folder / "model", dataset)
     return result
+
+
+def warn_of_slow_settings(job: Job, device: torch.device) -> None:
+    """Warn of settings that train, but far more slowly than others would."""
+    training = job.config.training
+    if training.precision == "bfloat16" and device.type == "cpu" and not has_native_bfloat16():
+        logger.warning(
+            "training: this processor computes bfloat16 products many times slower than float32; "
+            "--set training.precision=float32"
+        )
+    if training.loss.kind == "sampled" and job.config.model.head_bias == "zero" and job.start is None:
+        logger.warning(
+            "training: from a head bias of zero the sampled loss is slow to learn which words are rare; "
+            "--set model.head_bias=unigram"
+        )
 
 
 def scale_temperature(
@@ -108,16 +115,8 @@ def run_loop(
     folder, config, dataset = job.folder, job.config, job.dataset
     training = config.training
     network.to(device)
-    by_rows = training.loss.kind == "sampled" and device.type == "cpu"  # a GPU updates all rows at once
-    # With several ranks gradients are dense, and the optimizer finds the rows that are not zero: DDP supports sparse
-    # gradients only of embeddings, and gloo takes longer to add 3,000 sparse rows of 128 (34 ms) than all 32,000 rows
-    # of a vocabulary (18 ms).
-    network.embedding.sparse = by_rows and process_group.size == 1
-    for cell in network.stack.cells:
-        cell.precision = getattr(torch, training.precision)
     plan = make_plan(config, count_steps(config, dataset, process_group), network)
-    optimizer = make_optimizer(network, training.optimizer)
-    optimizer.by_rows = (network.embedding.weight, network.head.weight) if by_rows else ()
+    optimizer = prepare_updates(network, training, device, process_group)
     schedule = Schedule(optimizer, training.schedule, plan.total_steps)
     regularizers = make_regularizers(network, training, plan.total_steps)
     state = TrainingState(network, optimizer, schedule, regularizers, process_group)
@@ -161,6 +160,22 @@ def run_loop(
         use_graphs = training.cuda_graphs and device.type == "cuda" and process_group.size == 1
         updater_type = Recorder if use_graphs else Updater
         return Training(state, feed, loss, plan, validate, record, checkpoints, interruption, updater_type).run()
+
+
+def prepare_updates(
+    network: LanguageModel, training: TrainingConfig, device: torch.device, process_group: ProcessGroup
+) -> LazyAdamW:
+    """Set how gradients are computed and which rows are updated, as the loss and the device ask; the optimizer."""
+    by_rows = training.loss.kind == "sampled" and device.type == "cpu"  # a GPU updates all rows at once
+    # With several ranks gradients are dense, and the optimizer finds the rows that are not zero: DDP supports sparse
+    # gradients only of embeddings, and gloo takes longer to add 3,000 sparse rows of 128 (34 ms) than all 32,000 rows
+    # of a vocabulary (18 ms).
+    network.embedding.sparse = by_rows and process_group.size == 1
+    for cell in network.stack.cells:
+        cell.precision = getattr(torch, training.precision)
+    optimizer = make_optimizer(network, training.optimizer)
+    optimizer.by_rows = (network.embedding.weight, network.head.weight) if by_rows else ()
+    return optimizer
 
 
 def validation_sample(config: PipelineConfig, dataset: DatasetRecord) -> RowSource:

@@ -6,6 +6,7 @@ from rnnlm.comparison.run_plan import matched_configs, trial_settings
 from rnnlm.comparison.training_costs import TrainingCosts
 from rnnlm.config import ModelKind
 from rnnlm.records import DatasetRecord
+from tasks.evaluate_perplexity import evaluate_perplexity
 from tasks.train_model import train_model
 from tests.configs import plain_config
 
@@ -18,11 +19,15 @@ COSTS = TrainingCosts(tokens_per_second=1_000.0, peak_mebibytes=500.0, milliseco
 
 
 def trained_models(dataset: DatasetRecord) -> dict[ModelKind, TrainedModel]:
-    settings = trial_settings(CONFIG)[0]
-    return {
-        kind: TrainedModel(config=config, trials=(), settings=settings, runs=(train_model.fn(config, dataset),))
-        for kind, config in matched_configs(CONFIG, dataset).items()
-    }
+    trained = {}
+    for kind, config in matched_configs(CONFIG, dataset).items():
+        run = train_model.fn(config, dataset)
+        evaluation = evaluate_perplexity.fn(dataset, run, config.evaluation)
+        settings = trial_settings(CONFIG)[0]
+        trained[kind] = TrainedModel(
+            config=config, trials=(), settings=settings, runs=(run,), evaluations=(evaluation,)
+        )
+    return trained
 
 
 def costs_of(trained: dict[ModelKind, TrainedModel]) -> dict[ModelKind, TrainingCosts]:

@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.home import Home
+from rnnlm.polling import poll_until
 from rnnlm.probes.abilities import measure_ability
 from rnnlm.probes.probe_config import AbilitiesConfig
 from rnnlm.probes.probe_records import AbilityComparison
@@ -89,11 +89,8 @@ def test_a_killed_probe_goes_on_with_the_next_network(home: Home) -> None:
         env=os.environ | {"RNNLM_HOME": str(home.root)},
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
-    while not stored(home):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert poll_until(lambda: process.poll() is not None or bool(stored(home)), 120, every_seconds=0.01)
+    assert process.poll() is None
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     before = stored(home)

@@ -1,0 +1,17 @@
+"""The programs in docs/ are no package: load one as a module."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def load_docs_module(name: str) -> ModuleType:
+    """name: of a Python file in docs/, without its suffix."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

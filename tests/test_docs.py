@@ -65,6 +65,7 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     assert not missing
 
 
+@pytest.mark.long
 def test_the_site_builds_and_loads_nothing_from_the_network(tmp_path: Path) -> None:
     pytest.importorskip("material", reason="extra docs")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]

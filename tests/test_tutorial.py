@@ -38,6 +38,7 @@ def test_the_runner_finds_code_and_what_it_prints(tmp_path: Path) -> None:
     assert "```text\n2\n```" in written
 
 
+@pytest.mark.long
 def test_one_chapter_runs_from_the_command_line() -> None:
     command = [sys.executable, str(ROOT / "docs" / "run_tutorial.py"), "perplexity"]
     output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout

@@ -41,6 +41,7 @@ def help_pages(path: str = "rnnlm", command: Any = None) -> dict[str, str]:
     return pages
 
 
+@pytest.mark.long
 def test_help_fits_80_columns_and_shows_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_WIDTH", "80")
     monkeypatch.setenv("COLUMNS", "80")
@@ -67,6 +68,7 @@ def test_the_overview_imports_no_command() -> None:
     assert not modules & {"pydantic", "torch", "prefect", "mlflow", "rnnlm.config"}
 
 
+@pytest.mark.long
 def test_a_wrong_model_is_answered_before_torch_is_imported(home: Home) -> None:
     calls = [
         ["generate", "nobody"],
@@ -92,6 +94,7 @@ def test_a_call_without_arguments_prints_the_overview(capsys: pytest.CaptureFixt
     assert "Run the whole pipeline" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_an_option_shows_its_fields_description_bounds_and_default() -> None:
     def text(command: str, option: str) -> str:
         parameters = build_group().get_command(None, command).params  # type: ignore[union-attr]

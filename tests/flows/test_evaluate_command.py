@@ -12,6 +12,7 @@ from tests.registrar import Registrar
 pytestmark = pytest.mark.usefixtures("home")
 
 
+@pytest.mark.long
 def test_surprise_is_a_page_of_tables_or_one_value(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_evaluation: EvaluationRecord, tmp_path: Path
 ) -> None:
@@ -38,6 +39,7 @@ def test_surprise_of_a_registered_version_is_that_of_its_run(
     assert "registered: rnnlm-toy" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_folder_that_takes_no_pictures_is_told(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
 ) -> None:
@@ -65,6 +67,7 @@ def test_evaluate_shows_what_is_on_top_apart(
     assert lines[1].split()[3] == lines[2].split()[3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "names"),
     [

@@ -42,6 +42,7 @@ def test_a_picture_that_cannot_be_written_is_told(
     assert f"--picture {tmp_path}" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_wrong_model_is_answered_without_torch(home: Home) -> None:
     code = (
         "import sys; from flows.command_line import main; main(['explain', 'the cat', 'nobody']); print(*sys.modules)"

@@ -33,6 +33,7 @@ def figures(value: dict[str, object]) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in rows}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [pytest.param("stream", marks=pytest.mark.slow), "sentence"])
 def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
     capsys: pytest.CaptureFixture[str], stream_folder: Path, toy_run: RunRecord, tmp_path: Path, kind: str
@@ -54,6 +55,7 @@ def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
     assert any(line.split()[:2] == ["file-text", "bits_per_byte"] for line in lines)
 
 
+@pytest.mark.long
 def test_a_file_is_read_as_evaluate_reads_it(
     capsys: pytest.CaptureFixture[str], stream_folder: Path, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, obj
     return value
 
 
+@pytest.mark.long
 def test_kneser_ney_answers_with_perplexities(capsys: pytest.CaptureFixture[str], toy_folder: Path) -> None:
     found = answer(capsys, "--corpus", str(toy_folder), "--order", "3", "--samples", "2", "--seed", "1")
     assert set(found) == KEYS
@@ -48,12 +49,14 @@ def test_kneser_ney_answers_with_perplexities(capsys: pytest.CaptureFixture[str]
     assert again["test_perplexity"] == pytest.approx(found["test_perplexity"])
 
 
+@pytest.mark.long
 def test_a_setting_reaches_the_dataset(capsys: pytest.CaptureFixture[str], toy_folder: Path) -> None:
     """With a vocabulary of 16 ids, 12 of the toy's 13 words are kept."""
     found = answer(capsys, "--corpus", str(toy_folder), "--order", "2", "--set", "tokenizer.vocabulary_size=16")
     assert 0 < found["unknown_rate"] < 0.2
 
 
+@pytest.mark.long
 def test_the_textbook_has_no_validation_part_and_says_that_its_figure_is_no_perplexity(
     capsys: pytest.CaptureFixture[str], toy_folder: Path
 ) -> None:
@@ -69,6 +72,7 @@ def test_the_textbook_has_no_validation_part_and_says_that_its_figure_is_no_perp
     assert "ppl" not in out
 
 
+@pytest.mark.long
 def test_the_table_of_a_distribution_says_perplexity(capsys: pytest.CaptureFixture[str], toy_folder: Path) -> None:
     assert main(["ngram", "--corpus", str(toy_folder)]) == 0
     out = capsys.readouterr().out

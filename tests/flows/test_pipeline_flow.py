@@ -75,6 +75,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_a_run_leaves_five_pages_with_its_corpus_in_their_keys(ran: Ran) -> None:
     record = ran[2]
     kinds = {"data": "markdown", "training": "progress", "perplexity": "table", "model": "markdown"}

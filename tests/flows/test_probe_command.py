@@ -76,6 +76,7 @@ def test_echo_is_a_table_and_a_picture_on_the_run_and_in_mlflow(
     assert Path(found["picture"]).read_bytes().startswith(PNG)
 
 
+@pytest.mark.long
 def test_abilities_are_two_tables_and_a_heat_map_on_the_run_and_in_mlflow(
     capsys: pytest.CaptureFixture[str], tracked_home: Home, tmp_path: Path, prefect_server: None
 ) -> None:

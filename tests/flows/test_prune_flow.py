@@ -15,6 +15,7 @@ from tests.rnnlm.upkeep.registered_home import write_folder
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
+@pytest.mark.long
 def test_the_flow_prunes_and_publishes_a_table(home: Home) -> None:
     from prefect.client.orchestration import get_client
 

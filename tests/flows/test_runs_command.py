@@ -42,6 +42,7 @@ def test_runs_are_listed_with_state_and_scores(
     assert value["validation_perplexity"] == pytest.approx(toy_run.best_validation_perplexity, rel=0.2)
 
 
+@pytest.mark.long
 def test_runs_are_compared_by_the_settings_that_differ(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path, tmp_path: Path
 ) -> None:

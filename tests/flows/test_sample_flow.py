@@ -20,6 +20,7 @@ def test_the_champion_writes_samples_on_its_own(
     assert samples.samples == toy_samples.samples  # the same model, prompts and seed
 
 
+@pytest.mark.long
 def test_without_a_champion_the_error_names_the_model(home: Home, toy_config: PipelineConfig) -> None:
     with pytest.raises(ModelError, match="rnnlm-toy"):
         run_flow(home, sample_flow, toy_config)

@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from rnnlm.home import Home
 from rnnlm.probes.echo import measure_echo
 from rnnlm.reports.probe_page import echo_report
@@ -7,6 +9,7 @@ from tasks.compare_echo import compare_echo
 from tests.tasks.comparisons import ECHO, PNG
 
 
+@pytest.mark.long
 def test_memories_are_compared_once_and_kept_beside_their_picture(home: Home) -> None:
     found = compare_echo.fn(ECHO)
     assert not found.skipped

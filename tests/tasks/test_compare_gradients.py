@@ -31,6 +31,7 @@ def test_gradients_are_compared_once_and_kept_beside_their_picture(home: Home, t
     assert (other.skipped, other.figures != found.figures) == (False, True)
 
 
+@pytest.mark.long
 def test_the_report_shows_the_picture_and_what_is_left(home: Home, toy_dataset: DatasetRecord) -> None:
     found = compare_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
     report = gradient_comparison_report(found)

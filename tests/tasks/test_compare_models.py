@@ -9,6 +9,7 @@ from tasks.compare_models import compare_models
 from tests.tasks.model_comparisons import CONFIG, costs_of, trained_models
 
 
+@pytest.mark.long
 def test_models_are_ranked_by_bits_per_byte_and_written_to_a_folder(home: Home, toy_dataset: DatasetRecord) -> None:
     trained = trained_models(toy_dataset)
     found = compare_models.fn(CONFIG, toy_dataset, trained, costs_of(trained))
@@ -34,6 +35,7 @@ def test_models_are_ranked_by_bits_per_byte_and_written_to_a_folder(home: Home, 
     assert compare_models.fn(CONFIG, toy_dataset, trained, costs_of(trained)).skipped
 
 
+@pytest.mark.long
 def test_the_target_is_the_highest_final_perplexity(home: Home, toy_dataset: DatasetRecord) -> None:
     """So that every model has reached it."""
     trained = trained_models(toy_dataset)

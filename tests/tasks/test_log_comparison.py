@@ -44,6 +44,7 @@ def test_every_network_has_a_name_that_mlflow_takes(tracked_home: Home, toy_data
     assert "relative_norm/tanh_identity-x2e06_after-1-steps" in metrics
 
 
+@pytest.mark.long
 def test_abilities_are_a_metric_by_length_for_each_network_and_task(tracked_home: Home, tmp_path: Path) -> None:
     found = compare_abilities.fn(ABILITIES)
     url = log_comparison.fn(found, TrackingConfig())
@@ -72,6 +73,7 @@ def test_a_run_that_a_kill_left_unfinished_is_gone_on_with(tracked_home: Home, t
     assert set(artifacts(tracked_home, url, tmp_path)) == {found.picture.name, found.figures.name}
 
 
+@pytest.mark.long
 def test_what_is_measured_anew_is_another_run(tracked_home: Home) -> None:
     first = log_comparison.fn(compare_echo.fn(ECHO), TrackingConfig())
     second = log_comparison.fn(compare_echo.fn(ECHO, force=True), TrackingConfig())

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from rnnlm.config import TrackingConfig
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
@@ -12,6 +14,7 @@ from tests.tasks.comparisons import artifacts
 from tests.tasks.model_comparisons import CONFIG, costs_of, trained_models
 
 
+@pytest.mark.long
 def test_training_runs_are_nested_below_one_run(tracked_home: Home, toy_dataset: DatasetRecord, tmp_path: Path) -> None:
     trained = trained_models(toy_dataset)
     found = compare_models.fn(CONFIG, toy_dataset, trained, costs_of(trained))

@@ -1,8 +1,11 @@
+import pytest
+
 from rnnlm.config import EvaluationConfig
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from tasks.measure_surprise import measure_surprise
 
 
+@pytest.mark.long
 def test_the_losses_lie_with_the_run_and_the_report_has_their_perplexity(
     toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
 ) -> None:

@@ -1,9 +1,12 @@
+import pytest
+
 from rnnlm.config import ProbesConfig
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.reports.probe_page import gradient_report
 from tasks.probe_gradients import probe_gradients
 
 
+@pytest.mark.long
 def test_a_runs_gradients_are_measured_once_and_reported(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
     record = probe_gradients.fn(toy_dataset, toy_run, ProbesConfig())
     assert not record.skipped

@@ -24,6 +24,7 @@ def drift(distance: float, drifted: bool) -> Drift:
     return Drift(drifted=drifted, threshold=0.3, distributions=distributions, reason="", picture=None)
 
 
+@pytest.mark.long
 def test_the_event_is_there_with_its_figures_and_there_is_none_without_drift(tmp_path: Path) -> None:
     config = ScoringConfig(input="in.txt", output="out.parquet")
     scoring = ScoringRecord(

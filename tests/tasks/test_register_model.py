@@ -10,6 +10,7 @@ from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRec
 from tasks.register_model import is_tracking_failure, register_model
 
 
+@pytest.mark.long
 def test_registers_the_run_and_skips_the_second_time(
     tracked_home: Home,
     toy_config: PipelineConfig,

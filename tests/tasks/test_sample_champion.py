@@ -7,6 +7,7 @@ from tasks.sample_champion import sample_champion
 from tests.registrar import Registrar
 
 
+@pytest.mark.long
 def test_the_champion_writes_what_its_run_wrote(
     register: Registrar, toy_config: PipelineConfig, toy_samples: SamplesRecord
 ) -> None:

@@ -1,9 +1,12 @@
+import pytest
+
 from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, TokenizerRecord
 from tasks.store_sequences import store_sequences
 
 
+@pytest.mark.long
 def test_the_dataset_lies_in_the_home(
     home: Home, toy_config: PipelineConfig, toy_corpus: CorpusRecord, toy_tokenizer: TokenizerRecord
 ) -> None:

@@ -10,6 +10,7 @@ from tests.configs import changed
 from tests.registrar import Registrar
 
 
+@pytest.mark.long
 def test_a_run_is_trained_and_tracked(
     tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:

@@ -20,6 +20,7 @@ def char_run(home: Home, toy_config: PipelineConfig) -> RunRecord:
     return run_training(home, config, prepare_dataset(home, config), untracked)
 
 
+@pytest.mark.long
 def test_models_with_other_tokenizers_are_ranked_by_bits_per_byte(
     home: Home, toy_corpus: CorpusRecord, toy_run: RunRecord, char_run: RunRecord, toy_evaluation: EvaluationRecord
 ) -> None:
@@ -36,6 +37,7 @@ def test_models_with_other_tokenizers_are_ranked_by_bits_per_byte(
     assert pair.difference == pytest.approx(bits[0] - bits[1], abs=1e-6)
 
 
+@pytest.mark.long
 def test_an_unseen_text_is_scored_whole(
     home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

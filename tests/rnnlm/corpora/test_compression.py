@@ -118,6 +118,7 @@ def test_too_many_members_are_refused(home: Home, tmp_path: Path) -> None:
     obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a.tar"), maximum_archive_members=6))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".gz", *(pytest.param(suffix, marks=pytest.mark.slow) for suffix in PACKED[1:])])
 def test_a_bomb_is_refused_while_it_unpacks(home: Home, tmp_path: Path, suffix: str) -> None:
     zeros = (b"a" * 99 + b"\n") * (18 * MEBIBYTE // 100)
@@ -235,6 +236,7 @@ def test_a_stranger_s_names_stay_on_their_line(home: Home, tmp_path: Path) -> No
     assert "\x1b" not in message
 
 
+@pytest.mark.long
 def test_a_parquet_that_repeats_one_large_cell_is_a_bomb(home: Home, tmp_path: Path) -> None:
     data = parquet_of(["a" * MEBIBYTE] * 40)
     assert len(data) < MEBIBYTE // 5

@@ -54,6 +54,7 @@ def test_a_book_broken_at_a_width_is_told_from_other_lines() -> None:
         assert not is_hard_wrapped(text)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "warned"), [("sentence", True), ("stream", False)])
 def test_only_sentence_mode_warns(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: str, warned: bool

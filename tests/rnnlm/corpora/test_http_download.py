@@ -253,6 +253,7 @@ def test_a_download_of_more_than_the_maximum_is_refused(server: Server, home: Ho
     assert [path for path in home.corpora.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.long
 def test_a_download_that_trickles_ends_with_its_time(server: Server, home: Home) -> None:
     server.behaviour = "trickles"
     with pytest.raises(FetchError, match=r"took more than 1 s \(corpus\.maximum_download_seconds\)"):

@@ -149,6 +149,7 @@ def test_of_much_text_the_beginning_is_read(home: Home, tmp_path: Path, monkeypa
     assert found.text_bytes < 3 << 20
 
 
+@pytest.mark.long
 def test_it_loads_neither_torch_nor_prefect(mixed: Path, tmp_path: Path) -> None:
     script = (
         "import sys\nfrom flows.command_line import main\n"

@@ -212,6 +212,7 @@ def test_a_document_that_is_too_large_is_left_out(
     assert (left_out.name, left_out.reason[:23]) == (f"a.{kind}", "has more than 100 bytes")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "text"),
     [

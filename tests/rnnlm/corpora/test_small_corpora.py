@@ -34,6 +34,7 @@ def lines(count: int) -> str:
     return "".join(f"line {number} says {number * number}\n" for number in range(count))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [3, 4, 10, 30, 60, 200])
 def test_few_lines_fill_three_splits(home: Home, tmp_path: Path, count: int) -> None:
     corpus = obtain(home, tmp_path / "a.txt", lines(count))
@@ -57,6 +58,7 @@ def test_a_blank_line_is_no_document_of_its_own(home: Home, tmp_path: Path) -> N
     assert {document.split for document in corpus_documents(corpus)} == {"train", "valid", "test"}
 
 
+@pytest.mark.long
 def test_another_cut_is_another_dataset(home: Home, tmp_path: Path) -> None:
     small = prepare(home, tmp_path / "a.txt", lines(30))
     assert prepare(home, tmp_path / "a.txt", lines(30)).dataset_id == small.dataset_id
@@ -131,6 +133,7 @@ def test_an_empty_given_split_is_named(home: Home, tmp_path: Path) -> None:
         prepare_dataset(home, PipelineConfig.model_validate({"corpus": {"source": str(tmp_path / "data")}}))
 
 
+@pytest.mark.long
 @given(
     st.lists(st.integers(0, 2**32).map(lambda n: n / 2**33), min_size=3, max_size=12, unique=True).map(sorted),
     st.floats(0.0001, 0.49),

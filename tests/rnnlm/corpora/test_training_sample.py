@@ -110,6 +110,7 @@ def test_it_is_found_once_and_pruned_with_its_corpus(home: Home, tmp_path: Path)
     assert sampled(home, tmp_path / "text.txt", 40).sample == corpus.sample
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 def test_a_dataset_of_a_sample_holds_the_sample(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str

@@ -134,6 +134,7 @@ def test_the_picture_shows_every_unit_at_every_step(stream_folder: Path, tmp_pat
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_a_long_text_and_dollars_can_be_drawn(toy_run: RunRecord, tmp_path: Path) -> None:
     explanation = explained(toy_run.model_folder, "the $x_{1$ cat \x1b[0m " * 60)
     draw_explanation(explanation, tmp_path / "long.png")

@@ -122,6 +122,7 @@ def test_a_corpus_the_model_was_trained_on_is_scored_on_its_test_split(
     assert score.perplexity == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["at the end", "at the beginning"])
 def test_training_text_with_a_line_more_is_not_passed_off_as_unseen(
     home: Home,

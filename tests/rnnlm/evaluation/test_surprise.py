@@ -115,6 +115,7 @@ def test_positions_beyond_ten_are_put_together(tmp_path: Path, tokenizer: TextTo
     assert spans == [*singles, *tens, (100, 199), (200, 399), (400, 449)]
 
 
+@pytest.mark.long
 def test_a_runs_losses_sum_to_its_score_and_are_made_once(
     home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_runs_losses_sum_to_its_score_and_are_made_once(
     assert {path.name for path in first.pictures} == {"loss_by_frequency.png", "loss_by_position.png"}
 
 
+@pytest.mark.long
 def test_the_report_names_the_worst_sentence(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
     surprise = surprise_of_run(home, toy_dataset, toy_run, EvaluationConfig())
     worst = surprise.tables.worst_sentences[0]

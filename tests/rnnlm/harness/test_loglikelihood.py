@@ -130,6 +130,7 @@ def test_what_adds_no_token_is_certain(
     assert score_continuations(stream_model, [], 64) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["stream", "sentence"])
 def test_a_whole_file_costs_what_evaluate_says(
     home: Home, stream_folder: Path, toy_run: RunRecord, tokenizer: TextTokenizer, tmp_path: Path, mode: str

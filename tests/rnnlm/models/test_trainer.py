@@ -63,6 +63,7 @@ def fresh(storyteller: Storyteller) -> RnnlmForCausalLM:
     return RnnlmForCausalLM.from_language_model(built)
 
 
+@pytest.mark.long
 def test_the_loss_falls(storyteller: Storyteller, tmp_path: Path) -> None:
     run = trainer(fresh(storyteller), stored_rows(storyteller, "train", 320), tmp_path, max_steps=40)
     run.train()

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from rnnlm.probes.probe_plots import (
     draw_abilities,
     draw_accuracy,
@@ -23,6 +25,7 @@ def test_a_gradient_that_is_gone_altogether_is_left_out_of_a_logarithmic_scale()
     assert nonzero([0.5, 0.0, 0.25]) == ([0, 2], [0.5, 0.25])
 
 
+@pytest.mark.long
 def test_a_flow_is_drawn_even_where_nothing_is_left(tmp_path: Path) -> None:
     for norms in (((1.0, 0.1), (0.5, 0.2)), ((1.0, 0.0, 0.0),), ((0.0,),)):
         record = GradientFlowRecord(norms=norms, rows=3, picture=tmp_path / "flow.png")
@@ -31,6 +34,7 @@ def test_a_flow_is_drawn_even_where_nothing_is_left(tmp_path: Path) -> None:
         record.picture.unlink()
 
 
+@pytest.mark.long
 def test_a_comparison_is_drawn_even_where_a_network_is_dead(tmp_path: Path) -> None:
     curves = [
         GradientCurve(nonlinearity=kind, start=start, trained_steps=steps, norms=((norm, norm / 2, 0.0),))

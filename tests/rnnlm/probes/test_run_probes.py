@@ -29,6 +29,7 @@ def test_the_flow_is_that_of_the_trained_model_on_validation_text(
     assert record.picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_what_was_measured_is_kept_until_it_depends_on_something_else(
     home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:

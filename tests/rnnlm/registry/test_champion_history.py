@@ -102,6 +102,7 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
         assert "replaced_by" not in client.get_model_version(NAME, "1").tags
 
 
+@pytest.mark.long
 def test_what_cannot_be_promoted_or_taken_back_is_told(contest: Contest) -> None:
     with pytest.raises(ModelError, match="no such version"):
         promote_by_hand(contest.home, NAME, "1")

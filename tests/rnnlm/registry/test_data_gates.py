@@ -47,6 +47,7 @@ def result_of(record: GatesRecord, gate: str) -> GateResult:
     return result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gate", SHARES)
 def test_a_share_passes_at_its_threshold_and_warns_or_stops_above_it(
     small: tuple[Home, PipelineConfig, DatasetRecord], gate: str, caplog: pytest.LogCaptureFixture

@@ -36,6 +36,7 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
     assert f"| test perplexity | {test.perplexity:.2f} | " in beside
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "words"),
     [

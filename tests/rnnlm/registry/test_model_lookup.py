@@ -87,6 +87,7 @@ def test_a_folder_without_a_model_is_refused(home: Home, tmp_path: Path) -> None
         model_folder(home, str(tmp_path / "missing"))
 
 
+@pytest.mark.long
 def test_deleted_artifacts_are_named(contest: Contest) -> None:
     uri = contest.register("good").uri
     shutil.rmtree(contest.home.artifacts)

@@ -80,6 +80,7 @@ def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], f
     return answers
 
 
+@pytest.mark.long
 def test_the_first_version_is_champion_and_says_what_it_is(register: Registrar) -> None:
     registered = register()
     assert (registered.name, registered.version, registered.alias) == (NAME, 1, "champion")
@@ -95,6 +96,7 @@ def test_the_first_version_is_champion_and_says_what_it_is(register: Registrar) 
     assert run.data.tags["rnnlm.run_id"] == register.run.run_id
 
 
+@pytest.mark.long
 def test_registering_again_makes_no_second_version(register: Registrar) -> None:
     first, again = register(), register()
     assert not first.skipped
@@ -136,6 +138,7 @@ def test_damaged_files_of_a_version_are_written_again(register: Registrar, harm:
     assert register().skipped
 
 
+@pytest.mark.long
 def test_a_damaged_version_is_hashed_once(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = model_folder(register.home, register().uri) / "model.safetensors"
     weights.write_bytes(b"damaged")
@@ -150,6 +153,7 @@ def test_a_damaged_version_is_hashed_once(register: Registrar, monkeypatch: pyte
     assert len(hashed) == 1
 
 
+@pytest.mark.long
 def test_what_a_killed_process_left_is_not_registered(register: Registrar) -> None:
     (register.run.model_folder / "reference").mkdir()
     (register.run.model_folder / "reference" / ".line.parquet.0f3a").write_bytes(b"half")
@@ -158,6 +162,7 @@ def test_what_a_killed_process_left_is_not_registered(register: Registrar) -> No
     assert [path.name for path in (folder / "reference").iterdir()] == ["line.parquet"]
 
 
+@pytest.mark.long
 def test_a_version_without_a_marker_is_held_to_the_digest_of_its_weights(register: Registrar) -> None:
     folder = model_folder(register.home, register().uri)
     (folder.parent.parent / "COMPLETE").unlink()  # as registered before there was one
@@ -168,6 +173,7 @@ def test_a_version_without_a_marker_is_held_to_the_digest_of_its_weights(registe
         model_folder(register.home, f"models:/{NAME}/1")
 
 
+@pytest.mark.long
 def test_a_version_that_was_deleted_is_made_again(register: Registrar) -> None:
     register()
     with reaching_mlflow(register.home) as client:
@@ -175,6 +181,7 @@ def test_a_version_that_was_deleted_is_made_again(register: Registrar) -> None:
     assert not register().skipped
 
 
+@pytest.mark.long
 def test_a_call_killed_before_the_decision_is_taken_up(register: Registrar) -> None:
     register()
     with reaching_mlflow(register.home) as client:  # as if killed between the version and its alias
@@ -184,6 +191,7 @@ def test_a_call_killed_before_the_decision_is_taken_up(register: Registrar) -> N
     assert (registered.version, registered.alias, registered.skipped) == (1, "champion", False)
 
 
+@pytest.mark.long
 def test_a_call_killed_after_the_alias_was_moved_is_taken_up(register: Registrar) -> None:
     register()
     with reaching_mlflow(register.home) as client:
@@ -193,6 +201,7 @@ def test_a_call_killed_after_the_alias_was_moved_is_taken_up(register: Registrar
     assert registered.reason == "there was no champion before it"
 
 
+@pytest.mark.long
 def test_one_document_is_too_little_to_take_over(register: Registrar) -> None:
     register()
     second = register(force=True)
@@ -219,6 +228,7 @@ def test_the_model_answers_where_rnnlm_is_not_installed(register: Registrar, tmp
     assert answers[:4] == answers[4:]  # a seed reproduces a sample
 
 
+@pytest.mark.long
 def test_the_served_model_says_what_the_library_says(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
 
@@ -257,6 +267,7 @@ def test_every_shape_of_model_can_be_served(register: Registrar, shape: dict[str
     assert served["text"] == mine.text
 
 
+@pytest.mark.long
 def test_a_data_frame_is_answered_row_by_row_and_bad_rows_are_refused(register: Registrar) -> None:
     import mlflow
 
@@ -276,6 +287,7 @@ def served_source(home: Home) -> str:
         return str(client.get_model_version(NAME, "1").source)
 
 
+@pytest.mark.long
 def test_the_bundle_holds_safetensors_and_no_pickle(register: Registrar) -> None:
     register()
     folder = Path(served_source(register.home).removeprefix("file://"))

@@ -85,6 +85,7 @@ def test_who_was_killed_has_lost_it_at_once(tracked_home: Home) -> None:
         assert time.monotonic() - start < 30  # a ticket in the registry would stand for 60 s
 
 
+@pytest.mark.long
 def test_another_home_on_the_same_database_waits_too(
     tracked_home: Home, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

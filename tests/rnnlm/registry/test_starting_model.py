@@ -96,6 +96,7 @@ def test_a_remembered_decision_needs_neither_mlflow_nor_the_version(warm: Regist
     assert run_training(warm.home, warm.config, warm.dataset, untracked, start=start).started_from == start
 
 
+@pytest.mark.long
 def test_without_a_champion_training_starts_from_random_weights_and_that_is_remembered(
     register: Registrar, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -233,6 +234,7 @@ def test_what_an_ancestor_has_seen_is_no_evidence(contest: Contest, tmp_path: Pa
     assert next_one.evidence.documents == len(unseen) - 40
 
 
+@pytest.mark.long
 def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> None:
     contest.register("poor")
     candidate = register_warm(contest, warm_run(contest, "good", None))
@@ -246,6 +248,7 @@ def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> N
     assert not (evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS).exists()
 
 
+@pytest.mark.long
 def test_people_are_told_what_a_version_started_from(contest: Contest) -> None:
     run = warm_run(contest, "good", [])
     register_warm(contest, run)

@@ -47,6 +47,7 @@ def lock(home: Home) -> Iterator[QueueTicket]:
         yield ticket
 
 
+@pytest.mark.long
 def test_only_one_holds_it_at_a_time_and_all_get_their_turn(tracked_home: Home) -> None:
     inside: list[str] = []
 
@@ -109,6 +110,7 @@ def test_who_was_killed_loses_it_after_the_lease(tracked_home: Home) -> None:
         holder.wait()
 
 
+@pytest.mark.long
 def test_a_ticket_without_tags_is_waited_for_like_any_other(tracked_home: Home) -> None:
     """Who draws one or gives it back is no single moment: another may read the ticket before its tags, or after."""
     with reaching_mlflow(tracked_home) as client:

@@ -90,6 +90,7 @@ def shuffled(path: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["parquet", "duckdb"])
 def test_text_of_the_same_kind_is_quiet_and_other_text_is_told(
     home: Home, configure: Configure, toy_dataset: DatasetRecord, toy_run: RunRecord, tmp_path: Path, ending: str

@@ -59,6 +59,7 @@ def test_what_a_killed_writer_left_is_swept(home: Home, toy_dataset: DatasetReco
     assert sorted(path.name for path in folder.iterdir()) == ["line.parquet", "paragraph.parquet"]
 
 
+@pytest.mark.long
 def test_a_model_of_truncated_lines_scores_whole_ones(home: Home, toy_config: PipelineConfig) -> None:
     """A toy line predicts 10 tokens. Training, evaluation and the dataset hold the first 5 of each."""
     config = changed(toy_config, {"sequences.context_length": 5, "sequences.long_lines": "truncate"})

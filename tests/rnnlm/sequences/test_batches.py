@@ -213,6 +213,7 @@ class Counted(TokenRows):
         return super().read(first, last)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 @pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 3), (2, 3)])

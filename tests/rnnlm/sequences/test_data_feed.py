@@ -72,6 +72,7 @@ def test_the_file_is_read_as_rows_in_memory_are(toy_dataset: DatasetRecord, monk
     stored.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epoch_and_rank", [(0, 0, 1), (1, 0, 1), (0, 1, 3)], ids=str)
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 def test_text_on_a_device_gives_the_batches_that_are_read(

@@ -52,6 +52,7 @@ def describe(home: Home, dataset: DatasetRecord) -> Description:
     return describe_dataset(home, dataset)[0]
 
 
+@pytest.mark.long
 def test_sizes_of_the_splits(home: Home, described: DatasetRecord) -> None:
     train, valid, test = describe(home, described).splits
     # a b a b | a b <eos>; a c <eos> twice; d <eos>: 5 rows, 7 + 3 + 3 + 2 tokens
@@ -88,6 +89,7 @@ def test_repeated_rows_and_leaked_ones(home: Home, described: DatasetRecord) -> 
     assert (leaks["test"]["leaked_units"], leaks["test"]["leaked_share"]) == (0, 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 def test_the_longest_lines_are_put_together_again(home: Home, tmp_path: Path, mode: str) -> None:
     description = describe(home, store(home, tmp_path, mode=mode, context_length=4, block_length=4))
@@ -98,6 +100,7 @@ def test_the_longest_lines_are_put_together_again(home: Home, tmp_path: Path, mo
     ]
 
 
+@pytest.mark.long
 def test_a_stream_leaks_by_the_document(home: Home, tmp_path: Path) -> None:
     dataset = store(home, tmp_path, mode="stream")
     assert [row["leaked_units"] for row in describe(home, dataset).leaks] == [0, 0]
@@ -131,6 +134,7 @@ def describe_texts(home: Home, path: Path) -> tuple[Description, DatasetRecord]:
     return describe(home, dataset), dataset
 
 
+@pytest.mark.long
 def test_no_held_out_document_of_many_sources_has_its_source_in_training(home: Home, tmp_path: Path) -> None:
     members = {f"{number}.txt": (f"a review\nnumber {number}\n" * 40).encode() for number in range(150)}
     (tmp_path / "reviews.zip").write_bytes(zip_of(members))

@@ -59,6 +59,7 @@ def rows(dataset: DatasetRecord, column: str, split: str = "train") -> list[list
         return [row[0] for row in connection.execute(query, {"split": split}).fetchall()]
 
 
+@pytest.mark.long
 def test_sentences_are_rows_and_blank_lines_are_none(home: Home, tmp_path: Path) -> None:
     dataset = store(home, tmp_path / "c")
     assert rows(dataset, "token_ids") == [[2, 4, 5, 4, 5, 4, 3], [2, 4, 6, 3]]
@@ -73,6 +74,7 @@ def test_a_long_sentence_becomes_rows_that_overlap_by_one(home: Home, tmp_path: 
     assert dataset.predicted_tokens["train"] == 9
 
 
+@pytest.mark.long
 def test_a_stream_runs_on_and_its_blocks_overlap_by_one(home: Home, tmp_path: Path) -> None:
     dataset = store(home, tmp_path / "c", mode="stream", block_length=4)
     # <bos> a b a b | b a <eos> <eos>(blank line) a | a c <eos>
@@ -80,6 +82,7 @@ def test_a_stream_runs_on_and_its_blocks_overlap_by_one(home: Home, tmp_path: Pa
     assert dataset.predicted_tokens == {"train": 10, "valid": 3, "test": 4}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
 def test_every_check_passes(home: Home, tmp_path: Path, mode: str) -> None:
     passed = check_dataset(store(home, tmp_path / "c", mode=mode, block_length=3))
@@ -87,6 +90,7 @@ def test_every_check_passes(home: Home, tmp_path: Path, mode: str) -> None:
     assert len(passed) >= 10
 
 
+@pytest.mark.long
 def test_a_dataset_that_breaks_a_check_is_not_marked_complete(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +102,7 @@ def test_a_dataset_that_breaks_a_check_is_not_marked_complete(
     assert not store(home, tmp_path / "c", mode="stream", block_length=2).skipped
 
 
+@pytest.mark.long
 def test_sizes_and_unknown_words_of_a_split(home: Home, tmp_path: Path) -> None:
     facts = split_facts(store(home, tmp_path / "c"), "test")
     bits = 8 * 3 + 2 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS  # zz and its end; gaps between and around three words
@@ -116,6 +121,7 @@ def test_baselines_by_hand(home: Home, tmp_path: Path) -> None:
     assert logarithms[[3, 4, 1]] == pytest.approx([-1.6094379, -0.9162907, -2.3025851])
 
 
+@pytest.mark.long
 def test_openings_are_words_after_bos(home: Home, tmp_path: Path) -> None:
     dataset = store(home, tmp_path / "c", valid="a b c\nzz a b\nb\nb a\nc a\n")
     assert read_openings(dataset, 3) == [[4, 5], [5, 4], [6, 4]]
@@ -135,6 +141,7 @@ def test_a_split_without_a_predicted_token_is_named(home: Home, tmp_path: Path) 
     assert list(home.datasets.iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_same_dataset_is_stored_once_and_a_damaged_one_again(home: Home, tmp_path: Path) -> None:
     first = store(home, tmp_path / "c")
     assert store(home, tmp_path / "c").skipped
@@ -145,6 +152,7 @@ def test_the_same_dataset_is_stored_once_and_a_damaged_one_again(home: Home, tmp
     assert check_dataset(first)
 
 
+@pytest.mark.long
 def test_many_documents_in_small_batches_give_the_same_rows(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +187,7 @@ def test_a_vocabulary_of_more_than_two_bytes_is_stored_in_four(home: Home, tmp_p
     check_dataset(dataset)
 
 
+@pytest.mark.long
 def test_golden_output_changes_only_with_the_stage_version(home: Home, tmp_path: Path) -> None:
     """When this fails the stored output has changed: raise the stage's version, and the digest here."""
     digest = hashlib.sha256()

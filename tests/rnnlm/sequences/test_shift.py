@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 import torch
 
 from rnnlm.records import SPLITS, DatasetRecord
@@ -21,6 +22,7 @@ def stored_columns(dataset: DatasetRecord, split: str) -> list[tuple[list[int], 
         return [(inputs, targets) for inputs, targets in connection.execute(COLUMNS, [split]).fetchall()]
 
 
+@pytest.mark.long
 def test_the_shift_is_that_of_the_stored_columns(toy_dataset: DatasetRecord) -> None:
     for split in SPLITS:
         source = StoredSplit(toy_dataset, split)

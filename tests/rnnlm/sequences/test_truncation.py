@@ -41,6 +41,7 @@ def byte_pieces() -> TextTokenizer:
     return TextTokenizer(tokenizer, "bpe")
 
 
+@pytest.mark.long
 def test_of_a_long_sentence_the_first_row_is_stored(home: Home, tmp_path: Path) -> None:
     """The training lines are `a b a b a`, a blank one and `a c`."""
     dataset = store(home, tmp_path / "c", context_length=4, long_lines="truncate")
@@ -50,6 +51,7 @@ def test_of_a_long_sentence_the_first_row_is_stored(home: Home, tmp_path: Path) 
     assert check_dataset(dataset)
 
 
+@pytest.mark.long
 def test_the_rest_of_a_line_costs_eight_bits_a_byte(home: Home, tmp_path: Path) -> None:
     cut = split_facts(store(home, tmp_path / "c", context_length=4, long_lines="truncate"), "train")
     assert (cut.byte_count, cut.predicted_tokens) == (15, 7)
@@ -59,6 +61,7 @@ def test_the_rest_of_a_line_costs_eight_bits_a_byte(home: Home, tmp_path: Path) 
     assert cut.restoration_bits == pytest.approx(rest + blank + words)
 
 
+@pytest.mark.long
 def test_an_unknown_word_that_is_cut_off_is_not_counted_as_one(home: Home, tmp_path: Path) -> None:
     facts = split_facts(store(home, tmp_path / "c", context_length=1, long_lines="truncate"), "test")  # b zz a
     assert (facts.predicted_tokens, facts.unknown_tokens) == (1, 0)
@@ -109,6 +112,7 @@ def test_first_rows_are_those_that_begin_a_line(lines: list[list[int]], length: 
     assert lists(first_rows(rows_from_lists(lines), length)) == [row for row in all_rows if row[0] == 2]
 
 
+@pytest.mark.long
 def test_other_settings_make_another_dataset_and_the_default_the_same_as_before(home: Home, tmp_path: Path) -> None:
     before = store(home, tmp_path / "c", context_length=4)
     assert store(home, tmp_path / "c", context_length=4, long_lines="continue").skipped

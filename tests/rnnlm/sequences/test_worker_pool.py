@@ -22,6 +22,7 @@ def test_calls_are_answered_by_other_processes() -> None:
     assert not any(is_running(process) for process in processes)
 
 
+@pytest.mark.long
 def test_an_exception_comes_back_as_it_was_and_the_worker_goes_on() -> None:
     with workers(1, "counting", "again") as submit:
         with pytest.raises(CorpusError, match="no such file"):

@@ -59,6 +59,7 @@ def streamed(live: LiveServer, **request: object) -> list[Any]:
     return [json.loads(event.removeprefix("data: ")) for event in events]
 
 
+@pytest.mark.long
 def test_a_continuation_is_what_the_command_writes(live: LiveServer, toy_model: Path, loaded: LoadedModel) -> None:
     model = load_model(toy_model)
     for settings in ({"temperature": 0.0}, {"temperature": 1.0, "top_k": 5, "seed": 2}, {"top_p": 0.5}, {}):
@@ -166,6 +167,7 @@ def test_unknown_words_of_the_prompt_are_located(live: LiveServer) -> None:
     assert [span["start"] for span in answer["unknown_spans"]] == [0, 9, 15, 21]
 
 
+@pytest.mark.long
 def test_many_at_once_get_what_each_gets_alone(live: LiveServer) -> None:
     def ask(seed: int) -> Any:
         return generated(live, prompt="the cat", seed=seed, temperature=1.0, maximum_tokens=20)
@@ -256,6 +258,7 @@ def test_a_page_whose_name_was_made_to_point_here_is_refused(live: LiveServer, h
         assert live.client.get("/ready", headers={"Host": own}).status_code == 200
 
 
+@pytest.mark.long
 def test_a_token_is_asked_for(toy_model: Path) -> None:
     with serving(toy_model, token=TOKEN) as live:
         for header in (None, "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer", "Bearer é"):
@@ -289,6 +292,7 @@ def test_too_many_are_told_to_come_again(toy_model: Path) -> None:
             assert first.result().status_code == 200
 
 
+@pytest.mark.long
 def test_out_of_time_is_told(endless_model: Path) -> None:
     with serving(endless_model, maximum_seconds=0.5) as live:
         slow_steps(live, 0.1)

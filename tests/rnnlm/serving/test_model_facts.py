@@ -2,6 +2,8 @@
 
 import shutil
 
+import pytest
+
 from rnnlm.serving.messages import ModelFacts
 from rnnlm.serving.model_loader import load_served_model
 from tests.registrar import Registrar
@@ -11,6 +13,7 @@ def facts_of_version(register: Registrar) -> ModelFacts:
     return load_served_model(register.home, "models:/rnnlm-toy/1").facts
 
 
+@pytest.mark.long
 def test_a_registered_version_has_its_scores_with_or_without_its_run(register: Registrar) -> None:
     register()
     test = register.evaluation.scores["test"]
@@ -25,6 +28,7 @@ def test_a_registered_version_has_its_scores_with_or_without_its_run(register: R
     assert facts_of_version(register) == facts.model_copy(update={"example_prompt": ""})
 
 
+@pytest.mark.long
 def test_a_prompt_with_an_unknown_word_is_no_example(register: Registrar) -> None:
     register()
     samples = register.run.folder / "samples.json"

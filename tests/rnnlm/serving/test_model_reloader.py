@@ -107,6 +107,7 @@ def test_a_request_keeps_the_model_it_began_with(crown: Crown, tracked_home: Hom
         assert not reloader.check()  # nothing new
 
 
+@pytest.mark.long
 def test_while_the_registry_is_away_the_model_stays(
     crown: Crown, tracked_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_while_the_registry_is_away_the_model_stays(
     assert reloader.current.label == f"models:/{NAME}/1"
 
 
+@pytest.mark.long
 def test_what_is_served_is_found_by_name_reference_or_folder(
     crown: Crown, tracked_home: Home, toy_run: RunRecord
 ) -> None:
@@ -141,6 +143,7 @@ def test_what_is_served_is_found_by_name_reference_or_folder(
         resolve_reference(tracked_home, "no-such-model")
 
 
+@pytest.mark.long
 def test_with_several_names_one_has_to_be_given(crown: Crown, tracked_home: Home, tmp_path: Path) -> None:
     crown()
     with reaching_mlflow(tracked_home) as client:
@@ -192,6 +195,7 @@ def damaging(name: str) -> Callable[[Home, str], Any]:
     return load
 
 
+@pytest.mark.long
 def test_a_follower_that_has_stopped_is_told(crown: Crown, tracked_home: Home) -> None:
     crown()
     with LiveServer(resolve_reference(tracked_home, NAME), ServingConfig(poll_seconds=0.2)) as live:

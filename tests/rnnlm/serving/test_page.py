@@ -64,6 +64,7 @@ def generate_again(browser: Browser) -> None:
     browser.until("!document.querySelector('#drawn').hidden")
 
 
+@pytest.mark.long
 def test_each_time_is_a_new_text_unless_the_seed_is_locked(browser: Browser) -> None:
     generate_by_keyboard(browser, "the cat")
     seeds, texts = [seed_of(browser)], [text_of(browser, GENERATED)]

@@ -46,6 +46,7 @@ def test_only_a_loss_that_vanishes_needs_a_logarithmic_scale() -> None:
     assert not spans_decades([])
 
 
+@pytest.mark.long
 def test_an_empty_history_still_gives_a_picture(tmp_path: Path) -> None:
     (tmp_path / "history.jsonl").write_text("", encoding="utf-8")
     plot_loss_curve(tmp_path / "history.jsonl", tmp_path / "picture.png")

@@ -281,6 +281,7 @@ def test_what_mlflow_missed_at_the_end_is_sent_with_the_results(
         assert client.get_run(tracker.mlflow_run_id).info.status == "FINISHED"
 
 
+@pytest.mark.long
 def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home) -> None:
     with tracked(tracked_home) as (tracker, _):
         pass

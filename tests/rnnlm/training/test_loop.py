@@ -54,6 +54,7 @@ def run(
     ).run()
 
 
+@pytest.mark.long
 def test_one_batch_is_overfitted() -> None:
     model = network()
     one = batch([[2, 4, 5, 6, 3], [2, 7, 5, 8, 9, 3], [2, 10, 11, 3]])
@@ -66,6 +67,7 @@ def test_one_batch_is_overfitted() -> None:
     assert rest / (one.predicted_tokens - 3) < 0.01
 
 
+@pytest.mark.long
 def test_counting_is_learnt() -> None:
     """After 4, 5, 6 comes 7: the numbers 4 … 11 in a circle, from any start, further than it was trained."""
     rows = np.concatenate([[2] + [4 + (start + step) % 8 for step in range(10)] for start in range(8)])

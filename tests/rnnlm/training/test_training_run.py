@@ -64,6 +64,7 @@ def test_a_run_leaves_model_history_and_marker(
     assert json.loads((run.folder / "config.json").read_text()) == config.model_dump(mode="json")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [{"training.loss.kind": "sampled", "training.loss.sampled_classes": 8}, {"training.precision": "bfloat16"}, {}],
@@ -194,6 +195,7 @@ def test_a_budget_of_tokens_makes_the_plan(home: Home, toy_config: PipelineConfi
     assert [line["step"] for line in lines if line["kind"] == "validation"] == [3, 6, 10]
 
 
+@pytest.mark.long
 def test_validation_on_the_way_is_of_a_bounded_sample(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:

@@ -106,6 +106,7 @@ def grown_dataset(home: Home, folder: Path, config: PipelineConfig) -> DatasetRe
     return prepare_dataset(home, config.model_copy(update={"corpus": corpus}))
 
 
+@pytest.mark.long
 def test_tokens_are_matched_by_their_spelling(
     home: Home, tmp_path: Path, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_home_restored_elsewhere_serves_its_champion_and_registers_the_next_ve
     assert not old.root.exists()
 
 
+@pytest.mark.long
 def test_mlflow_loads_a_restored_version_by_itself(contest: Contest, tmp_path: Path) -> None:
     import mlflow.pyfunc
 
@@ -96,6 +97,7 @@ def test_random_registries_survive_backup_and_restore(tracked_home: Home, tmp_pa
     assert check_aliases(new) == held
 
 
+@pytest.mark.long
 def test_a_second_backup_copies_only_what_is_new(tracked_home: Home, tmp_path: Path) -> None:
     register_night(tracked_home, "rnnlm-a", "1", 1)
     first = back_up(tracked_home, tmp_path / "backup")
@@ -149,6 +151,7 @@ def test_a_backup_while_versions_are_registered_is_consistent(tracked_home: Home
                 assert (folder / "COMPLETE").exists()
 
 
+@pytest.mark.long
 def test_an_unfinished_backup_is_refused_and_the_one_before_it_stays_whole(tracked_home: Home, tmp_path: Path) -> None:
     register_night(tracked_home, "rnnlm-a", "1", 1)
     folder = tmp_path / "backup"

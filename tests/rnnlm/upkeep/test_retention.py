@@ -116,6 +116,7 @@ RETENTIONS = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(histories(), RETENTIONS)
 def test_never_removes_what_a_registered_alias_needs(inventory: Inventory, config: RetentionConfig) -> None:
@@ -129,6 +130,7 @@ def test_never_removes_what_a_registered_alias_needs(inventory: Inventory, confi
     assert not removed & set(plan.kept)
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(histories(), RETENTIONS)
 def test_what_is_kept_has_all_that_it_needs(inventory: Inventory, config: RetentionConfig) -> None:

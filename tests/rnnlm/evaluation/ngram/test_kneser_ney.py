@@ -116,6 +116,7 @@ def test_every_probability_is_the_one_of_the_formulas(
     assert score.perplexity == pytest.approx(math.exp(-sum(got) / len(got)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", [1, 3, pytest.param(5, marks=pytest.mark.slow)])
 def test_probabilities_sum_to_one_after_seen_half_seen_and_unseen_contexts(
     home: Home, write_dataset: WriteDataset, order: int
@@ -134,6 +135,7 @@ def test_probabilities_sum_to_one_after_seen_half_seen_and_unseen_contexts(
         assert set(found) == set(range(20)) - {PAD, BOS}  # <bos> is context only
 
 
+@pytest.mark.long
 def test_the_statement_for_a_whole_distribution_agrees_with_the_one_that_scores(
     home: Home, write_dataset: WriteDataset
 ) -> None:

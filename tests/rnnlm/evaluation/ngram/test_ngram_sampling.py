@@ -15,6 +15,7 @@ from rnnlm.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_samples_and_another_seed_others(home: Home, toy_dataset: DatasetRecord) -> None:
     tokenizer = load_tokenizer(toy_dataset.tokenizer_folder)
     config = NgramConfig(order=4, samples=3, seed=5)
@@ -43,6 +44,7 @@ def test_a_sample_stops_at_the_maximum(home: Home, toy_dataset: DatasetRecord) -
     assert all(s.tokens <= 3 for s in sample_texts(model, load_tokenizer(toy_dataset.tokenizer_folder), config))
 
 
+@pytest.mark.long
 def test_the_textbook_model_samples_words_of_its_training_part(home: Home, toy_folder: Path) -> None:
     config = NgramConfig(method="textbook", order=3, samples=2, maximum_tokens=12)
     model = train_textbook(home, obtain_corpus(home, CorpusConfig(source=str(toy_folder))), config)

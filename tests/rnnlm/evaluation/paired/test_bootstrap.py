@@ -111,6 +111,7 @@ def test_models_that_are_alike_are_told_apart_no_oftener_than_promised() -> None
     assert 0.02 * 300 <= found <= 0.09 * 300
 
 
+@pytest.mark.long
 def test_many_nights_make_no_more_false_alarms_than_one() -> None:
     """100 champions, each met by 20 candidates that are as good as it, on the same documents."""
     draw = np.random.default_rng(1)

@@ -40,6 +40,7 @@ def counts_say(home: Home, dataset: DatasetRecord, split: str) -> np.ndarray:
     return np.concatenate([batch.column("log_probability").to_numpy() for batch in batches])
 
 
+@pytest.mark.long
 def test_everything_at_once_is_a_row_each(
     home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord, trained: LanguageModel
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_divergence_is_told(home: Home, toy_dataset: DatasetRecord, trained: L
         measure_adaptations(home, trained, toy_dataset, "test", Adaptations(DynamicConfig(rate=1e38)))
 
 
+@pytest.mark.long
 def test_what_is_fitted_wants_the_test_split(
     home: Home, toy_run: RunRecord, toy_corpus: CorpusRecord, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -27,6 +27,8 @@ def find_unfinished(
     changes: by dotted path, only those of CHANGEABLE: where it runs from now on. ConfigError if they are wrong.
     ModelError if no run or several match, or if the run is complete or cannot be resumed exactly.
     """
+    changes = changes or {}
+    refuse_other_changes(changes)
     folder = find_run(home, name)
     if find_run_damage(folder) is None:
         raise ModelError(
@@ -56,8 +58,7 @@ def find_unfinished(
     return (with_changes(config, changes) if changes else config), dataset
 
 
-def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> PipelineConfig:
-    """The configuration of a run that continues with other processes, under the id that it was started with."""
+def refuse_other_changes(changes: Mapping[str, Any]) -> None:
     others = [path for path in changes if path not in CHANGEABLE]
     if others:
         raise ConfigError(
@@ -65,6 +66,10 @@ def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> Pipeline
             f"--set takes {', '.join(path.rpartition('.')[2] for path in CHANGEABLE)} of training.distributed;\n"
             "leave out --resume to train another run"
         )
+
+
+def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> PipelineConfig:
+    """The configuration of a run that continues with other processes, under the id that it was started with."""
     distributed = config.training.distributed
     at_start = distributed.processes_at_start or distributed.processes
     same = changes.get(PROCESSES, distributed.processes) == at_start

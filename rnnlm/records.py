@@ -115,6 +115,13 @@ class StartedFrom(Record):
         return f"{self.name} version {self.version}: {kept}"
 
 
+class ProcessChange(Record):
+    """From here on a run went on with another number of processes: equal to rounding, not bit by bit."""
+
+    step: int  # optimizer steps done before
+    processes: int
+
+
 class RunRecord(StageRecord):
     """A finished training run: `folder/model` holds safetensors, configuration and tokenizer."""
 
@@ -126,6 +133,7 @@ class RunRecord(StageRecord):
     best_validation_perplexity: float  # at `temperature`
     temperature: float = 1.0  # already divided into the weights of the head
     started_from: StartedFrom | None = None  # None: from random weights
+    process_changes: tuple[ProcessChange, ...] = ()  # in the order of their steps
 
     @property
     def model_folder(self) -> Path:

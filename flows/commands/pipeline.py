@@ -21,6 +21,7 @@ from flows.commands.options import (
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
+from rnnlm.presets import parse_override
 from rnnlm.records import DatasetRecord
 
 APP = typer.Typer()
@@ -29,7 +30,8 @@ Resume = Annotated[
     typer.Option(
         "--resume",
         metavar="RUN",
-        help="Continue an unfinished run: its id, the start of it, or its folder.",
+        help="Continue an unfinished run: its id, the start of it, or its folder. "
+        "Only --set training.distributed.processes (nodes, rendezvous, restarts) may change it.",
         autocompletion=complete_runs,
     ),
 ]
@@ -94,17 +96,18 @@ def train_command(
 
     rnnlm train --corpus my-text.txt --epochs 5
     rnnlm train --resume 3f2a
+    rnnlm train --resume 3f2a --set training.distributed.processes=2
     """
     if resume is None:
         settings, dataset = pipeline_config(corpus, preset, config, set, force, epochs, hidden_size), None
         check_device(settings)
-    elif any((corpus, config, epochs, hidden_size, set, force)) or preset is not None:
+    elif any((corpus, config, epochs, hidden_size, force)) or preset is not None:
         raise ConfigError(
             "--resume continues with the run's own configuration;\n"
-            "leave out the other settings, or leave out --resume to train another run"
+            "leave out the other options, or leave out --resume to train another run"
         )
     else:
-        settings, dataset = unfinished_run(session.home, resume)
+        settings, dataset = unfinished_run(session.home, resume, set or [])
     from flows.pipeline_flow import train_flow
     from rnnlm.reports.pipeline_page import trained_summary
 
@@ -120,11 +123,11 @@ def check_device(config: PipelineConfig) -> None:
         choose_device(config.training.device)
 
 
-def unfinished_run(home: Home, run: str) -> tuple[PipelineConfig, DatasetRecord]:
-    """The configuration and dataset that the unfinished run started with."""
+def unfinished_run(home: Home, run: str, overrides: list[str]) -> tuple[PipelineConfig, DatasetRecord]:
+    """The configuration and dataset that the unfinished run started with, and where it runs from now on."""
     from rnnlm.training.checkpointing.run_lookup import find_unfinished
 
-    return find_unfinished(home, run)
+    return find_unfinished(home, run, dict(map(parse_override, overrides)))
 
 
 def join_command(

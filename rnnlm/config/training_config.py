@@ -100,6 +100,12 @@ class DistributedConfig(Section):
     processes: PositiveInt = setting(
         1, "Number of training processes on all nodes; each takes batch_size / processes rows."
     )
+    processes_at_start: PositiveInt | None = setting(
+        None,
+        "Number of processes that an unfinished run was started with, if another number continues it; "
+        "`rnnlm train --resume` sets it. null: as many.",
+        changes_results=False,
+    )
     nodes: PositiveInt = setting(
         1, "Number of machines; start the others by hand with `rnnlm join`.", changes_results=False
     )
@@ -196,12 +202,13 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def check_batch_size(self) -> "TrainingConfig":
+        """Ranks may have one row more than others, so that a run can continue with any number of processes."""
         processes = self.distributed.processes
-        if self.batch_size % processes:
-            raise ValueError(f"batch_size {self.batch_size} must be a multiple of distributed.processes {processes}")
+        if self.batch_size < processes:
+            raise ValueError(f"batch_size {self.batch_size} must be at least distributed.processes {processes}")
         rows = self.batch_size // processes
-        if rows % self.accumulation:
-            raise ValueError(f"accumulation {self.accumulation} must divide the {rows} rows of each process")
+        if rows < self.accumulation:
+            raise ValueError(f"accumulation {self.accumulation} must be at most the {rows} rows of each process")
         return self
 
     @model_validator(mode="after")

@@ -156,4 +156,5 @@ def provenance(run: RunRecord, tags: dict[str, str], parent: int | None) -> str:
     ]
     if run.started_from is not None:
         rows.insert(1, f"training went on from {run.started_from}")
+    rows += [f"processes from step {change.step:,} on: {change.processes}" for change in run.process_changes]
     return "\n".join(f"- {row}" for row in rows)

@@ -12,6 +12,7 @@ from torch import Tensor
 from rnnlm.config import TrainingConfig
 from rnnlm.losses.loss import Loss
 from rnnlm.progress import Progress
+from rnnlm.records import ProcessChange
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
@@ -47,6 +48,7 @@ class Outcome:
     trained_tokens: int
     best_perplexity: float
     best_weights: dict[str, Tensor]
+    process_changes: tuple[ProcessChange, ...] = ()
 
 
 @dataclass
@@ -113,7 +115,7 @@ class Training:
             state.regularizers.warn_at_end()
         assert state.best_perplexity is not None
         assert state.best_weights is not None
-        return Outcome(state.tokens, state.best_perplexity, state.best_weights)
+        return Outcome(state.tokens, state.best_perplexity, state.best_weights, tuple(state.process_changes))
 
     def train_step(self, batch: Batch, progress: Progress) -> None:
         state, plan = self.state, self.plan

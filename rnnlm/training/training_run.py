@@ -26,7 +26,7 @@ from rnnlm.stages import COMPLETE, find_damage, mark_complete, mark_used, move_a
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.devices import choose_device
-from rnnlm.training.distributed.job import PROCESSES, Job, train_in_processes
+from rnnlm.training.distributed.job import PROCESSES, Job, former_processes_ended, train_in_processes
 from rnnlm.training.events import TRACKING, Tracker
 from rnnlm.training.history import SAMPLES
 from rnnlm.training.training_setup import train_in_this_process
@@ -116,8 +116,13 @@ def name_run(config: PipelineConfig, dataset: DatasetRecord, start: StartedFrom 
 
 
 def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
-    """The settings that a run's result depends on: its initial weights count, not the name they were found by."""
+    """The settings that a run's result depends on: its initial weights count, not the name they were found by.
+
+    A run keeps its id if another number of processes continues it.
+    """
     settings = result_settings(training.of_warm_start() if warm else training)
+    if (processes := training.distributed.processes_at_start) is not None:
+        settings["distributed"] |= {"processes": processes}
     return {name: value for name, value in settings.items() if name not in ("start_from", "warm_start")}
 
 
@@ -129,7 +134,8 @@ def write_run(
     if job.config.training.distributed.processes > 1:
         result = train_in_processes(job, tracker, interruption)
     else:
-        result = train_in_this_process(job, device, tracker, interruption)
+        with former_processes_ended(folder):
+            result = train_in_this_process(job, device, tracker, interruption)
     tracker.flush()  # if MLflow was unavailable until now, its run gets an id here
     facts = {
         "run_id": folder.name,

@@ -63,7 +63,11 @@ def train_in_this_process(
         begin_with(model, dataset.tokenizer_folder, job.start)
     with float32_products(training.precision):
         outcome = run_loop(model, job, device, on_event, interruption, process_group)
-    result = TrainingResult(trained_tokens=outcome.trained_tokens, best_validation_perplexity=outcome.best_perplexity)
+    result = TrainingResult(
+        trained_tokens=outcome.trained_tokens,
+        best_validation_perplexity=outcome.best_perplexity,
+        process_changes=outcome.process_changes,
+    )
     if process_group.is_main:
         model.load_state_dict(outcome.best_weights)
         if training.temperature_scaling:
@@ -119,13 +123,21 @@ def run_loop(
     optimizer = prepare_updates(network, training, device, process_group)
     schedule = Schedule(optimizer, training.schedule, plan.total_steps)
     regularizers = make_regularizers(network, training, plan.total_steps)
-    state = TrainingState(network, optimizer, schedule, regularizers, process_group)
+    state = TrainingState(
+        network,
+        optimizer,
+        schedule,
+        regularizers,
+        process_group,
+        processes_at_start=training.distributed.processes_at_start,
+    )
     kept, every_seconds = training.checkpoints.kept, training.checkpoints.every_seconds
     checkpoints = Checkpoints(folder / CHECKPOINTS, kept, every_seconds, process_group)
     saved = checkpoints.load_newest()
     if saved is not None:
         state.load_state_dict(saved)
         logger.info("training: resumes from step %d of %d", state.step, plan.total_steps)
+    log_process_change(state)
 
     def feed(first_batch: int) -> Iterable[Batch]:
         batches = training_batches(config, dataset, process_group, first_batch)
@@ -176,6 +188,16 @@ def prepare_updates(
     optimizer = make_optimizer(network, training.optimizer)
     optimizer.by_rows = (network.embedding.weight, network.head.weight) if by_rows else ()
     return optimizer
+
+
+def log_process_change(state: TrainingState) -> None:
+    if state.process_changes and state.process_changes[-1].step == state.step:
+        logger.warning(
+            "training: from step %d on the number of processes is %d; the result is that of the run's first number of\n"
+            "processes to within rounding, not bit by bit",
+            state.step,
+            state.process_changes[-1].processes,
+        )
 
 
 def validation_sample(config: PipelineConfig, dataset: DatasetRecord) -> RowSource:

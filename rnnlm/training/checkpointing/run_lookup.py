@@ -1,23 +1,34 @@
 """Find an unfinished run by id, id prefix or folder, and what is needed to resume it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from rnnlm.config import PipelineConfig
-from rnnlm.errors import ModelError
+from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import Home, read_json
+from rnnlm.moved_settings import flatten, nest
 from rnnlm.records import DatasetRecord, StartedFrom
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.training.training_run import STARTED, find_run_damage, name_run
+from rnnlm.validation import validated
+
+PROCESSES = "training.distributed.processes"
+CHANGEABLE = (PROCESSES, *(f"training.distributed.{name}" for name in ("nodes", "rendezvous", "restarts")))
 
 
-def find_unfinished(home: Home, name: str) -> tuple[PipelineConfig, DatasetRecord]:
+def find_unfinished(
+    home: Home, name: str, changes: Mapping[str, Any] | None = None
+) -> tuple[PipelineConfig, DatasetRecord]:
     """The configuration of the run, with nothing to force, and its dataset.
 
+    changes: by dotted path, only those of CHANGEABLE: where it runs from now on. ConfigError if they are wrong.
     ModelError if no run or several match, or if the run is complete or cannot be resumed exactly.
     """
+    changes = changes or {}
+    refuse_other_changes(changes)
     folder = find_run(home, name)
     if find_run_damage(folder) is None:
         raise ModelError(
@@ -44,7 +55,26 @@ def find_unfinished(home: Home, name: str) -> tuple[PipelineConfig, DatasetRecor
             f"{folder.name}: started with other versions of rnnlm, torch, transformers or numpy and cannot be resumed\n"
             f"exactly; install those, or train anew: rnnlm train --corpus {config.corpus.public_source}"
         )
-    return config, dataset
+    return (with_changes(config, changes) if changes else config), dataset
+
+
+def refuse_other_changes(changes: Mapping[str, Any]) -> None:
+    others = [path for path in changes if path not in CHANGEABLE]
+    if others:
+        raise ConfigError(
+            f"--resume continues with the run's own configuration: {others[0]} cannot change;\n"
+            f"--set takes {', '.join(path.rpartition('.')[2] for path in CHANGEABLE)} of training.distributed;\n"
+            "leave out --resume to train another run"
+        )
+
+
+def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> PipelineConfig:
+    """The configuration of a run that continues with other processes, under the id that it was started with."""
+    distributed = config.training.distributed
+    at_start = distributed.processes_at_start or distributed.processes
+    same = changes.get(PROCESSES, distributed.processes) == at_start
+    noted = {"training.distributed.processes_at_start": None if same else at_start}
+    return validated(PipelineConfig, nest(flatten(config.model_dump(mode="json")) | dict(changes) | noted))
 
 
 def find_run(home: Home, name: str) -> Path:

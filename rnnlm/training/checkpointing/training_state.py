@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.records import ProcessChange
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.regularizers import Regularizers
 from rnnlm.training.schedules import Schedule
@@ -15,7 +16,10 @@ from rnnlm.training.seeding import random_states, set_random_states
 
 @dataclass
 class TrainingState:
-    """Training between two steps. If a validation is due at its step, it is still to come."""
+    """Training between two steps. If a validation is due at its step, it is still to come.
+
+    A checkpoint holds no rank's share of anything, so that any number of processes can continue from it.
+    """
 
     model: LanguageModel
     optimizer: Optimizer
@@ -29,6 +33,18 @@ class TrainingState:
     carried: Tensor | None = None  # (b, L, H) after this rank's rows of the last batch
     best_perplexity: float | None = None  # None: not yet validated
     best_weights: dict[str, Tensor] | None = None  # on the CPU
+    processes_at_start: int | None = None  # of the run; None: as many as now
+    process_changes: list[ProcessChange] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.note_process_change()
+
+    def note_process_change(self) -> None:
+        """Note it if the steps before this one were taken by another number of processes."""
+        size = self.process_group.size
+        before = self.process_changes[-1].processes if self.process_changes else self.processes_at_start or size
+        if before != size:
+            self.process_changes.append(ProcessChange(step=self.step, processes=size))
 
     def state_dict(self) -> dict[str, Any]:
         """The state of all ranks, as a tree of dicts, lists, tensors and JSON values.
@@ -48,6 +64,7 @@ class TrainingState:
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
             "regularizers": self.regularizers.state_dict(),
+            "process_changes": [change.model_dump() for change in self.process_changes],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -66,6 +83,9 @@ class TrainingState:
         self.schedule.load_state_dict(state["schedule"])
         self.regularizers.load_state_dict(state["regularizers"])
         set_random_states(state["random"])
+        # Older checkpoints lack it: then their run's number of processes has never changed.
+        self.process_changes = [ProcessChange(**change) for change in state.get("process_changes", ())]
+        self.note_process_change()
 
     def remember_if_best(self, perplexity: float) -> None:
         if self.best_perplexity is None or perplexity < self.best_perplexity:

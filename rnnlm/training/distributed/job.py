@@ -1,17 +1,21 @@
 """A training run as a job for several processes: its description, and its result."""
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import atomic_file, read_json
-from rnnlm.records import DatasetRecord, Record
+from rnnlm.records import DatasetRecord, ProcessChange, Record
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.distributed.launcher import Launch, run_processes
 from rnnlm.training.events import Tracker
 
 PROCESSES = "processes"  # in a run's folder
-JOB_FILE, RESULT_FILE = "job.json", "result.json"  # in PROCESSES
+JOB_FILE, RESULT_FILE, LOCK_FILE = "job.json", "result.json", "lock"  # in PROCESSES
 
 
 class Job(Record):
@@ -41,6 +45,13 @@ class TrainingResult(Record):
     trained_tokens: int
     best_validation_perplexity: float  # after temperature scaling
     temperature: float = 1.0  # by which the logits were divided
+    process_changes: tuple[ProcessChange, ...] = ()
+
+
+def former_processes_ended(folder: Path) -> AbstractContextManager[Any]:
+    """Wait until processes whose launcher was killed have written their last checkpoint. folder: of the run."""
+    lock = folder / PROCESSES / LOCK_FILE
+    return FileLock(lock) if lock.exists() else nullcontext()
 
 
 def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:

@@ -13,7 +13,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.home import write_json
 from rnnlm.training.checkpointing.interruption import defer_signals
 from rnnlm.training.devices import choose_rank_device
-from rnnlm.training.distributed.job import RESULT_FILE, Job
+from rnnlm.training.distributed.job import LOCK_FILE, RESULT_FILE, Job
 from rnnlm.training.distributed.process_group import join_process_group
 from rnnlm.training.distributed.worker_runtime import worker_process
 from rnnlm.training.training_setup import train_in_this_process
@@ -31,7 +31,7 @@ def main(path: Path) -> None:
                     "(training.distributed.processes); start as many on each node: docs/how-to/several-processes.md"
                 )
             # Processes whose launcher was killed may still be writing a checkpoint when new ones start.
-            with FileLock(path.parent / "lock") if process_group.is_main else nullcontext():
+            with FileLock(path.parent / LOCK_FILE) if process_group.is_main else nullcontext():
                 result = train_in_this_process(job, device, lambda: None, interruption, process_group)
                 if process_group.is_main:
                     write_json(path.parent / RESULT_FILE, result.model_dump())

@@ -6,11 +6,12 @@ import shutil
 import pytest
 
 from rnnlm.config import PipelineConfig
-from rnnlm.errors import DatasetError, ModelError
+from rnnlm.errors import ConfigError, DatasetError, ModelError
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.stages import STAGE_VERSIONS
-from rnnlm.training.checkpointing.run_lookup import find_unfinished
+from rnnlm.training.checkpointing.run_lookup import PROCESSES, find_unfinished
+from rnnlm.training.training_run import name_run
 
 
 @pytest.fixture
@@ -91,3 +92,27 @@ def test_a_configuration_of_another_version_is_told(
 ) -> None:
     (unfinished.folder / "config.json").write_text(json.dumps({"training": {"momentum": 1}}))
     fails(home, unfinished.run_id, "config.json", "1 errors")
+
+
+def test_another_number_of_processes_continues_the_same_run(home: Home, unfinished: RunRecord) -> None:
+    config, dataset = find_unfinished(home, unfinished.run_id, {PROCESSES: 3})
+    distributed = config.training.distributed
+    assert (distributed.processes, distributed.processes_at_start) == (3, 1)
+    assert name_run(config, dataset, None) == unfinished.run_id
+    path = unfinished.folder / "config.json"
+    path.write_text(config.model_dump_json())  # as training stores it: then it is resumed a second time
+    for changes, processes, at_start in (({}, 3, 1), ({PROCESSES: 2}, 2, 1), ({PROCESSES: 1}, 1, None)):
+        config, dataset = find_unfinished(home, unfinished.run_id, changes)
+        distributed = config.training.distributed
+        assert (distributed.processes, distributed.processes_at_start) == (processes, at_start)
+        assert name_run(config, dataset, None) == unfinished.run_id
+
+
+def test_nothing_but_the_processes_may_change(home: Home, unfinished: RunRecord) -> None:
+    for changes, told in (
+        ({"training.epochs": 5}, "training.epochs cannot change"),
+        ({PROCESSES: 0}, "processes"),
+        ({PROCESSES: 1000}, "batch_size"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            find_unfinished(home, unfinished.run_id, changes)

@@ -214,8 +214,8 @@ def test_a_process_that_is_killed_too_often_is_told_in_two_lines(tmp_path: Path)
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"batch_size": 32, "distributed.processes": 3}, "batch_size 32 must be a multiple of distributed.processes 3"),
-        ({"batch_size": 32, "distributed.processes": 4, "accumulation": 3}, "accumulation 3 must divide the 8 rows"),
+        ({"batch_size": 2, "distributed.processes": 3}, "batch_size 2 must be at least distributed.processes 3"),
+        ({"batch_size": 32, "distributed.processes": 3, "accumulation": 11}, "accumulation 11 must be at most the 10"),
         (
             {"distributed.processes": 4, "distributed.nodes": 3, "distributed.rendezvous": "here:1"},
             "processes 4 must be a multiple of nodes",
@@ -226,7 +226,7 @@ def test_a_process_that_is_killed_too_often_is_told_in_two_lines(tmp_path: Path)
         ),
     ],
 )
-def test_rows_that_cannot_be_shared_evenly_are_refused(settings: dict[str, object], complaint: str) -> None:
+def test_processes_without_rows_and_uneven_nodes_are_refused(settings: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         plain_training(settings)
 

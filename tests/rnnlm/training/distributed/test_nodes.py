@@ -1,4 +1,4 @@
-"""Whole runs of two processes that take longer: interrupted, on two nodes."""
+"""Whole runs of several processes that take longer: interrupted, with fewer processes, on two nodes."""
 
 import os
 import signal
@@ -15,6 +15,7 @@ from rnnlm.errors import TrainingError
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.training.checkpointing.run_lookup import PROCESSES, find_unfinished
 from rnnlm.training.distributed.join import join
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
@@ -35,15 +36,19 @@ class InterruptingError(BaseException): ...
 
 
 class Interrupting:
-    """A tracker that sends this process SIGTERM once a checkpoint is there."""
+    """A tracker that sends this process SIGTERM once a new checkpoint is there."""
 
     mlflow_run_id: str | None = None
 
     def __init__(self, home: Home) -> None:
         self.home = home
+        self.before = self.checkpoints()
+
+    def checkpoints(self) -> set[Path]:
+        return set(self.home.runs.glob("*/checkpoints/step-*/COMPLETE"))
 
     def __call__(self) -> None:
-        if list(self.home.runs.glob("*/checkpoints/step-*/COMPLETE")):
+        if self.checkpoints() - self.before:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def flush(self) -> None: ...
@@ -52,6 +57,22 @@ class Interrupting:
         return self
 
     def __exit__(self, *_: object) -> None: ...
+
+
+def interrupt(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> int:
+    """Train until the next checkpoint; the last step that is kept."""
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        raise InterruptingError
+
+    before = signal.signal(signal.SIGTERM, interrupted)
+    try:
+        with pytest.raises(InterruptingError):
+            run_training(home, config, dataset, lambda run_id: Interrupting(home))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    (folder,) = home.runs.glob("*/checkpoints")
+    return max(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
 
 
 @pytest.mark.slow
@@ -68,27 +89,42 @@ def test_an_interrupted_run_goes_on_to_the_same_weights_bit_by_bit(
         "training.checkpoints.every_seconds": 0.2,
     }
     config = changed(toy_config, settings)
-
-    def interrupted(number: int, frame: FrameType | None) -> None:
-        raise InterruptingError
-
-    before = signal.signal(signal.SIGTERM, interrupted)
-    try:
-        with pytest.raises(InterruptingError):
-            run_training(home, config, stream, lambda run_id: Interrupting(home))
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    (folder,) = home.runs.glob("*/checkpoints")
-    steps = sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
+    last = interrupt(home, config, stream)
     run = run_training(home, config, stream, untracked)
     weights = (run.model_folder / "model.safetensors").read_bytes()
     history = (run.folder / "history.jsonl").read_text().splitlines()
-    assert steps
-    assert steps[-1] < 12 * 2_000 // (6 * 5)
+    assert 0 < last < 12 * 2_000 // (6 * 5)
     assert len({line.split('"metrics"')[0].split('"time_milliseconds"')[0] for line in history}) == len(history)
     again = run_training(home, config, stream, untracked, force=True)
     assert (again.model_folder / "model.safetensors").read_bytes() == weights
     assert again.best_validation_perplexity == run.best_validation_perplexity
+
+
+@pytest.mark.slow
+def test_a_run_of_four_processes_goes_on_with_two_and_with_one(
+    home: Home, toy_config: PipelineConfig, stream: DatasetRecord, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {
+        "training.epochs": 12,
+        "training.batch_size": 6,  # rows 2, 2, 1, 1
+        "training.window_length": 5,
+        "training.distributed.processes": 4,
+        "training.checkpoints.every_seconds": 0.2,
+    }
+    config = changed(toy_config, settings)
+    changes = [(interrupt(home, config, stream), 2)]
+    folder = next(home.runs.glob("*/checkpoints")).parent
+    config, dataset = find_unfinished(home, folder.name, {PROCESSES: 2})
+    changes.append((interrupt(home, config, dataset), 1))
+    config, dataset = find_unfinished(home, folder.name, {PROCESSES: 1})
+    run = run_training(home, config, dataset, untracked)
+    assert run.run_id == folder.name
+    assert [(change.step, change.processes) for change in run.process_changes] == changes
+    assert "the number of processes is 1" in caplog.text
+    alone = run_training(home, changed(config, {"training.distributed.processes_at_start": None}), stream, untracked)
+    assert alone.run_id != run.run_id
+    assert run.best_validation_perplexity == pytest.approx(alone.best_validation_perplexity, rel=0.01)
+    assert run.trained_tokens == alone.trained_tokens
 
 
 @pytest.mark.slow

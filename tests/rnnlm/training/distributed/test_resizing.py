@@ -1,0 +1,14 @@
+"""A run continues with another number of processes, on the same batches and with the state of every lane."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.rnnlm.training.trainer import Trainer
+
+
+@pytest.mark.slow
+def test_runs_continue_with_other_numbers_of_processes(trainer: Trainer) -> None:
+    said = trainer.run_tests(Path(__file__).with_name("resized.py"))
+    assert re.search(r"^21 passed", said, re.MULTILINE), said

@@ -48,6 +48,7 @@ class Home:
     references = Below("references")  # scores of validation text, for models whose folder does not hold them
     runs = Below("runs")
     starts = Below("starts")  # which model each run goes on from, and copies of those models
+    verified = Below("verified")  # size and times of files when they were last hashed
     artifacts = Below("artifacts")
     prefect = Below("prefect")
     mlflow_database = Below("mlflow.db")

@@ -4,6 +4,7 @@ import functools
 import json
 import logging
 import os
+import shutil
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from rnnlm.disk_errors import ABSENT, full_disk_explained, read_with_retries
+from rnnlm.errors import HomeError
 from rnnlm.home import Home, digest_of, file_digest, partial_path, read_json, remove_partials, sync, write_json
 from rnnlm.records import StageRecord
 
@@ -35,6 +37,7 @@ STAGE_VERSIONS = {
     "bundle": 5,  # of a registered model
 }
 COMPLETE = "COMPLETE"  # marker of a finished folder: JSON, file name → sha256
+SETTLED_NANOSECONDS = 2_000_000_000  # the coarsest time stamps of a file system: a later change shows in the stamp
 P = ParamSpec("P")
 R = TypeVar("R", bound=StageRecord)
 
@@ -75,7 +78,7 @@ def write_once(home: Home, final: Path, build: Callable[[Path], None], *, force:
         remove_partials(final)
         if not force and final.exists():
             mark_used(final)
-            damage = find_damage(final)
+            damage = find_new_damage(home, final)
             if damage is None:
                 return True
             logger.warning("%s: %s; it is made again", final, damage)
@@ -137,7 +140,13 @@ def mark_used(folder: Path) -> None:
         os.utime(folder / COMPLETE)
 
 
-def find_damage(folder: Path, apart_from: Collection[str] = ()) -> str | None:
+def has_digest(path: Path, digest: str) -> bool:
+    return file_digest(path) == digest
+
+
+def find_damage(
+    folder: Path, apart_from: Collection[str] = (), matches: Callable[[Path, str], bool] = has_digest
+) -> str | None:
     """What is wrong with a finished folder, or None if every file has the digest in its marker.
 
     Entries in apart_from are ignored. HomeError if a file cannot be read: that is not damage.
@@ -154,11 +163,43 @@ def find_damage(folder: Path, apart_from: Collection[str] = ()) -> str | None:
         if name.split("/")[0] in apart_from:
             continue
         try:
-            if file_digest(folder / name) != digest:
+            if not matches(folder / name, digest):
                 return f"{name} differs from its sha256"
         except (*ABSENT, ValueError):  # ValueError: a damaged marker holds an impossible file name
             return f"{name} is missing"
     return None
+
+
+def find_new_damage(home: Home, folder: Path, apart_from: Collection[str] = ()) -> str | None:
+    """Like find_damage, but hash only files whose size or times have changed since they were last hashed.
+
+    What was hashed is noted in home.verified. A file that was changed less than two seconds before it is hashed is
+    not noted: a change right afterwards might leave its times as they are.
+    """
+    path = home.verified / f"{folder.parent.name}-{folder.name}.json"
+    known, verified = read_json(path) or {}, {}
+
+    def matches(file: Path, digest: str) -> bool:
+        began = time.time_ns()
+        status = read_with_retries(file, Path.stat)
+        name, stamp = str(file.relative_to(folder)), [digest, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+        if known.get(name) != stamp and not has_digest(file, digest):
+            return False
+        if max(status.st_mtime_ns, status.st_ctime_ns) < began - SETTLED_NANOSECONDS:
+            verified[name] = stamp
+        return True
+
+    damage = find_damage(folder, apart_from, matches)
+    if damage is None and verified != known:
+        with suppress(OSError, HomeError):  # of a home that cannot be written to, everything is hashed
+            home.make(home.verified)
+            write_json(path, verified)
+    return damage
+
+
+def forget_verified(home: Home) -> None:
+    """Hash every file again when it is next needed, even if its size and times have not changed."""
+    shutil.rmtree(home.verified, ignore_errors=True)
 
 
 def is_complete(folder: Path) -> bool:

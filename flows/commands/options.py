@@ -106,6 +106,14 @@ Force = Annotated[
         rich_help_panel=PIPELINE,
     ),
 ]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify",
+        help="Hash all stored files again, also those whose size and times have not changed.",
+        rich_help_panel=PIPELINE,
+    ),
+]
 
 
 def pipeline_config(

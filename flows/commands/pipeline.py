@@ -15,6 +15,7 @@ from flows.commands.options import (
     HiddenSize,
     Preset,
     Set,
+    Verify,
     complete_runs,
     pipeline_config,
 )
@@ -23,6 +24,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.presets import parse_override
 from rnnlm.records import DatasetRecord
+from rnnlm.stages import forget_verified
 
 APP = typer.Typer()
 Resume = Annotated[
@@ -46,6 +48,7 @@ def run_command(
     hidden_size: HiddenSize = None,
     set: Set = None,
     force: Force = None,
+    verify: Verify = False,
 ) -> None:
     """Run the whole pipeline, from corpus to registered model.
 
@@ -54,6 +57,8 @@ def run_command(
     """
     settings = pipeline_config(corpus, preset, config, set, force, epochs, hidden_size)
     check_device(settings)
+    if verify:
+        forget_verified(session.home)
     from flows.pipeline_flow import pipeline_flow
     from rnnlm.reports.pipeline_page import pipeline_json, pipeline_summary
 
@@ -68,12 +73,15 @@ def prepare_command(
     config: ConfigFile = None,
     set: Set = None,
     force: Force = None,
+    verify: Verify = False,
 ) -> None:
     """Prepare a corpus: download, train the tokenizer, store sequences.
 
     rnnlm prepare --corpus my-text.txt --set tokenizer.kind=bpe
     """
     settings = pipeline_config(corpus, preset, config, set, force)
+    if verify:
+        forget_verified(session.home)
     from flows.pipeline_flow import prepare_flow
     from rnnlm.reports.pipeline_page import prepared_summary
 
@@ -90,6 +98,7 @@ def train_command(
     hidden_size: HiddenSize = None,
     set: Set = None,
     force: Force = None,
+    verify: Verify = False,
     resume: Resume = None,
 ) -> None:
     """Train, evaluate and register a model on the prepared corpus.
@@ -108,6 +117,8 @@ def train_command(
         )
     else:
         settings, dataset = unfinished_run(session.home, resume, set or [])
+    if verify:
+        forget_verified(session.home)
     from flows.pipeline_flow import train_flow
     from rnnlm.reports.pipeline_page import trained_summary
 

@@ -9,7 +9,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import Metadata, Source
 from rnnlm.home import Home, read_json
 from rnnlm.records import LeftOut
-from rnnlm.stages import is_complete, mark_used
+from rnnlm.stages import find_new_damage, mark_used
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -37,7 +37,7 @@ def read_note(home: Home, path: Path) -> Note | None:
         return None
     corpus = home.corpora / noted["digest"][:16]
     mark_used(corpus)
-    if not is_complete(corpus):
+    if find_new_damage(home, corpus) is not None:
         return None
     left_out = tuple(LeftOut(**one) for one in noted["left_out"])
     return Note(

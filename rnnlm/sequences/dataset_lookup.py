@@ -5,7 +5,7 @@ from pathlib import Path
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home, read_json
 from rnnlm.records import DatasetRecord
-from rnnlm.stages import find_damage, mark_used
+from rnnlm.stages import find_new_damage, mark_used
 
 
 def find_dataset(home: Home, name: str) -> DatasetRecord | None:
@@ -18,7 +18,7 @@ def find_dataset(home: Home, name: str) -> DatasetRecord | None:
         if not (folder / "dataset.json").exists():
             continue
         mark_used(folder)
-        if damage := find_damage(folder):
+        if damage := find_new_damage(home, folder):
             raise DatasetError(
                 f"{folder}: the dataset is damaged: {damage}.\nRun rnnlm prepare again with its corpus and settings."
             )

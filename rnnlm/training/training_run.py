@@ -22,7 +22,7 @@ import torch
 from rnnlm.config import PipelineConfig, TrainingConfig, result_settings
 from rnnlm.home import Home, read_json, remove_partials, write_json
 from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
-from rnnlm.stages import COMPLETE, find_damage, mark_complete, mark_used, move_aside, stage, stage_key
+from rnnlm.stages import COMPLETE, find_new_damage, mark_complete, mark_used, move_aside, stage, stage_key
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.devices import choose_device
@@ -60,7 +60,7 @@ def run_training(
     home.make(home.runs)
     with home.lock(f"run-{run_id}"):
         mark_used(folder)
-        damage = find_run_damage(folder)
+        damage = find_run_damage(home, folder)
         if damage is None and not force:
             remove_temporary(folder)  # left by a kill at the very end
             return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
@@ -86,9 +86,9 @@ def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:
     return job.model_copy(update={"config": job.config.model_copy(update={"training": training}), "start": earlier})
 
 
-def find_run_damage(folder: Path) -> str | None:
+def find_run_damage(home: Home, folder: Path) -> str | None:
     """What is wrong with a run, or that it is unfinished; None if it is complete and undamaged."""
-    return find_damage(folder, UNMARKED)
+    return find_new_damage(home, folder, UNMARKED)
 
 
 def clear_folder(folder: Path, damage: str | None, force: bool) -> None:

@@ -17,7 +17,11 @@ def test_an_unfinished_run_is_finished(
     tracked_home: Home, toy_run: RunRecord, capsys: pytest.CaptureFixture[str], prefect_server: None
 ) -> None:
     (toy_run.folder / "COMPLETE").unlink()
-    assert main(["train", "--resume", toy_run.run_id[:6], "--json"]) == 0
+    note = tracked_home.verified / "corpora-one.json"
+    note.parent.mkdir(exist_ok=True)
+    note.touch()
+    assert main(["train", "--resume", toy_run.run_id[:6], "--verify", "--json"]) == 0
+    assert not note.exists()
     trained = json.loads(capsys.readouterr().out)
     assert trained["run"]["run_id"] == toy_run.run_id
     assert trained["run"]["skipped"] is False

@@ -1,19 +1,20 @@
-"""Results kept in a run carry their digest, and a full disk is one clear message in every stage."""
+"""Outputs are hashed once, results kept in a run carry their digest, a full disk is one clear message."""
 
 import json
 import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from rnnlm.config import EvaluationConfig
 from rnnlm.evaluation.perplexity import evaluate_run
-from rnnlm.home import Home
+from rnnlm.home import Home, file_digest
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.stages import write_json_once
+from rnnlm.stages import find_new_damage, forget_verified, write_json_once, write_once
 
 FULL = """
 import json
@@ -100,3 +101,76 @@ def test_a_full_disk_is_one_clear_message(tmp_path: Path) -> None:
         assert re.search("(?i)no space", told), case
         assert "ree some space" in told, case
         assert len(told.splitlines()) <= 2, case
+
+
+@dataclass
+class Hashed:
+    """A finished folder with two files, and the names of the files that were hashed."""
+
+    home: Home
+    folder: Path
+    names: list[str]
+
+    def damage(self) -> tuple[str | None, list[str]]:
+        """What find_new_damage says, and what it hashed."""
+        self.names.clear()
+        return find_new_damage(self.home, self.folder), sorted(self.names)
+
+
+@pytest.fixture
+def hashed(home: Home, monkeypatch: pytest.MonkeyPatch) -> Hashed:
+    def build(partial: Path) -> None:
+        (partial / "a").write_text("one")
+        (partial / "b").write_text("two")
+
+    write_once(home, home.corpora / "one", build)
+    names: list[str] = []
+
+    def digest(path: Path) -> str:
+        names.append(path.name)
+        return file_digest(path)
+
+    monkeypatch.setattr("rnnlm.stages.file_digest", digest)
+    monkeypatch.setattr("rnnlm.stages.SETTLED_NANOSECONDS", -1_000_000_000)  # as if the files were old
+    return Hashed(home, home.corpora / "one", names)
+
+
+def test_a_file_is_hashed_again_only_after_it_has_changed(hashed: Hashed) -> None:
+    assert hashed.damage() == (None, ["a", "b"])
+    assert hashed.damage() == (None, [])
+    changed = hashed.folder / "b"
+    before = changed.stat()
+    changed.write_text("TWO")
+    os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))  # its ctime remains changed
+    assert hashed.damage() == ("b differs from its sha256", ["b"])
+    changed.write_text("two")
+    assert hashed.damage() == (None, ["b"])
+    changed.unlink()
+    assert hashed.damage()[0] == "b is missing"
+
+
+def test_what_has_just_been_written_is_hashed_again(hashed: Hashed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change within the same tick of the file system's clock would leave size and times as they are."""
+    monkeypatch.setattr("rnnlm.stages.SETTLED_NANOSECONDS", 60_000_000_000)
+    for _ in range(2):
+        assert hashed.damage() == (None, ["a", "b"])
+
+
+def test_what_changes_no_time_stamp_is_found_by_verifying(hashed: Hashed) -> None:
+    """As a disk does that returns other bytes than it was given."""
+    hashed.damage()
+    (hashed.folder / "a").write_text("ONE")
+    status = (hashed.folder / "a").stat()
+    (notes,) = hashed.home.verified.iterdir()
+    noted = json.loads(notes.read_text())
+    noted["a"][1:] = [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    notes.write_text(json.dumps(noted))
+    assert hashed.damage() == (None, [])
+    forget_verified(hashed.home)
+    assert hashed.damage() == ("a differs from its sha256", ["a"])
+
+
+def test_a_home_that_cannot_be_written_to_is_hashed_each_time(hashed: Hashed) -> None:
+    hashed.home.verified.write_text("a file in its place")
+    for _ in range(2):
+        assert hashed.damage() == (None, ["a", "b"])

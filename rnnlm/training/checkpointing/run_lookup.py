@@ -30,7 +30,7 @@ def find_unfinished(
     changes = changes or {}
     refuse_other_changes(changes)
     folder = find_run(home, name)
-    if find_run_damage(folder) is None:
+    if find_run_damage(home, folder) is None:
         raise ModelError(
             f"{folder.name}: this run is complete;\n"
             f"use it (rnnlm generate {folder.name}), or train it anew (rnnlm train --force training, as it was trained)"
@@ -85,7 +85,7 @@ def find_run(home: Home, name: str) -> Path:
         raise ModelError(f"{name}: matches {len(found)} runs: {', '.join(sorted(place.name for place in found))}")
     if not found:
         started = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
-        unfinished = sorted(run.name for run in started if find_run_damage(run) is not None)
+        unfinished = sorted(run.name for run in started if find_run_damage(home, run) is not None)
         known = f"unfinished: {', '.join(unfinished[:8])}" if unfinished else "no run is unfinished"
         raise ModelError(f"{name}: no such run in {home.runs};\n{known}; rnnlm runs lists all")
     return found[0]

@@ -1,6 +1,11 @@
-"""http(s) downloads that resume, check length and digest, and are complete or absent."""
+"""http(s) downloads that resume, check length and digest, and are complete or absent.
+
+A whole file is kept, so that the same text can be read with other settings. The server is only asked whether it has
+changed.
+"""
 
 import logging
+import os
 import random
 import re
 import shutil
@@ -46,12 +51,12 @@ class Version:
         )
 
 
-class PartialDownload:
-    """The bytes received from a URL, in home.corpora/downloads, and their version."""
+class StoredDownload:
+    """The bytes received from a URL, in home.corpora/downloads, their version, and once they are whole their sha256."""
 
     def __init__(self, url: str, folder: Path) -> None:
         key = digest_of(url)[:16]
-        self.path, self.note = folder / f"{key}.part", folder / f"{key}.json"
+        self.path, self.note = folder / f"{key}.download", folder / f"{key}.json"
 
     @property
     def size(self) -> int:
@@ -64,6 +69,14 @@ class PartialDownload:
             return Version(**known["version"])
         except (TypeError, KeyError):
             return None
+
+    @property
+    def sha256(self) -> str | None:
+        """None: the file is not whole."""
+        return (read_json(self.note) or {}).get("sha256") if self.path.exists() else None
+
+    def mark_whole(self) -> None:
+        write_json(self.note, {**read_json(self.note), "sha256": file_digest(self.path)})
 
     def begin(self, url: str, version: Version) -> None:
         self.discard()
@@ -116,28 +129,37 @@ def fetch(
     policy: FetchPolicy | None = None,
     known: Version | None = None,
 ) -> Version | None:
-    """Download `url` to `target`. `downloads`, on the same disk, holds unfinished files for a later resume.
+    """Download `url` to `target`. `downloads`, on the same disk, holds files to resume, and whole ones to use again.
 
-    Returns the version received, or None, without a target, if the server still has the known one. FetchError after
-    the last attempt, worth a retry later; CorpusError if a retry is pointless.
+    Returns the version received, or None, without a target, if the server still has the known one. A whole file is
+    used without a request if it has the sha256, and with a warning if nothing is known and the server is unavailable.
+    FetchError after the last attempt, worth a retry later; CorpusError if a retry is pointless.
     """
     policy = policy or POLICY
-    partial = PartialDownload(url, downloads)
+    stored = StoredDownload(url, downloads)
     request = DownloadRequest(url, sha256, policy, known, time.monotonic() + policy.maximum_seconds)
+    if stored.sha256 and file_digest(stored.path) != stored.sha256:
+        logger.warning("%s: differs from its sha256; it is downloaded again", stored.path)
+        stored.discard()
     draw = random.Random()  # full jitter: clients that failed together do not retry together
     for attempt in range(1, policy.attempts + 1):
-        resumed = partial.size > 0
+        if sha256 and stored.sha256 == sha256:
+            break
+        resumed = stored.size > 0
         try:
             with network_errors_explained(request.label):
-                unchanged = not receive(request, partial)
+                unchanged = not receive(request, stored)
             if unchanged:
                 return None
-            check_digest(request, partial)
+            check_digest(request, stored)
             break
         except TransientError as error:
             if attempt == policy.attempts:
-                forget_what_cannot_be_resumed(partial, sha256)
-                kept = f", {partial.size:,} bytes are kept for the next attempt" if partial.size else ""
+                forget_what_cannot_be_resumed(stored, sha256)
+                if stored.sha256 and known is None:
+                    logger.warning("%s\nThe file that was downloaded before is used.", error)
+                    break
+                kept = f", {stored.size:,} bytes are kept for the next attempt" if stored.size else ""
                 raise FetchError(f"{error}\n({attempt} attempts{kept})") from error
             longest = min(policy.maximum_wait_seconds, policy.backoff_seconds * 2 ** (attempt - 1))
             wait = draw.uniform(0, longest)
@@ -147,57 +169,63 @@ def fetch(
             time.sleep(min(wait, max(0.0, request.deadline - time.monotonic())))
             request.refuse_delay()
         except TimeLimitError:
-            forget_what_cannot_be_resumed(partial, sha256)
+            forget_what_cannot_be_resumed(stored, sha256)
             raise
         except CorpusError:
-            partial.discard()
+            stored.discard()
             if not resumed or attempt == policy.attempts:
                 raise
             logger.warning("%s: the kept bytes do not fit; starting over", request.label)
-    version = partial.version
-    sync(partial.path)
-    partial.path.replace(target)
-    partial.discard()
+    version = stored.version
+    if stored.sha256 is None:
+        sync(stored.path)
+        stored.mark_whole()
+    try:
+        os.link(stored.path, target)
+    except OSError:  # not on this file system
+        shutil.copyfile(stored.path, target)
+    forget_what_cannot_be_resumed(stored, sha256)
     return version
 
 
-def receive(request: DownloadRequest, partial: PartialDownload) -> bool:
+def receive(request: DownloadRequest, stored: StoredDownload) -> bool:
     """One attempt to get the rest of the file, or all of it. False if the server still has the known version.
 
     TransientError if it broke off.
     """
-    forget_what_cannot_be_resumed(partial, request.sha256)
-    offset, begun = partial.size, partial.version
+    forget_what_cannot_be_resumed(stored, request.sha256)
+    offset, begun = stored.size, stored.version
+    whole = begun if stored.sha256 else None
     headers = {}
-    if offset:
+    if offset and not whole:
         headers["Range"] = f"bytes={offset}-"
         if begun and begun.validator:
             headers["If-Range"] = begun.validator
-    elif request.known:
-        headers |= {"If-None-Match": request.known.etag} if request.known.etag else {}
-        headers |= {"If-Modified-Since": request.known.modified} if request.known.modified else {}
+    elif latest := whole or request.known:
+        headers |= {"If-None-Match": latest.etag} if latest.etag else {}
+        headers |= {"If-Modified-Since": latest.modified} if latest.modified else {}
     with ask(request.url, headers, request.policy) as response:
         begin, version = range_of(response)
         if response.status_code == 304:
-            return False
+            return whole is not None and (request.known is None or whole.differs(request.known))
         if response.status_code == 200:
             offset = 0
-            partial.begin(request.url, version)
+            stored.begin(request.url, version)
         elif not offset or begun is None or begun.differs(version):
-            partial.discard()
+            stored.discard()
             raise TransientError(f"{request.label}: the file on the server has changed; run again")
         elif response.status_code == 416 and version.total_bytes == offset:
             return True  # it was complete
         elif begin != offset:
-            partial.discard()
+            stored.discard()
             raise TransientError(f"{request.label}: the server sent another range than requested; run again")
         else:
             logger.info("%s: resumed at byte %s", request.label, f"{offset:,}")
-        check_space(request, partial.path, offset, version.total_bytes)
-        append(response, partial.path, offset, version.total_bytes, request)
-    if version.total_bytes is not None and partial.size != version.total_bytes:
+        check_space(request, stored.path, offset, version.total_bytes)
+        append(response, stored.path, offset, version.total_bytes, request)
+    if version.total_bytes is not None and stored.size != version.total_bytes:
         raise TransientError(
-            f"{request.label}: received {partial.size} bytes, expected {version.total_bytes}; run again"
+            f"{request.label}: received {stored.size} bytes, expected {version.total_bytes}; run again"
         )
     return True
 
@@ -243,15 +271,15 @@ def append(response: requests.Response, path: Path, offset: int, total: int | No
             progress.update(len(piece))
 
 
-def forget_what_cannot_be_resumed(partial: PartialDownload, sha256: str | None) -> None:
-    """Without a validator or a digest to check, the rest may not belong to the beginning: start over."""
-    known = partial.version
+def forget_what_cannot_be_resumed(stored: StoredDownload, sha256: str | None) -> None:
+    """Without a validator or a digest to check, what the server has may be another file: start over."""
+    known = stored.version
     if known is None or not (known.validator or sha256):
-        partial.discard()
+        stored.discard()
 
 
-def check_digest(request: DownloadRequest, partial: PartialDownload) -> None:
-    if request.sha256 and (got := file_digest(partial.path)) != request.sha256:
+def check_digest(request: DownloadRequest, stored: StoredDownload) -> None:
+    if request.sha256 and (got := file_digest(stored.path)) != request.sha256:
         raise CorpusError(
             f"{request.label}: sha256 {got[:12]}, expected {request.sha256[:12]};\n"
             "the file has changed or is damaged; if you trust it, correct corpus.sha256"

@@ -47,9 +47,10 @@ def interrupted(server: Server, target: Path) -> None:
     server.behaviour = "good"
 
 
-def test_a_download_arrives_whole_and_leaves_nothing_beside_it(server: Server, target: Path) -> None:
+def test_a_download_arrives_whole_and_is_kept(server: Server, target: Path) -> None:
     assert get(server, target, SHA256) == TEXT
-    assert left(target) == []
+    (kept,) = (target.parent / "downloads").glob("*.download")
+    assert kept.read_bytes() == TEXT
 
 
 def test_a_redirect_within_http_is_followed(server: Server, target: Path) -> None:
@@ -93,12 +94,11 @@ def test_what_broke_off_is_resumed_by_a_later_run(server: Server, target: Path) 
     interrupted(server, target)
     assert get(server, target, SHA256) == TEXT
     assert [asked for _, asked in server.asked] == [f"bytes={HALF}-"]
-    assert left(target) == []
 
 
 def test_a_whole_file_left_by_a_killed_run_is_taken_without_a_further_byte(server: Server, target: Path) -> None:
     interrupted(server, target)
-    (partial,) = (target.parent / "downloads").glob("*.part")
+    (partial,) = (target.parent / "downloads").glob("*.download")
     partial.write_bytes(TEXT)
     assert get(server, target, SHA256) == TEXT
     assert [asked for _, asked in server.asked] == [f"bytes={len(TEXT)}-"]
@@ -106,7 +106,7 @@ def test_a_whole_file_left_by_a_killed_run_is_taken_without_a_further_byte(serve
 
 def test_more_than_the_server_has_is_thrown_away(server: Server, target: Path) -> None:
     interrupted(server, target)
-    (partial,) = (target.parent / "downloads").glob("*.part")
+    (partial,) = (target.parent / "downloads").glob("*.download")
     partial.write_bytes(TEXT + b"more")
     assert get(server, target, SHA256) == TEXT
 
@@ -187,7 +187,7 @@ def test_a_wrong_digest_says_what_came_and_is_not_tried_again(server: Server, ta
 
 def test_a_kept_beginning_that_spoils_the_digest_is_fetched_anew_once(server: Server, target: Path) -> None:
     interrupted(server, target)
-    (partial,) = (target.parent / "downloads").glob("*.part")
+    (partial,) = (target.parent / "downloads").glob("*.download")
     partial.write_bytes(b"x" * HALF)
     assert get(server, target, SHA256) == TEXT
     assert [asked for _, asked in server.asked] == [f"bytes={HALF}-", None]
@@ -212,14 +212,48 @@ def test_a_url_is_downloaded_once(server: Server, home: Home, monkeypatch: pytes
     assert obtain_corpus(home, config).skipped
     assert len(server.asked) == 1
     assert not obtain_corpus(home, config, force=True).skipped
-    assert len(server.asked) == 2
+    assert not obtain_corpus(home, config.model_copy(update={"lowercase": True, "digits": "0"})).skipped
+    assert len(server.asked) == 1
 
 
-def test_a_download_that_is_no_text_leaves_nothing(server: Server, home: Home) -> None:
+def test_other_settings_read_the_file_that_is_there(server: Server, home: Home) -> None:
+    server.body = TEXT.upper()
+    first = obtain_corpus(home, CorpusConfig(source=server.url))
+    lower = obtain_corpus(home, CorpusConfig(source=server.url, lowercase=True))
+    assert server.conditions == [None, '"one"']  # the answer is 304, without the text
+    assert (lower.folder / "text.txt").read_bytes() == TEXT
+    server.body, server.etag = TEXT, '"two"'
+    server.asked.clear()
+    assert obtain_corpus(home, CorpusConfig(source=server.url, lowercase=True)).digest == lower.digest
+    assert obtain_corpus(home, CorpusConfig(source=server.url)).digest != first.digest  # the new text, not read again
+    assert server.conditions[2:] == ['"one"', '"two"']
+
+
+def test_other_settings_read_the_file_that_is_there_if_the_server_is_away(
+    server: Server, home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(http_download, "POLICY", FetchPolicy(attempts=1))
+    obtain_corpus(home, CorpusConfig(source=server.url))
+    server.behaviour = "status 503"
+    assert obtain_corpus(home, CorpusConfig(source=server.url, digits="0")).corpus_bytes
+    assert "downloaded before is used" in caplog.text
+
+
+def test_a_kept_file_that_was_changed_is_downloaded_again(server: Server, target: Path) -> None:
+    assert get(server, target) == TEXT
+    target.unlink()
+    (kept,) = (target.parent / "downloads").glob("*.download")
+    kept.write_bytes(TEXT.upper())
+    assert get(server, target) == TEXT
+    assert server.conditions == [None, None]
+
+
+def test_a_download_that_is_no_text_leaves_no_corpus(server: Server, home: Home) -> None:
     server.body = b"\x1f\x8b\x08 no gzip"
     with pytest.raises(CorpusError, match="gzip"):
         obtain_corpus(home, CorpusConfig(source=server.url))
-    assert [path.name for path in home.corpora.rglob("*") if path.is_file()] == []
+    files = [path for path in home.corpora.rglob("*") if path.is_file()]
+    assert {path.parent.name for path in files} == {"downloads"}  # to be read with other settings
 
 
 def test_two_that_want_the_same_url_fetch_it_once(server: Server, home: Home) -> None:
@@ -229,7 +263,7 @@ def test_two_that_want_the_same_url_fetch_it_once(server: Server, home: Home) ->
         corpora = list(pool.map(lambda config: obtain_corpus(home, config), configs))
     assert len({corpus.digest for corpus in corpora}) == 1  # the text has no capitals
     assert len(server.asked) == 2  # other settings, another reading
-    assert left(home.corpora / "text") == []
+    assert sorted(server.conditions, key=str) == ['"one"', None]  # of one file
 
 
 def test_without_a_terminal_progress_is_logged(

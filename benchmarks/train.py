@@ -29,12 +29,12 @@ from rnnlm.config import ModelConfig
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
+from rnnlm.models.devices import float32_products, keep_freed_memory
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.shift import shifted
 from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.cuda_graphs import Recorder
-from rnnlm.training.devices import float32_products, keep_freed_memory
 from rnnlm.training.optimizer_step import Updater, take_step
 from rnnlm.training.optimizers import LazyAdamW
 

@@ -129,7 +129,7 @@ def train_command(
 def check_device(config: PipelineConfig) -> None:
     """Refuse a device that this machine lacks, before a Prefect server is started."""
     if config.training.device not in ("auto", "cpu"):
-        from rnnlm.training.devices import choose_device
+        from rnnlm.models.devices import choose_device
 
         choose_device(config.training.device)
 

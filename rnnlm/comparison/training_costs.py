@@ -20,6 +20,7 @@ from rnnlm.config import ModelConfig, PipelineConfig
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.models.devices import float32_products, keep_freed_memory
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mlstm import MLSTMCell
@@ -30,7 +31,6 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 from rnnlm.training.batch_loss import BatchLoss, choose_loss
-from rnnlm.training.devices import float32_products, keep_freed_memory
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.optimizer_step import Updater, take_step
 from rnnlm.training.seeding import step_generator

@@ -10,6 +10,7 @@ import torch
 from rnnlm.evaluation.full_softmax import TokenLoss
 from rnnlm.evaluation.shared_prefix_scoring import contexts
 from rnnlm.home import Home, digest_of, file_digest, read_json, write_json
+from rnnlm.models.devices import choose_device, float32_products
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.progress import Progress
@@ -70,25 +71,33 @@ def stored_nll(
 ) -> np.ndarray:
     """(predicted tokens,) float32 nats of the run's model, from RUN/nll-SPLIT; computed on first use.
 
-    Computed again if the weights or the dataset have changed.
+    Computed again if the weights or the dataset have changed. On a GPU if the run may train on one, with exact
+    float32 products.
     """
     folder = run.folder / f"nll-{split}"
     key = digest_of([file_digest(run.model_folder / "model.safetensors"), dataset.dataset_id])
 
     def build(partial: Path) -> None:
         source = StoredSplit(dataset, split)
-        model = load_model(run.model_folder)
+        model = load_model(run.model_folder, str(evaluation_device(run)))
         file = np.lib.format.open_memmap(partial / NLL_FILE, "w+", np.float32, (source.predicted_count,))
         done = 0
-        for nll in nll_of_split(model, source, dataset.mode, batch_size, f"evaluation of {split}"):
-            file[done : done + len(nll)] = nll
-            done += len(nll)
+        with float32_products("float32"):
+            for nll in nll_of_split(model, source, dataset.mode, batch_size, f"evaluation of {split}"):
+                file[done : done + len(nll)] = nll
+                done += len(nll)
         file.flush()
         write_json(partial / KEY_FILE, key)
 
     write_once(home, folder, build, force=force or read_json(folder / KEY_FILE) != key)
     nll: np.ndarray = np.load(folder / NLL_FILE, mmap_mode="r" if dataset.predicted_tokens[split] else None)
     return nll
+
+
+def evaluation_device(run: RunRecord) -> torch.device:
+    """The CPU if the run was configured to train there, else the best device of this machine."""
+    configured = (read_json(run.folder / "config.json") or {}).get("training", {}).get("device")
+    return choose_device("cpu" if configured == "cpu" else "auto")
 
 
 def nll_of_split(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.home import Home, digest_of
+from rnnlm.models.devices import choose_device
 from rnnlm.progress import Progress
 from rnnlm.records import Record, StageRecord
 from rnnlm.scoring.document_reader import in_shards, read_documents
@@ -29,7 +30,6 @@ from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import FoundModel, find_model
 from rnnlm.sequences.sql_tables import table
 from rnnlm.stages import STAGE_VERSIONS, stage
-from rnnlm.training.devices import choose_device
 
 logger = logging.getLogger(__name__)
 CHANGES_THE_SCORES = {  # fields of ScoringConfig; the others are about input, output and reporting

@@ -9,11 +9,11 @@ import torch
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import DocumentLoss, KnownNll, document_losses
 from rnnlm.metrics import NATS_PER_BIT, finite_or_none
+from rnnlm.models.devices import choose_device, has_native_bfloat16
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.scoring.document_reader import InputDocument
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
-from rnnlm.training.devices import choose_device, has_native_bfloat16
 
 TOKEN_TYPE = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
 TOKENS_TYPE = pa.list_(pa.field("element", TOKEN_TYPE))  # Parquet's name, so that a file read back has this type

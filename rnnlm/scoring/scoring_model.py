@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rnnlm.home import Home, digest_of, file_digest
+from rnnlm.models.devices import choose_device
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import TrainingProvenance, read_training_provenance
 from rnnlm.registry.model_lookup import full_reference, model_folder
 from rnnlm.scoring.document_scores import Scorer
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE, load_tokenizer
-from rnnlm.training.devices import choose_device
 
 
 @dataclass(frozen=True)

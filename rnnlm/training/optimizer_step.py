@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rnnlm.models.devices import to_device
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import Draws
-from rnnlm.training.devices import to_device
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.optimizers import clip_gradients
 from rnnlm.training.tree_map import map_tensors

@@ -21,11 +21,11 @@ import torch
 
 from rnnlm.config import PipelineConfig, TrainingConfig, result_settings
 from rnnlm.home import Home, read_json, remove_partials, write_json
+from rnnlm.models.devices import choose_device
 from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.stages import COMPLETE, find_new_damage, mark_complete, mark_used, move_aside, stage, stage_key
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
-from rnnlm.training.devices import choose_device
 from rnnlm.training.distributed.job import PROCESSES, Job, former_processes_ended, train_in_processes
 from rnnlm.training.events import TRACKING, Tracker
 from rnnlm.training.history import SAMPLES

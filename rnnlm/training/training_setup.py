@@ -11,6 +11,7 @@ from rnnlm.config import PipelineConfig, TrainingConfig
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.metrics import perplexity
+from rnnlm.models.devices import float32_products, has_native_bfloat16, keep_freed_memory
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.records import DatasetRecord
@@ -23,7 +24,6 @@ from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.cuda_graphs import Recorder
-from rnnlm.training.devices import float32_products, has_native_bfloat16, keep_freed_memory
 from rnnlm.training.distributed.job import Job, TrainingResult
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.events import Event, Measurement

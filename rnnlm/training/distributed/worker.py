@@ -11,8 +11,8 @@ from filelock import FileLock
 
 from rnnlm.errors import ConfigError
 from rnnlm.home import write_json
+from rnnlm.models.devices import choose_rank_device
 from rnnlm.training.checkpointing.interruption import defer_signals
-from rnnlm.training.devices import choose_rank_device
 from rnnlm.training.distributed.job import LOCK_FILE, RESULT_FILE, Job
 from rnnlm.training.distributed.process_group import join_process_group
 from rnnlm.training.distributed.worker_runtime import worker_process

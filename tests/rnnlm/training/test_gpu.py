@@ -11,6 +11,7 @@ from rnnlm.config import OptimizerConfig
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
+from rnnlm.models.devices import float32_products
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
@@ -18,7 +19,6 @@ from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
 from rnnlm.training.cuda_graphs import Recorder
-from rnnlm.training.devices import float32_products
 from rnnlm.training.optimizer_step import Step, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator

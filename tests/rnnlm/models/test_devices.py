@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rnnlm.errors import DeviceError
-from rnnlm.training.devices import choose_device, float32_products, to_device
+from rnnlm.models.devices import choose_device, float32_products, to_device
 
 
 @pytest.mark.parametrize(("precision", "expected"), [("float32", "ieee"), ("bfloat16", "tf32")])
@@ -22,7 +22,7 @@ def test_float32_products_are_as_precise_as_configured_and_only_while_training(p
 
 FAULTS = """
 import resource, torch
-from rnnlm.training.devices import keep_freed_memory
+from rnnlm.models.devices import keep_freed_memory
 {setting}
 for step in range(40):
     if step == 20:

@@ -63,7 +63,18 @@ class RegistryConfig(Section):
     minimum_units: int = setting(
         200, "Smallest number of documents to compare on; with fewer no candidate is promoted.", ge=2
     )
-    seed: Seed = setting(0, "Seed of the bootstrap.")
+    maximum_documents: int = setting(
+        10_000, "Largest number of documents to compare on; of more, a random sample.", ge=2, added_later=True
+    )
+    seed: Seed = setting(0, "Seed of the bootstrap and of the sample of documents.")
+
+    @model_validator(mode="after")
+    def check_documents(self) -> "RegistryConfig":
+        if self.maximum_documents < self.minimum_units:
+            raise ValueError(
+                f"maximum_documents {self.maximum_documents} must be at least minimum_units {self.minimum_units}"
+            )
+        return self
 
 
 class PipelineConfig(Section):

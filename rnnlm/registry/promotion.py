@@ -94,7 +94,8 @@ def compare_with_champion(
         if write_training_documents(candidate, own) is None:
             return undecidable(number, "it is unknown what the model that the candidate started from was trained on")
         champions = training_digests(champion, champion_folder)
-        documents = holdout_documents(dataset, [own, champions] if champions else [own])
+        seen = [own, champions] if champions else [own]
+        documents = holdout_documents(dataset, seen, config.registry.maximum_documents, config.registry.seed)
         if not documents:
             return undecidable(number, "the training of one of the two has seen every validation document")
         contestants = {

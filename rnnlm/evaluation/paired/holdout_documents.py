@@ -59,9 +59,14 @@ def write_known_digests(
     return len(digests)
 
 
-def holdout_documents(dataset: DatasetRecord, known_digests: list[Path]) -> list[HoldoutDocument]:
-    """The dataset's validation documents, in the corpus's order, that are in none of the files."""
-    parameters = {"known_digests": [literal(path) for path in known_digests]}
+def holdout_documents(
+    dataset: DatasetRecord, known_digests: list[Path], maximum: int | None = None, seed: int = 0
+) -> list[HoldoutDocument]:
+    """The dataset's validation documents, in the corpus's order, that are in none of the files.
+
+    Of more than `maximum`, a random sample. The same seed draws the same documents from the same text.
+    """
+    parameters = {"known_digests": [literal(path) for path in known_digests], "maximum": maximum, "seed": str(seed)}
     with connect(dataset) as connection:
         rows = table(connection, "promotion/read_holdout_documents", parameters)
     return [HoldoutDocument(**row) for row in rows]

@@ -71,6 +71,19 @@ def test_what_either_knows_and_repetitions_are_left_out(ground: Ground, tmp_path
     assert holdout_documents(ground.dataset, [own, everything]) == []
 
 
+def test_a_sample_is_random_repeatable_and_in_the_corpus_s_order(ground: Ground, tmp_path: Path) -> None:
+    none = [others(tmp_path / "none.parquet")]
+    whole = holdout_documents(ground.dataset, none)
+    assert holdout_documents(ground.dataset, none, len(whole), 5) == whole
+    drawn = [holdout_documents(ground.dataset, none, 2, seed) for seed in range(40)]
+    assert drawn == [holdout_documents(ground.dataset, none, 2, seed) for seed in range(40)]
+    assert {(one.document_id, other.document_id) for one, other in drawn} == {
+        (one.document_id, other.document_id) for index, one in enumerate(whole) for other in whole[index + 1 :]
+    }
+    without_one = [others(tmp_path / "one.parquet", VALID[0])]  # what stays is drawn again
+    assert set(holdout_documents(ground.dataset, without_one, 3, 1)) >= set(drawn[1]) - {whole[0]}
+
+
 def test_their_text_is_the_corpus_bytes(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents = holdout_documents(ground.dataset, [others(tmp_path / "none.parquet")])
     for at_once in (1, 30, 1 << 20):

@@ -59,7 +59,8 @@ def surprise_text(surprise: Surprise) -> str:
 
 def headline(surprise: Surprise) -> str:
     measured = surprise.tables
-    return f"{measured.tokens:,} tokens, {measured.nll_nats:,.1f} nats, perplexity {measured.perplexity:.2f}"
+    sample = f" (a random {measured.share:.2%} of the sentences)" if measured.share < 1 else ""
+    return f"{measured.tokens:,} tokens{sample}, {measured.nll_nats:,.1f} nats, perplexity {measured.perplexity:.2f}"
 
 
 def surprise_report(surprise: Surprise) -> str:

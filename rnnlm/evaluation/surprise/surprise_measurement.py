@@ -17,6 +17,7 @@ from rnnlm.stages import stage_key, write_once
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 SPLIT: Split = "test"
+STORED_TOKENS = 10_000_000  # of a larger split about as many are stored, in whole sentences: some 100 MB
 
 
 class Surprise(Record):
@@ -33,15 +34,19 @@ class Surprise(Record):
 def surprise_of_run(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, *, force: bool = False
 ) -> Surprise:
-    """The losses of the run's model on the test split, and the tables over them."""
+    """The losses of the run's model on the test split, and the tables over them.
+
+    Of more than STORED_TOKENS, a random sample of the sentences.
+    """
     folder = run.folder / LOSSES
     key = stage_key("surprise", run=run.run_id, dataset=dataset.dataset_id, split=SPLIT)
 
     def build(partial: Path) -> None:
         nll_nats = stored_nll(home, dataset, run, SPLIT, config.batch_size)
         chunks = token_losses(StoredSplit(dataset, SPLIT), nll_nats)
-        write_token_losses(partial, chunks, SPLIT, training_counts(dataset), load_tokenizer(run.model_folder))
-        tables = query_surprise(partial)
+        share = min(1.0, STORED_TOKENS / max(1, len(nll_nats)))
+        write_token_losses(partial, chunks, SPLIT, training_counts(dataset), load_tokenizer(run.model_folder), share)
+        tables = query_surprise(partial).model_copy(update={"share": share})
         shutil.rmtree(partial / ".spilled", ignore_errors=True)
         draw_surprise(tables, partial)
         write_json(partial / "surprise.json", {"key": key, "tables": tables.model_dump()})

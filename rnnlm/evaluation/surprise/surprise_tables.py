@@ -18,6 +18,7 @@ MINIMUM_TOKENS = 5  # of a sentence among the worst
 class SurpriseTables(Record):
     """Tables as lists of rows; the headers in sql/surprise explain their columns."""
 
+    share: float = 1.0  # of the sentences: below 1, everything here is about a random sample of them
     tokens: int
     nll_nats: float  # the sum
     perplexity: float

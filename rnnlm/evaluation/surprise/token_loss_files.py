@@ -52,17 +52,25 @@ def write_token_losses(
     split: Split,
     training_counts: np.ndarray,
     tokenizer: TextTokenizer,
+    share: float = 1.0,
 ) -> None:
-    """Write tokens.parquet and sequences.parquet. training_counts: (vocabulary,)."""
-    sentence_id = 0
+    """Write tokens.parquet and sequences.parquet. training_counts: (vocabulary,).
+
+    share: below 1, about this share of the sentences is written. Which ones is random, and the same each time.
+    """
+    sentence_id, draw = 0, np.random.default_rng(0)
     with (
         pq.ParquetWriter(folder / TOKENS, TOKENS_SCHEMA, compression="zstd") as tokens,
         pq.ParquetWriter(folder / SEQUENCES, SEQUENCES_SCHEMA, compression="zstd") as sequences,
     ):
         for chunk in whole_sentences(chunks):
             starts = sentence_starts(chunk)
-            tokens.write_table(tokens_table(chunk, starts, sentence_id, split, training_counts))
-            sequences.write_table(sequences_table(chunk, starts, sentence_id, split, tokenizer))
+            kept = draw.random(len(starts)) < share
+            kept_tokens = np.repeat(kept, np.diff(starts, append=len(chunk)))
+            tokens.write_table(
+                tokens_table(chunk, starts, sentence_id, split, training_counts).filter(pa.array(kept_tokens))
+            )
+            sequences.write_table(sequences_table(chunk, starts, sentence_id, split, tokenizer).filter(pa.array(kept)))
             sentence_id += len(starts)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,7 +14,7 @@ from rnnlm.errors import DatasetError, ModelError
 from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_model, surprise_of_run
 from rnnlm.evaluation.surprise.surprise_tables import query_surprise
 from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS, whole_sentences, write_token_losses
-from rnnlm.evaluation.token_losses import TokenLosses
+from rnnlm.evaluation.token_losses import TokenLosses, joined_losses
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.reports.surprise_page import surprise_report, surprise_text
@@ -80,6 +81,36 @@ def test_a_sentence_is_passed_on_as_soon_as_the_next_one_begins() -> None:
     first = next(whole_sentences(one_by_one()))
     assert first.token_ids.tolist() == [5, 1, 6, 3]
     assert read == [0, 1, 2, 3, 4]
+
+
+def test_a_sample_is_of_whole_sentences_and_the_same_whatever_the_chunks(
+    tmp_path: Path, tokenizer: TextTokenizer
+) -> None:
+    losses = text_losses()
+    text = joined_losses([losses] * 100)
+    whole, sample, again = (tmp_path / name for name in ("whole", "sample", "again"))
+    for folder, share, chunk in ((whole, 1.0, 1100), (sample, 0.3, 1100), (again, 0.3, 70)):
+        folder.mkdir()
+        chunks = (text.cut(first, first + chunk) for first in range(0, len(text), chunk))
+        write_token_losses(folder, chunks, "test", COUNTS, tokenizer, share)
+    kept = pq.read_table(sample / SEQUENCES)
+    assert 60 < len(kept) < 120  # of 300
+    for name in (TOKENS, SEQUENCES):
+        everything = pq.read_table(whole / name)
+        of_kept = pc.is_in(everything["sentence_id"], value_set=kept["sentence_id"].combine_chunks())
+        assert pq.read_table(sample / name) == everything.filter(of_kept)
+        assert pq.read_table(again / name) == pq.read_table(sample / name)
+
+
+def test_of_a_large_split_a_sample_is_stored_and_the_report_says_so(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rnnlm.evaluation.surprise.surprise_measurement.STORED_TOKENS", 100)
+    surprise = surprise_of_run(home, toy_dataset, toy_run, EvaluationConfig())
+    predicted = toy_dataset.predicted_tokens["test"]
+    assert surprise.tables.share == 100 / predicted
+    assert 0 < surprise.tables.tokens < predicted / 2
+    assert f"a random {100 / predicted:.2%} of the sentences" in surprise_text(surprise)
 
 
 def test_the_tables_are_what_a_hand_computes(tmp_path: Path, tokenizer: TextTokenizer) -> None:

@@ -8,13 +8,13 @@ evenings. Perplexities are those of the full softmax on whole splits.
 """
 
 import argparse
-import contextlib
 import logging
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
+
+from untracked import untracked
 
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.perplexity import evaluate_run
@@ -111,21 +111,6 @@ def minutes_of_steps(history: Path) -> float:
             seconds += (metrics["trained_tokens"] - tokens) / metrics["tokens_per_second"]
             tokens = metrics["trained_tokens"]
     return seconds / 60
-
-
-class Untracked:
-    """A Tracker that sends nothing anywhere."""
-
-    mlflow_run_id = None
-
-    def __call__(self) -> None: ...
-
-    def flush(self) -> None: ...
-
-
-@contextlib.contextmanager
-def untracked(run_id: str) -> Iterator[Untracked]:
-    yield Untracked()
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from untracked import untracked
 
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.evaluation import perplexity
@@ -46,19 +47,6 @@ def timed(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 seconds[what] += time.process_time() - start
 
     return wrapped
-
-
-class NoTracker:
-    mlflow_run_id = None
-
-    def __call__(self) -> None: ...
-
-    def flush(self) -> None: ...
-
-
-@contextmanager
-def untracked(run_id: str) -> Iterator[NoTracker]:
-    yield NoTracker()
 
 
 def main() -> None:

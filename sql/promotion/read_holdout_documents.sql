@@ -3,15 +3,15 @@
 -- corpus for the first time. One text is one unit, however often it is repeated. Of more than $maximum texts, those
 -- whose digest together with $seed is smallest: a random sample that stays much the same while the corpus grows.
 with known as (
-    select sha256 from read_parquet($known_digests)
+    select left(sha256, 16) as sha256 from read_parquet($known_digests) -- files of earlier releases hold all 64 digits
 ),
 unseen as (
     select document_id, source_file, byte_offset, byte_count, sha256
     from documents
     where
         split = 'valid'
-        and fingerprint not in (select sha256 from known)
-        and sha256 not in (select sha256 from known)
+        and left(fingerprint, 16) not in (select sha256 from known)
+        and left(sha256, 16) not in (select sha256 from known)
 ),
 texts as (
     select

@@ -1,4 +1,4 @@
--- Grain: one row per distinct fingerprint of a text that training has seen: the documents of the training split, and
+-- Grain: one row per distinct fingerprint, its first 16 hexadecimal digits, of a text that training has seen: the documents of the training split, and
 -- the validation documents that overlap the predicted tokens $firsts[i] … $lasts[i] - 1 of their split, on which the
 -- checkpoint and the temperature were chosen.
 with held_out as (
@@ -20,7 +20,7 @@ tuned as (
         and held_out.last_token - held_out.predicted_tokens < stretches.last_token
 )
 
-select fingerprint as sha256 from documents where split = 'train'
+select left(fingerprint, 16) as sha256 from documents where split = 'train'
 union
-select fingerprint as sha256 from tuned
+select left(fingerprint, 16) as sha256 from tuned
 order by sha256;

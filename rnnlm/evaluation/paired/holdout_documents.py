@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rnnlm.errors import CorpusError
@@ -36,8 +37,9 @@ def write_known_digests(
 
     These are the training split and the part of the validation split that the checkpoint and the temperature were
     chosen on (training.validation.tokens). The file is kept with a registered version, whose dataset may be gone when
-    it is compared. Fingerprints do not change with cleaning. ancestors: such a file of the model that training started
-    from, whose documents have been seen too.
+    it is compared. Fingerprints do not change with cleaning. Their first 16 hexadecimal digits are kept: of 100 million
+    documents, one in 10 million compared with 10,000 others is mistaken. ancestors: such a file of the model that
+    training started from, whose documents have been seen too.
     """
     sample = tuning_sample(StoredSplit(dataset, "valid"), evaluation_tokens)
     sample.close()
@@ -53,9 +55,13 @@ def write_known_digests(
         }
         digests = connection.sql(statement("promotion/read_known_digests"), params=places).to_arrow_table()
     if ancestors is not None:
-        both = pa.concat_tables([digests, pq.read_table(ancestors, schema=digests.schema)])
+        seen = pc.utf8_slice_codeunits(pq.read_table(ancestors, schema=digests.schema)["sha256"], 0, 16)
+        both = pa.concat_tables([digests, pa.table({"sha256": seen})])
         digests = both.group_by("sha256").aggregate([]).sort_by("sha256")
-    pq.write_table(digests, path, compression="zstd")
+    # Sorted digests share their beginnings: this encoding takes 7 bytes for each.
+    pq.write_table(
+        digests, path, compression="zstd", use_dictionary=False, column_encoding={"sha256": "DELTA_BYTE_ARRAY"}
+    )
     return len(digests)
 
 

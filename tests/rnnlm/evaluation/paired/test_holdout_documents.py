@@ -33,8 +33,8 @@ def known(ground: Ground, folder: Path) -> tuple[Path, list[str]]:
     write_known_digests(ground.dataset, 1, path)
     digests = pq.read_table(path).column("sha256").to_pylist()
     assert digests == sorted(set(digests))
-    assert {text_fingerprint(text.encode()) for text in TRAIN} <= set(digests)
-    return path, [text for text in VALID if text_fingerprint(text.encode()) in digests and text not in TRAIN]
+    assert {text_fingerprint(text.encode())[:16] for text in TRAIN} <= set(digests)
+    return path, [text for text in VALID if text_fingerprint(text.encode())[:16] in digests and text not in TRAIN]
 
 
 def test_what_chose_the_checkpoint_is_known_to_training(ground: Ground, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ EXTRAS = {  # extra → the packages that our code imports because of it
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
     "documents": ("pypdf",),
     "lm-eval": ("lm_eval",),
+    "ray": ("ray", "prefect_ray"),
 }
 
 

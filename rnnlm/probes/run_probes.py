@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import as_completed
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 import torch
 
 from rnnlm.config import ProbesConfig, TrainingConfig, result_settings
+from rnnlm.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.home import Home, atomic_file
 from rnnlm.models.model_factory import load_model
 from rnnlm.probes.abilities import measure_ability, network_names
@@ -32,12 +32,10 @@ from rnnlm.probes.windows import stored_windows
 from rnnlm.records import DatasetRecord, GradientFlowRecord, PositionsRecord, RunRecord, StageRecord
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, longest_row
-from rnnlm.sequences.worker_pool import workers
 from rnnlm.stages import stage, stage_key, write_json_once
 
 logger = logging.getLogger(__name__)
 BATCH_ROWS = 64
-ADVICE = "run again (finished networks are kept), with fewer --processes if it happens again"
 R = TypeVar("R", bound=StageRecord)
 
 
@@ -103,12 +101,15 @@ def compare_echo(home: Home, config: EchoConfig, *, force: bool = False) -> Echo
 
 
 @stage("probe abilities")
-def compare_abilities(home: Home, config: AbilitiesConfig, *, force: bool = False) -> AbilityComparison:
+def compare_abilities(
+    home: Home, config: AbilitiesConfig, *, force: bool = False, open_engine: OpenEngine = in_this_process
+) -> AbilityComparison:
     """stored_ability for each network, task and seed, unless everything is stored already; with a Parquet file."""
     settings = result_settings(config)
 
     def measure() -> dict[str, Any]:
-        return {"settings": settings, "scores": [score.model_dump() for score in all_abilities(home, config, force)]}
+        scores = all_abilities(home, config, force, open_engine)
+        return {"settings": settings, "scores": [score.model_dump() for score in scores]}
 
     path, key = comparison_place(home, "abilities", settings)
     found = measure_once(home, path, key, measure, partial(AbilityComparison, key=key), draw_abilities, force)
@@ -118,21 +119,22 @@ def compare_abilities(home: Home, config: AbilitiesConfig, *, force: bool = Fals
     return found
 
 
-def all_abilities(home: Home, config: AbilitiesConfig, force: bool) -> list[AbilityScore]:
+def all_abilities(home: Home, config: AbilitiesConfig, force: bool, open_engine: OpenEngine) -> list[AbilityScore]:
     """By seed, task and network, so that an interrupted probe has all networks with the first seed."""
     networks = network_names(config)
     calls = [(network, task, seed) for seed in range(config.seeds) for task in config.tasks for network in networks]
-    with workers(config.processes, "training", ADVICE) as submit:
-        futures = [submit(stored_ability, home, config, *call, force) for call in calls]
-        for done, future in enumerate(as_completed(futures), start=1):
-            score = future.result()
+    scores: list[AbilityScore] = []
+    with open_engine(len(calls)) as engine:
+        score: AbilityScore
+        for _, score in results_in_order(engine, stored_ability, ((home, config, *call, force) for call in calls)):
+            scores.append(score)
             accuracies = zip(score.lengths, score.accuracies, strict=True)
             logger.info(
                 "probe abilities: %d of %d: %s, %s, seed %d, %d steps: %s",
-                *(done, len(calls), score.network, score.task, score.seed, score.steps),
+                *(len(scores), len(calls), score.network, score.task, score.seed, score.steps),
                 ", ".join(f"{accuracy:.0%} at {length}" for length, accuracy in accuracies),
             )
-    return [future.result() for future in futures]
+    return scores
 
 
 def stored_ability(

@@ -1,11 +1,10 @@
 """Tokenize a corpus in parallel: in shards, each a few Parquet files that are written once."""
 
-import os
-from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 
 from rnnlm.config import SequencesConfig
 from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in, stretches, text_fingerprint
+from rnnlm.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.home import atomic_file
 from rnnlm.progress import BYTES, Progress
 from rnnlm.records import SPLITS, CorpusRecord, Split
@@ -30,11 +30,27 @@ from rnnlm.sequences.segmentation import (
 )
 from rnnlm.sequences.sql_tables import token_type
 from rnnlm.sequences.truncation import beginnings, first_rows
-from rnnlm.sequences.worker_pool import Submit, workers
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
-SHARD_BYTES = 2 << 20  # of text: about half a million tokens
-BYTES_WORTH_A_PROCESS = 16 << 20  # starting a process takes a second or two
+SHARD_BYTES = 2 << 20  # of text: about half a million tokens; what is tokenized at once, and the smallest shard
+SHARDS_A_FOLDER = 1000
+BYTES_WORTH_A_PROCESS = 16 << 20  # starting a process takes a few seconds
+DOCUMENT_SCHEMA = pa.schema(  # table `documents` without document_id
+    {
+        "split": pa.string(),
+        "source_file": pa.string(),
+        "source_number": pa.int64(),
+        "byte_offset": pa.int64(),
+        "byte_count": pa.int64(),
+        "line_count": pa.int64(),
+        "sha256": pa.string(),
+        "fingerprint": pa.string(),
+        "split_key": pa.string(),
+        "predicted_tokens": pa.int64(),
+        "unknown_tokens": pa.int64(),
+        "restoration_bits": pa.float64(),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -48,10 +64,16 @@ class Shard:
     @property
     def documents(self) -> Path:
         """Written last: if it exists, the shard is complete."""
-        return self.folder / f"{self.number:06d}.documents.parquet"
+        return self.folder / f"{self.name}.documents.parquet"
 
     def rows(self, split: Split) -> Path:
-        return self.folder / f"{self.number:06d}.{split}.parquet"
+        return self.folder / f"{self.name}.{split}.parquet"
+
+    @property
+    def name(self) -> str:
+        """Unlike its number, the same only for the same text, should the size of shards change before a resume."""
+        stretch = self.stretch
+        return f"{self.number:06d}-{Path(stretch.source_file).stem}-{stretch.byte_offset}-{stretch.byte_count}"
 
 
 @dataclass(frozen=True)
@@ -63,21 +85,46 @@ class ShardMaker:
     tokenizer_folder: Path
 
     def __call__(self, shard: Shard) -> int:
-        """Write the shard's files. Returns its number of predicted tokens."""
+        """Write the shard's files, SHARD_BYTES of text after another. Returns its number of predicted tokens."""
         tokenizer = cached_tokenizer(self.tokenizer_folder)
-        documents = list(documents_in(self.corpus, shard.stretch))
-        texts = [document.lines for document in documents]
-        lines = rows_from_lists(tokenizer.encode_lines([line for text in texts for line in text]))
-        columns = document_columns(documents, texts, lines, tokenizer, self.config)
-        split_of_line = np.repeat([SPLITS.index(document.split) for document in documents], columns["line_count"])
-        for index, split in enumerate(SPLITS):
-            rows = cut(lines.take(np.flatnonzero(split_of_line == index)), self.config)
-            table = pa.table({"token_ids": arrow_rows(rows, tokenizer.vocabulary_size)})
-            with atomic_file(shard.rows(split)) as partial:
-                pq.write_table(table, partial, compression="lz4")
-        with atomic_file(shard.documents) as partial:
-            pq.write_table(pa.table(columns), partial)
-        return int(sum(columns["predicted_tokens"]))
+        row_schema = pa.schema({"token_ids": pa.list_(token_type(tokenizer.vocabulary_size))})
+        predicted_tokens = 0
+        with ExitStack() as files:
+            documents_file = files.enter_context(parquet_file(shard.documents, DOCUMENT_SCHEMA))  # closed last
+            row_files = [files.enter_context(parquet_file(shard.rows(split), row_schema)) for split in SPLITS]
+            for documents in pieces(documents_in(self.corpus, shard.stretch)):
+                texts = [document.lines for document in documents]
+                lines = rows_from_lists(tokenizer.encode_lines([line for text in texts for line in text]))
+                columns = document_columns(documents, texts, lines, tokenizer, self.config)
+                split_of_line = np.repeat(
+                    [SPLITS.index(document.split) for document in documents], columns["line_count"]
+                )
+                for index, file in enumerate(row_files):
+                    rows = cut(lines.take(np.flatnonzero(split_of_line == index)), self.config)
+                    file.write_table(pa.table([arrow_rows(rows, tokenizer.vocabulary_size)], schema=row_schema))
+                documents_file.write_table(pa.table(columns, schema=DOCUMENT_SCHEMA))
+                predicted_tokens += sum(columns["predicted_tokens"])
+        return predicted_tokens
+
+
+@contextmanager
+def parquet_file(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    with atomic_file(path) as partial, pq.ParquetWriter(partial, schema, compression="lz4") as writer:
+        yield writer
+
+
+def pieces(documents: Iterable[CorpusDocument]) -> Iterator[list[CorpusDocument]]:
+    """Neighbouring documents of together SHARD_BYTES: memory does not grow with the size of a shard."""
+    piece: list[CorpusDocument] = []
+    size = 0
+    for document in documents:
+        piece.append(document)
+        size += len(document.data)
+        if size >= SHARD_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
 
 
 def cut(lines: TokenRows, config: SequencesConfig) -> TokenRows:
@@ -133,55 +180,45 @@ def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
     )
 
 
-def tokenize_shards(folder: Path, corpus: CorpusRecord, config: SequencesConfig, tokenizer_folder: Path) -> list[Shard]:
+def shard_bytes(corpus_bytes: int) -> int:
+    """Size of a shard in bytes of text. From 256 MiB on it grows as their number does.
+
+    780 shards of 13 MB for 10 GB, 7,800 of 128 MB for 1 TB.
+    """
+    return max(SHARD_BYTES, isqrt(corpus_bytes << 14))
+
+
+def tokenize_shards(
+    folder: Path,
+    corpus: CorpusRecord,
+    config: SequencesConfig,
+    tokenizer_folder: Path,
+    open_engine: OpenEngine = in_this_process,
+) -> list[Shard]:
     """All shards of the corpus in order, tokenized. Complete shards are not made again."""
-    folder.mkdir(parents=True, exist_ok=True)
     make = ShardMaker(corpus, config, tokenizer_folder)
     shards: list[Shard] = []
-    waiting: list[tuple[Shard, Future[int]]] = []
     tokens = 0
     with (
-        executor(corpus.corpus_bytes, config.processes) as submit,
+        open_engine(-(-corpus.corpus_bytes // BYTES_WORTH_A_PROCESS)) as engine,
         Progress("sequences", corpus.corpus_bytes, BYTES) as progress,
     ):
 
-        def finish_oldest() -> None:
-            nonlocal tokens
-            shard, future = waiting.pop(0)
-            tokens += future.result()
+        def missing_shards() -> Iterator[tuple[Shard]]:
+            for number, stretch in enumerate(stretches(corpus, shard_bytes(corpus.corpus_bytes))):
+                shard = Shard(folder / f"{number // SHARDS_A_FOLDER:03d}", number, stretch)
+                shards.append(shard)
+                if shard.documents.exists():
+                    progress.update(stretch.byte_count)
+                else:
+                    shard.folder.mkdir(parents=True, exist_ok=True)
+                    yield (shard,)
+
+        for (shard,), predicted_tokens in results_in_order(engine, make, missing_shards()):
+            tokens += predicted_tokens
             progress.facts(f"{tokens:,} tokens")
             progress.update(shard.stretch.byte_count)
-
-        for number, stretch in enumerate(stretches(corpus, SHARD_BYTES)):
-            shard = Shard(folder, number, stretch)
-            shards.append(shard)
-            if shard.documents.exists():
-                progress.update(stretch.byte_count)
-            else:
-                waiting.append((shard, submit(make, shard)))
-            if len(waiting) > 2 * (os.cpu_count() or 1):  # enough to keep every process busy
-                finish_oldest()
-        while waiting:
-            finish_oldest()
     return shards
-
-
-@contextmanager
-def executor(corpus_bytes: int, processes: int | None) -> Iterator[Submit]:
-    """Yield submit(function, *arguments) → Future: in other processes, or in this one if the corpus is small."""
-    count = min(processes or os.cpu_count() or 1, -(-corpus_bytes // BYTES_WORTH_A_PROCESS))
-    if count > 1:
-        advice = "run again (finished shards are kept), with a smaller sequences.processes if it happens again"
-        with workers(count, "tokenizing", advice) as submit:
-            yield submit
-    else:
-
-        def run_here(make: ShardMaker, shard: Shard) -> Future[int]:
-            future: Future[int] = Future()
-            future.set_result(make(shard))
-            return future
-
-        yield run_here
 
 
 @lru_cache(maxsize=1)

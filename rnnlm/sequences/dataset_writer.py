@@ -17,6 +17,7 @@ from rnnlm.config import PipelineConfig, SequencesConfig, result_settings
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
 from rnnlm.corpora.small_corpora import explain_empty_split
+from rnnlm.engines import OpenEngine, in_this_process
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.home import Home, digest_of, write_json
 from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
@@ -51,6 +52,7 @@ def store_sequences(
     *,
     required_splits: tuple[Split, ...] = SPLITS,
     force: bool = False,
+    open_engine: OpenEngine = in_this_process,
 ) -> DatasetRecord:
     """A dataset under home.datasets, named by the digest of everything it depends on.
 
@@ -78,7 +80,7 @@ def store_sequences(
                 "set sequences.mode=stream, or give text with one paragraph or sentence per line",
                 corpus.source,
             )
-        shards = tokenize_shards(shard_folder, corpus, config, tokenizer.folder)
+        shards = tokenize_shards(shard_folder, corpus, config, tokenizer.folder, open_engine)
         shutil.copytree(tokenizer.folder, partial / "tokenizer", ignore=shutil.ignore_patterns(COMPLETE))
         text_tokenizer = load_tokenizer(tokenizer.folder)
         dataset_row = {

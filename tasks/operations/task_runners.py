@@ -1,0 +1,95 @@
+"""Engines of the library's calls on Prefect's task runners: each call is a task run."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor
+from multiprocessing.connection import Connection
+from typing import Any
+
+from prefect import Task
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.context import FlowRunContext
+from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
+from prefect.utilities.callables import get_call_parameters
+
+from rnnlm.engines import Engine, Result, in_this_process
+from rnnlm.errors import DatasetError, RnnlmError
+from rnnlm.extras import need_extra
+
+
+@contextlib.contextmanager
+def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> Iterator[Engine]:
+    """Runs of the task in processes of this machine; in this process outside a flow, or if one is enough.
+
+    processes: None for one per CPU core.
+    """
+    count = min(processes or os.cpu_count() or 1, worth)
+    if count == 1 or FlowRunContext.get() is None:
+        with in_this_process(worth) as engine:
+            yield engine
+        return
+    # The processes read from the pipe until its other end closes. Only this process has that one: spawned processes
+    # inherit nothing that they are not given.
+    reader, writer = multiprocessing.get_context("spawn").Pipe(duplex=False)
+    try:
+        with reader, ProcessPoolTaskRunner(count, initializer=end_with_parent, initargs=(reader,)) as runner:
+            try:
+                yield Engine(submission(runner, task), count)
+            except BaseException:
+                writer.close()  # do not wait for what is running
+                raise
+    except BrokenExecutor as error:
+        raise DatasetError(
+            f"{task.name}: a process ended, perhaps because memory ran out;\n"
+            "run again (what is finished is kept), with fewer processes if it happens again"
+        ) from error
+    finally:
+        writer.close()
+
+
+def end_with_parent(parent: Connection) -> None:
+    """Start of a process: from now on it ends as soon as its parent has closed the pipe, or has ended itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+
+    def wait() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            parent.recv()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@contextlib.contextmanager
+def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
+    """Runs of the task on a Ray cluster whose nodes see the same files."""
+    need_extra("ray", "sequences.engine=ray")
+    import ray
+    from prefect_ray import RayTaskRunner
+    from ray.exceptions import RayError
+
+    try:
+        with RayTaskRunner(address) as runner:
+            yield Engine(submission(runner, task), max(1, int(ray.cluster_resources().get("CPU", 1))))
+    except (RayError, ConnectionError) as error:
+        raise DatasetError(
+            f"{task.name}: Ray failed: {str(error).splitlines()[0]};\nrun again (what is finished is kept)"
+        ) from error
+
+
+def submission(runner: TaskRunner[Any], task: Task[..., Any]) -> Callable[..., Result]:
+    """Submit: the task's parameters are the function to call and its arguments."""
+
+    def submit(function: Callable[..., Any], *arguments: Any) -> Result:
+        result: Result = runner.submit(task, get_call_parameters(task.fn, (function, *arguments), {}))
+        return result
+
+    return submit
+
+
+def is_worth_a_retry(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+    """Not if the user must change something."""
+    return not isinstance(state.result(raise_on_failure=False), RnnlmError)

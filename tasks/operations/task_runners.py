@@ -1,6 +1,8 @@
 """Engines of the library's calls on Prefect's task runners: each call is a task run."""
 
+import atexit
 import contextlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -54,6 +56,7 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
 def end_with_parent(parent: Connection) -> None:
     """Start of a process: from now on it ends as soon as its parent has closed the pipe, or has ended itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    atexit.register(os._exit, 0)  # without a teardown, as flows/command_line.py does and says why
 
     def wait() -> None:
         with contextlib.suppress(EOFError, OSError):
@@ -72,7 +75,8 @@ def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
     from ray.exceptions import RayError
 
     try:
-        with RayTaskRunner(address) as runner:
+        # Prefect has the workers' log lines already.
+        with RayTaskRunner(address, {"log_to_driver": False, "logging_level": logging.WARNING}) as runner:
             yield Engine(submission(runner, task), max(1, int(ray.cluster_resources().get("CPU", 1))))
     except (RayError, ConnectionError) as error:
         raise DatasetError(

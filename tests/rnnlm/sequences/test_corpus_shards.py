@@ -1,21 +1,29 @@
-"""Shards: the same rows however many processes make them; none made twice; nothing lives on after a kill."""
+"""Shards: the same rows whatever their size and wherever they are made; none made twice."""
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 
 from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.corpora.download import obtain_corpus
+from rnnlm.corpora.splits import Stretch
+from rnnlm.engines import Engine
 from rnnlm.home import Home
 from rnnlm.polling import poll_until
-from rnnlm.records import CorpusRecord, TokenizerRecord
+from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences import corpus_shards
-from rnnlm.sequences.corpus_shards import Shard, tokenize_shards
-from rnnlm.sequences.dataset_writer import stored_rows
+from rnnlm.sequences.corpus_shards import Shard, ShardMaker, shard_bytes, tokenize_shards
+from rnnlm.sequences.dataset_writer import store_sequences, stored_rows
 
 SCRIPT = """
 import sys
@@ -24,13 +32,9 @@ from rnnlm.config import SequencesConfig
 from rnnlm.records import CorpusRecord
 from rnnlm.sequences import corpus_shards
 
-corpus_shards.SHARD_BYTES, corpus_shards.BYTES_WORTH_A_PROCESS = 2000, 1
+corpus_shards.SHARD_BYTES = 2000
 corpus = CorpusRecord.model_validate_json(sys.argv[2])
-config = SequencesConfig(processes=2)
-shards = corpus_shards.tokenize_shards(
-    Path(sys.argv[1]), corpus, config, Path(sys.argv[3])
-)
-print(len(shards))
+corpus_shards.tokenize_shards(Path(sys.argv[1]), corpus, SequencesConfig(), Path(sys.argv[3]))
 """
 
 
@@ -43,63 +47,136 @@ def corpus(home: Home, toy_tokenizer: TokenizerRecord, tmp_path: Path) -> Corpus
 
 
 def rows(shards: list[Shard]) -> list[list[int]]:
-    return [
-        stored_rows(shard.rows(split)).token_ids.tolist() for shard in shards for split in ("train", "valid", "test")
-    ]
+    return [stored_rows(shard.rows(split)).token_ids.tolist() for shard in shards for split in SPLITS]
 
 
-def run_script(folder: Path, corpus: CorpusRecord, tokenizer: TokenizerRecord) -> "subprocess.Popen[str]":
-    """Tokenize in another process, from a script on standard input: it has no file, and no guard around its main."""
-    command = [sys.executable, "-", str(folder), corpus.model_dump_json(), str(tokenizer.folder)]
-    root = Path(corpus_shards.__file__).parents[2]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(root)}, text=True, **pipes)
-    assert process.stdin is not None
-    process.stdin.write(SCRIPT)
-    process.stdin.close()
-    return process
-
-
-@pytest.mark.slow
-def test_any_script_may_tokenize_in_processes(
-    corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path
-) -> None:
-    with run_script(tmp_path / "shards", corpus, toy_tokenizer) as process:
-        assert process.stdout is not None
-        assert int(process.stdout.read()) == len(list((tmp_path / "shards").glob("*.documents.parquet"))) > 50
+def tables(dataset: DatasetRecord) -> list[list[tuple[Any, ...]]]:
+    """What depends on the text: sequences, documents, vocabulary with counts."""
+    queries = (
+        "select split, sequence_id, token_ids, input_ids, target_ids from shifted_sequences order by all",
+        "select * from documents order by document_id",
+        "select * from tokens order by token_id",
+    )
+    with duckdb.connect(str(dataset.database), read_only=True) as connection:
+        return [connection.execute(query).fetchall() for query in queries]
 
 
 @pytest.mark.long
-def test_processes_change_no_row(
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+def test_the_size_of_shards_changes_nothing(
+    home: Home,
+    corpus: CorpusRecord,
+    toy_tokenizer: TokenizerRecord,
+    mode: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = SequencesConfig.model_validate({"mode": mode, "context_length": 5, "block_length": 7})
+    one = store_sequences(home, corpus, toy_tokenizer, config)
+    before = tables(one)
+    assert len(before[0]) > 6_000
+    monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 9_000)  # which is no multiple of a document's size
+    monkeypatch.setattr(corpus_shards, "SHARDS_A_FOLDER", 3)
+    many = store_sequences(home, corpus, toy_tokenizer, config, force=True)
+    assert many.dataset_id == one.dataset_id
+    assert not many.skipped
+    assert tables(many) == before
+
+
+def test_a_shard_is_tokenized_in_pieces_of_the_same_rows(
     corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    [name] = corpus.files.values()
+    make = ShardMaker(corpus, SequencesConfig(), toy_tokenizer.folder)
+    whole, pieces = (Shard(tmp_path / sub, 0, Stretch(name, 0, corpus.corpus_bytes)) for sub in ("a", "b"))
+    whole.folder.mkdir()
+    pieces.folder.mkdir()
+    tokens = make(whole)
     monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 50_000)
-    alone = tokenize_shards(tmp_path / "one", corpus, SequencesConfig(processes=1), toy_tokenizer.folder)
-    monkeypatch.setattr(corpus_shards, "BYTES_WORTH_A_PROCESS", 1)
-    beside = tokenize_shards(tmp_path / "two", corpus, SequencesConfig(processes=2), toy_tokenizer.folder)
-    assert len(alone) == len(beside) > 3
+    assert make(pieces) == tokens
+    assert corpus_shards.pq.ParquetFile(pieces.documents).num_row_groups > 3
+    for split in SPLITS:
+        assert stored_rows(whole.rows(split)).token_ids.tolist() == stored_rows(pieces.rows(split)).token_ids.tolist()
+        assert stored_rows(whole.rows(split)).offsets.tolist() == stored_rows(pieces.rows(split)).offsets.tolist()
+
+
+def test_a_large_corpus_has_hundreds_or_thousands_of_shards() -> None:
+    assert shard_bytes(30_000_000) == 2 << 20
+    assert shard_bytes(256 << 20) == 2 << 20  # 128 shards
+    sizes = {size: size / shard_bytes(size) for size in (10**9, 10**10, 10**11, 10**12, 10**13)}
+    assert [round(number) for number in sizes.values()] == [247, 781, 2470, 7813, 24_705]
+    for smaller, larger in itertools.pairwise(sizes):
+        assert shard_bytes(smaller) < shard_bytes(larger)
+
+
+@pytest.mark.long
+def test_an_engine_changes_no_row_and_few_shards_wait(
+    corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 9_000)
+    alone = tokenize_shards(tmp_path / "one", corpus, SequencesConfig(), toy_tokenizer.folder)
+    unfinished: list[int] = []
+
+    @contextmanager
+    def threads(worth: int) -> Iterator[Engine]:
+        futures = []
+
+        def submit(*call: Any) -> Any:
+            futures.append(TakenResult(pool.submit(*call)))
+            unfinished.append(sum(not future.taken for future in futures))
+            return futures[-1]
+
+        assert worth == 1  # 16 MiB and less
+        with ThreadPoolExecutor(2) as pool:
+            yield Engine(submit, 2)
+
+    beside = tokenize_shards(tmp_path / "two", corpus, SequencesConfig(), toy_tokenizer.folder, threads)
+    assert len(alone) == len(beside) > 20
     assert rows(alone) == rows(beside)
+    assert max(unfinished) == 5
+
+
+class TakenResult:
+    """A result that knows whether it was asked for."""
+
+    def __init__(self, future: Any) -> None:
+        self.future, self.taken = future, False
+
+    def result(self) -> Any:
+        self.taken = True
+        return self.future.result()
 
 
 @pytest.mark.slow
-def test_a_killed_run_leaves_no_process_and_its_shards_are_not_made_again(
+def test_shards_of_a_killed_run_are_not_made_again(
     corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "shards"
-    process = run_script(folder, corpus, toy_tokenizer)
-    assert poll_until(lambda: len(list(folder.glob("*.documents.parquet"))) >= 3, 60, every_seconds=0.01)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    done = {path: path.stat().st_mtime_ns for path in folder.glob("*.documents.parquet")}
-    assert len(done) >= 3
-    assert len(children) >= 2
-    assert poll_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 60, every_seconds=0.01)
-
-    done = {path: path.stat().st_mtime_ns for path in folder.glob("*.documents.parquet")}
+    done = killed_run(folder, corpus, toy_tokenizer)
     monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 2000)
-    shards = tokenize_shards(folder, corpus, SequencesConfig(processes=1), toy_tokenizer.folder)
-    assert len(shards) > len(done)  # it was killed before its end
+    shards = tokenize_shards(folder, corpus, SequencesConfig(), toy_tokenizer.folder)
+    assert len(shards) > len(done) >= 3  # it was killed before its end
     assert {path: path.stat().st_mtime_ns for path in done} == done
-    again = tokenize_shards(tmp_path / "again", corpus, SequencesConfig(processes=1), toy_tokenizer.folder)
+    again = tokenize_shards(tmp_path / "again", corpus, SequencesConfig(), toy_tokenizer.folder)
     assert rows(shards) == rows(again)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_with_shards_of_another_size(
+    corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "shards"
+    killed_run(folder, corpus, toy_tokenizer)
+    monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 3000)
+    shards = tokenize_shards(folder, corpus, SequencesConfig(), toy_tokenizer.folder)
+    again = tokenize_shards(tmp_path / "again", corpus, SequencesConfig(), toy_tokenizer.folder)
+    assert rows(shards) == rows(again)
+
+
+def killed_run(folder: Path, corpus: CorpusRecord, tokenizer: TokenizerRecord) -> dict[Path, int]:
+    """Kill a process that tokenizes. Returns when each complete shard was written."""
+    command = [sys.executable, "-c", SCRIPT, str(folder), corpus.model_dump_json(), str(tokenizer.folder)]
+    root = Path(corpus_shards.__file__).parents[2]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(root)}) as process:
+        assert poll_until(lambda: len(list(folder.rglob("*.documents.parquet"))) >= 3, 60, every_seconds=0.01)
+        process.send_signal(signal.SIGKILL)
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*.documents.parquet")}

@@ -1,0 +1,167 @@
+"""Calls as task runs in other processes: results and errors come back; the processes end with the flow's."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.config import SequencesConfig
+from rnnlm.corpora.sources import find_source
+from rnnlm.engines import Engine
+from rnnlm.errors import CorpusError, DatasetError, ExtraError
+from rnnlm.extras import EXTRAS
+from rnnlm.polling import poll_until
+from rnnlm.records import CorpusRecord, TokenizerRecord
+from rnnlm.sequences import corpus_shards
+from tasks.operations.task_runners import is_worth_a_retry, local_processes
+from tasks.store_sequences import store_sequences
+from tasks.tokenize_shard import tokenize_shard
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPT = """
+import os, time
+from prefect import flow
+from tasks.operations.task_runners import local_processes
+from tests.tasks.operations.test_task_runners import called
+
+@flow
+def sleep():
+    with local_processes(called, 2, 2) as engine:
+        processes = {engine.submit(os.getpid).result() for _ in range(8)}
+        sleeping = [engine.submit(time.sleep, 600) for _ in range(2)]
+        print(*processes, flush=True)
+        sleeping[0].result()
+sleep()
+"""
+
+
+@task(cache_policy=NO_CACHE, retries=1, retry_condition_fn=is_worth_a_retry)
+def called(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+def in_flow(use: Callable[[Engine], Any], worth: int = 2) -> Any:
+    """What `use` returns of an engine that is opened in a flow run."""
+
+    @flow
+    def using() -> Any:
+        with local_processes(called, 2, worth) as engine:
+            return use(engine)
+
+    return using()
+
+
+@pytest.mark.slow
+def test_calls_are_answered_by_other_processes_which_end(prefect_server: None) -> None:
+    def use(engine: Engine) -> list[int]:
+        with pytest.raises(CorpusError, match="no such file"):  # and the process goes on
+            engine.submit(find_source, "/no/such/file", "auto").result()
+        assert engine.submit(abs, -3).result() == 3
+        assert engine.workers == 2
+        return [engine.submit(os.getpid).result() for _ in range(8)]
+
+    processes = set(in_flow(use))
+    assert os.getpid() not in processes
+    assert 1 <= len(processes) <= 2
+    assert not any(is_running(process) for process in processes)
+
+
+def test_one_worker_is_this_process(prefect_server: None) -> None:
+    assert in_flow(lambda engine: engine.submit(os.getpid).result(), worth=1) == os.getpid()
+
+
+def test_outside_a_flow_calls_run_here() -> None:
+    with local_processes(called, 2, 2) as engine:
+        assert engine.submit(os.getpid).result() == os.getpid()
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_is_told(prefect_server: None) -> None:
+    def use(engine: Engine) -> None:
+        os.kill(engine.submit(os.getpid).result(), signal.SIGKILL)
+        engine.submit(time.sleep, 1).result()
+        engine.submit(time.sleep, 1).result()
+
+    with pytest.raises(DatasetError, match="called: a process ended, perhaps because memory ran out;\nrun again"):
+        in_flow(use)
+
+
+@pytest.mark.slow
+def test_processes_end_at_once_if_the_flow_is_interrupted(prefect_server: None) -> None:
+    found: list[int] = []
+
+    def use(engine: Engine) -> None:
+        found.append(engine.submit(os.getpid).result())
+        for _ in range(2):
+            engine.submit(time.sleep, 600)
+        raise CorpusError("stop")
+
+    start = time.perf_counter()
+    with pytest.raises(CorpusError, match="stop"):
+        in_flow(use)
+    assert time.perf_counter() - start < 120
+    assert not is_running(found[0])
+
+
+@pytest.mark.slow
+def test_a_killed_flow_leaves_no_process(prefect_server: None) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", SCRIPT]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        children = [int(number) for number in process.stdout.readline().split()]
+        assert children
+        assert all(is_running(child) for child in children)
+        process.kill()
+    assert poll_until(lambda: not any(is_running(child) for child in children), 60, every_seconds=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("worth_a_process", [16 << 20, 5_000])
+def test_only_a_large_corpus_is_tokenized_in_task_runs(
+    prefect_server: None,
+    toy_corpus: CorpusRecord,
+    toy_tokenizer: TokenizerRecord,
+    monkeypatch: pytest.MonkeyPatch,
+    worth_a_process: int,
+) -> None:
+    from prefect.client.orchestration import get_client
+
+    def shard_runs() -> int:
+        with get_client(sync_client=True) as client:
+            return sum(run.name.startswith("tokenize shard ") for run in client.read_task_runs())
+
+    monkeypatch.setattr(corpus_shards, "BYTES_WORTH_A_PROCESS", worth_a_process)
+    before = shard_runs()
+    dataset = flow(store_sequences)(toy_corpus, toy_tokenizer, SequencesConfig(mode="stream", processes=2))
+    assert not dataset.skipped
+    expected = 3 if toy_corpus.corpus_bytes > worth_a_process else 0  # a shard for each split's file
+    assert poll_until(lambda: shard_runs() - before == expected, 20)
+
+
+def test_ray_without_its_packages_says_how_to_install_them(
+    toy_corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus_shards, "BYTES_WORTH_A_PROCESS", 5_000)
+    monkeypatch.setitem(EXTRAS, "ray", ("ray", "a_package_that_nobody_has"))
+    with pytest.raises(ExtraError, match=r'sequences\.engine=ray: needs .*a_package_that_nobody_has(.|\n)*"\.\[ray\]"'):
+        store_sequences.fn(toy_corpus, toy_tokenizer, SequencesConfig(mode="stream", engine="ray"))
+
+
+def test_a_shard_is_a_thin_call() -> None:
+    assert tokenize_shard.fn(lambda shard: 2 * shard, 21) == 42
+
+
+def is_running(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False

@@ -6,11 +6,16 @@ TEXT is a plain text file; larger corpora are copies of it end to end. Sizes are
 """
 
 import argparse
+import multiprocessing
 import os
 import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +28,7 @@ from process_memory import measured
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
+from rnnlm.engines import Engine
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences.dataset_reader import StoredSplit
@@ -73,13 +79,22 @@ def corpus_of(home: Home, text: Path) -> tuple[CorpusRecord, CorpusConfig]:
     return obtain_corpus(home, config), config
 
 
-def prepared(home: Home, text: Path, kind: str, **settings: object) -> tuple[DatasetRecord, float]:
+@contextmanager
+def in_processes(count: int, worth: int) -> Iterator[Engine]:
+    with ProcessPoolExecutor(min(count, worth), multiprocessing.get_context("spawn")) as pool:
+        yield Engine(pool.submit, count)
+
+
+def prepared(
+    home: Home, text: Path, kind: str, processes: int = os.cpu_count() or 1, **settings: object
+) -> tuple[DatasetRecord, float]:
     """The dataset and the seconds that tokenizing and storing took."""
     corpus, config = corpus_of(home, text)
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind=kind))
     start = time.perf_counter()
     cut = SequencesConfig.model_validate(settings)
-    dataset = store_sequences(home, corpus, tokenizer, cut, required_splits=("train",), force=True)
+    engine = partial(in_processes, processes)
+    dataset = store_sequences(home, corpus, tokenizer, cut, required_splits=("train",), force=True, open_engine=engine)
     return dataset, time.perf_counter() - start
 
 

@@ -33,6 +33,7 @@ from rnnlm.sequences.truncation import beginnings, first_rows
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 SHARD_BYTES = 2 << 20  # of text: about half a million tokens; what is tokenized at once, and the smallest shard
+SMALL_SHARDS = 128
 SHARDS_A_FOLDER = 1000
 BYTES_WORTH_A_PROCESS = 16 << 20  # starting a process takes a few seconds
 DOCUMENT_SCHEMA = pa.schema(  # table `documents` without document_id
@@ -181,11 +182,11 @@ def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
 
 
 def shard_bytes(corpus_bytes: int) -> int:
-    """Size of a shard in bytes of text. From 256 MiB on it grows as their number does.
+    """Size of a shard in bytes of text. Beyond SMALL_SHARDS of them it grows as fast as their number.
 
-    780 shards of 13 MB for 10 GB, 7,800 of 128 MB for 1 TB.
+    Up to 256 MiB 2 MiB; 780 shards of 13 MB for 10 GB, 7,800 of 128 MB for 1 TB.
     """
-    return max(SHARD_BYTES, isqrt(corpus_bytes << 14))
+    return max(SHARD_BYTES, isqrt(corpus_bytes * SHARD_BYTES // SMALL_SHARDS))
 
 
 def tokenize_shards(

@@ -1,0 +1,147 @@
+"""Tokenizing on a local Ray cluster of two nodes: the same dataset, also after a worker or the driver was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import psutil
+import pytest
+
+from rnnlm.home import Home
+from rnnlm.polling import poll_until
+
+pytest.importorskip("prefect_ray", reason='the extra "ray" is not installed')
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_SECONDS = 500
+SHARDS = 10
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A cluster of two nodes with one CPU each."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", str(ROOT))
+        environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
+        cluster = Cluster(initialize_head=True, head_node_args=node | {"include_dashboard": False})
+        cluster.add_node(**node)
+        cluster.wait_for_nodes()
+        yield cluster.address
+        cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20 MB of Zipf's words."""
+    generator = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    with path.open("w") as file:
+        size = 0
+        while size < 20_000_000:
+            words = np.minimum(generator.zipf(1.3, 300_000), 5_000)
+            breaks = np.where(generator.random(len(words)) < 0.07, " .\n", " ")
+            size += file.write("".join(f"w{word}{end}" for word, end in zip(words, breaks, strict=True)) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def expected(text: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
+    """What processes of this machine make."""
+    home = Home(tmp_path_factory.mktemp("local"))
+    with prepare(home, text, "local", "") as process:
+        assert process.wait(PATIENCE_SECONDS) == 0
+    return contents(home)
+
+
+def prepare(home: Home, text: Path, engine: str, address: str) -> "subprocess.Popen[bytes]":
+    settings = ["tokenizer.kind=word", f"sequences.engine={engine}"]
+    settings += [f"sequences.ray_address={address}"] if address else []
+    command = [sys.executable, "-c", "from flows.command_line import console_entry; console_entry()", "prepare"]
+    command += ["--corpus", str(text), *(part for setting in settings for part in ("--set", setting))]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "RNNLM_HOME": str(home.root)}
+    return subprocess.Popen(command, env=environment)
+
+
+def contents(home: Home) -> list[tuple[Any, ...]]:
+    """Rows and a digest of each table."""
+    [database] = home.datasets.glob("*/sequences.duckdb")
+    with duckdb.connect(str(database), read_only=True) as connection:
+        found = connection.execute("select dataset_id, corpus_digest, provenance from dataset").fetchall()
+        for name, columns in {
+            "shifted_sequences": "split::varchar, sequence_id, token_ids::varchar",
+            "documents": "document_id, split::varchar, source_file, byte_offset, sha256, predicted_tokens",
+            "tokens": "token_id::varchar, token",
+        }.items():
+            digest = f"select count(*), count(distinct ({columns})), bit_xor(hash({columns})) from {name}"
+            found += connection.execute(digest).fetchall()
+    return found
+
+
+def done(home: Home) -> dict[Path, int]:
+    """When each complete shard was written."""
+    return {path: path.stat().st_mtime_ns for path in home.shards.rglob("*.documents.parquet")}
+
+
+def wait_for_shards(home: Home, count: int) -> None:
+    assert poll_until(lambda: len(done(home)) >= count, PATIENCE_SECONDS, every_seconds=0.02)
+
+
+def shard_states(home: Home) -> list[str]:
+    import sqlite3
+
+    with sqlite3.connect(home.prefect / "prefect.db") as connection:
+        query = "select state_name from task_run where name like 'tokenize shard %'"
+        return [name for (name,) in connection.execute(query)]
+
+
+def busy_workers() -> list[psutil.Process]:
+    """Processes of this test's cluster that tokenize. Ray names a process after what it runs."""
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if any("tokenize_shard" in part for part in process.cmdline()[:1])
+    ]
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_makes_the_same_dataset_though_a_worker_is_killed(
+    address: str, text: Path, expected: list[tuple[Any, ...]], tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "home")
+    with prepare(home, text, "ray", address) as process:
+        wait_for_shards(home, 3)
+        assert poll_until(lambda: bool(busy_workers()), 60, every_seconds=0.01)
+        busy_workers()[0].kill()
+        assert len(done(home)) < SHARDS
+        assert process.wait(PATIENCE_SECONDS) == 0
+    assert contents(home) == expected
+    assert poll_until(lambda: shard_states(home) == SHARDS * ["Completed"], 20)
+
+
+@pytest.mark.slow
+def test_after_a_kill_of_the_driver_the_missing_shards_are_made(
+    address: str, text: Path, expected: list[tuple[Any, ...]], tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "home")
+    with prepare(home, text, "ray", address) as process:
+        wait_for_shards(home, 3)
+        process.send_signal(signal.SIGKILL)
+    assert poll_until(lambda: not busy_workers(), 60)  # Ray ends what the driver has started
+    time.sleep(1)
+    before = done(home)
+    assert 3 <= len(before) < SHARDS
+    with prepare(home, text, "ray", address) as process:
+        wait_for_shards(home, SHARDS - 1)
+        now = done(home)
+        assert process.wait(PATIENCE_SECONDS) == 0
+    assert not {path for path in before if path in now and now[path] != before[path]}
+    assert contents(home) == expected

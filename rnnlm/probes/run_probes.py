@@ -141,13 +141,17 @@ def stored_ability(
     home: Home, config: AbilitiesConfig, network: str, task: SyntheticTaskName, seed: int, force: bool
 ) -> AbilityScore:
     """measure_ability, unless its result is stored already: an interrupted or extended probe repeats nothing."""
-    torch.set_num_threads(1)  # the networks are small, and every process has its own
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the networks are small, and other processes may train others
     chosen = {"kinds", "diagonal", "tasks", "seeds"}
     settings = {name: value for name, value in result_settings(config).items() if name not in chosen}
     path, key = comparison_place(home, "ability", {**settings, "network": network, "task": task, "seed": seed})
-    value, _ = write_json_once(
-        home, path, key, lambda: measure_ability(config, network, task, seed).model_dump(), force=force
-    )
+    try:
+        value, _ = write_json_once(
+            home, path, key, lambda: measure_ability(config, network, task, seed).model_dump(), force=force
+        )
+    finally:
+        torch.set_num_threads(threads)
     return AbilityScore(**value)
 
 

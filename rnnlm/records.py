@@ -75,7 +75,7 @@ class TokenizerRecord(StageRecord):
 
 
 class DatasetRecord(StageRecord):
-    """One DuckDB file with its tokenizer beside it."""
+    """One DuckDB file with its tokenizer beside it; if it is large, the sequences in Parquet parts beside it, too."""
 
     dataset_id: str
     folder: Path
@@ -95,6 +95,11 @@ class DatasetRecord(StageRecord):
     @property
     def database(self) -> Path:
         return self.folder / "sequences.duckdb"
+
+    @property
+    def parts(self) -> Path:
+        """Missing if the DuckDB file holds the sequences."""
+        return self.folder / "parts"
 
     @property
     def tokenizer_folder(self) -> Path:

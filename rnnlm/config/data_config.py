@@ -141,6 +141,13 @@ class SequencesConfig(Section):
     memory_mebibytes: int = setting(
         128, "Memory limit of DuckDB while it stores sequences, in MiB.", ge=16, le=1_048_576, changes_results=False
     )
+    parts_above_bytes: int = setting(
+        4 << 30,
+        "Size of a corpus, in bytes of UTF-8, above which its sequences are stored as Parquet parts beside the DuckDB "
+        "file. 0: always.",
+        ge=0,
+        changes_results=False,
+    )
 
     @model_validator(mode="after")
     def check_long_lines(self) -> "SequencesConfig":

@@ -1,4 +1,4 @@
-"""Read a dataset file, always read-only."""
+"""Read a dataset, always read-only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from rnnlm.errors import DatasetError
 from rnnlm.records import DatasetRecord, Split
-from rnnlm.sequences.segmentation import TokenRows, ends
+from rnnlm.sequences.dataset_parts import PartReader, locate_parts, rows_from_arrow
+from rnnlm.sequences.segmentation import TokenRows
 from rnnlm.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import EOS
 
@@ -21,7 +21,7 @@ TOKENS_A_CONNECTION = 2_000_000  # DuckDB keeps what it has read: a new connecti
 class StoredSplit:
     """The rows of a split, read by range in constant memory.
 
-    Picklable: another process opens the file for itself.
+    Picklable: another process opens the files for itself.
     """
 
     def __init__(self, dataset: DatasetRecord, split: Split) -> None:
@@ -29,6 +29,7 @@ class StoredSplit:
         self.split = split
         self.row_count = dataset.sequence_counts.get(split, 0)
         self.predicted_count = dataset.predicted_tokens.get(split, 0)  # tokens
+        self._parts = PartReader(dataset.parts, split) if dataset.parts.is_dir() else None
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._tokens_since_opening = 0
 
@@ -40,6 +41,8 @@ class StoredSplit:
 
     def read(self, first: int, last: int) -> TokenRows:
         """Rows first … last - 1, in stored order."""
+        if self._parts is not None:
+            return self._parts.read(first, last)
         if self._tokens_since_opening > TOKENS_A_CONNECTION:
             self.close()
         if self._connection is None:
@@ -50,7 +53,9 @@ class StoredSplit:
         return rows
 
     def close(self) -> None:
-        """Close the file; the next read opens it again."""
+        """Close the files; the next read opens them again."""
+        if self._parts is not None:
+            self._parts.close()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -74,14 +79,9 @@ def open_read_only(database: Path) -> duckdb.DuckDBPyConnection:
         "memory_limit": MEMORY_LIMIT,
         "temp_directory": str(database.parent.parent / ".spilled"),
     }
-    return duckdb.connect(str(database), read_only=True, config=settings)
-
-
-def rows_from_arrow(table: pa.Table) -> TokenRows:
-    """Rows of the column `token_ids` of a table."""
-    column = table.column("token_ids").combine_chunks()
-    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
-    return TokenRows(column.flatten().to_numpy(zero_copy_only=False).astype(np.int32), ends(lengths))
+    connection = duckdb.connect(str(database), read_only=True, config=settings)
+    locate_parts(connection, database.parent)
+    return connection
 
 
 def read_openings(dataset: DatasetRecord, count: int) -> list[list[int]]:

@@ -1,10 +1,10 @@
-"""Store a corpus as one DuckDB file of token sequences."""
+"""Store a corpus as a DuckDB file of token sequences; of a large corpus the sequences are Parquet parts beside it."""
 
 import json
 import logging
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerR
 from rnnlm.sequences.corpus_shards import Shard, arrow_rows, tokenize_shards
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import record_of
-from rnnlm.sequences.dataset_reader import rows_from_arrow
+from rnnlm.sequences.dataset_parts import PartWriter, create_view, rows_from_arrow
 from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows
 from rnnlm.sequences.sql_tables import create_token_type, insert, token_type
 from rnnlm.sql_statements import statement
@@ -95,7 +95,8 @@ def store_sequences(
             "provenance": json.dumps(provenance, sort_keys=True),
         }
         with new_database(partial, config) as connection, memory_shortage_explained(config):
-            DatasetWriter(connection, text_tokenizer, config).write(shards)
+            parts = partial / "parts" if corpus.corpus_bytes > config.parts_above_bytes else None
+            DatasetWriter(connection, text_tokenizer, config, parts).write(shards)
             connection.execute(statement("queries/insert_dataset"), dataset_row)
             counts = connection.execute(statement("queries/count_splits")).fetchall()
             warn_of_unknown_words(connection, tokenizer.kind, corpus.source)
@@ -164,39 +165,75 @@ def memory_shortage_explained(config: SequencesConfig) -> Iterator[None]:
 
 
 class DatasetWriter:
-    """Fills the tables of a new dataset file from tokenized shards."""
+    """Fills the tables of a new dataset file from tokenized shards.
+
+    parts: a new folder for the sequences; None: they are stored in the file.
+    """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, tokenizer: TextTokenizer, config: SequencesConfig
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        tokenizer: TextTokenizer,
+        config: SequencesConfig,
+        parts: Path | None = None,
     ) -> None:
         self.connection = connection
         self.tokenizer = tokenizer
         self.config = config
+        self.parts = parts
         connection.execute(statement("schema/split"))
         create_token_type(connection, tokenizer.vocabulary_size)
-        for name in ("schema/shifted_sequences", "schema/documents", "schema/tokens", "schema/dataset"):
+        for name in ("schema/documents", "schema/tokens", "schema/dataset"):
             connection.execute(statement(name))
 
     def write(self, shards: list[Shard]) -> None:
+        if self.parts is None:
+            self.insert_sequences(shards)
+        else:
+            self.write_parts(shards, self.parts)
+        self.insert_documents(shards)
+        self.insert_tokens()
+
+    def insert_sequences(self, shards: list[Shard]) -> None:
         """Split after split, so that a range of a split's rows is contiguous in the file."""
-        vocabulary_size = self.tokenizer.vocabulary_size
+        self.connection.execute(statement("schema/shifted_sequences"))
         for split in SPLITS:
-            shard_rows = (stored_rows(shard.rows(split)) for shard in shards)
-            first = 0
-            for rows in in_batches(shard_rows if self.config.mode == "sentence" else self.blocks(shard_rows)):
-                columns = {
-                    "split": [split] * len(rows),
-                    "sequence_id": np.arange(first, first + len(rows)),
-                    "token_ids": arrow_rows(rows, vocabulary_size),
-                }
-                insert(self.connection, "queries/insert_sequences", pa.table(columns))
-                first += len(rows)
+            for rows, _ in self.sequences(shards, split):
+                with_split = rows.append_column("split", [[split] * len(rows)])
+                insert(self.connection, "queries/insert_sequences", with_split)
+
+    def write_parts(self, shards: list[Shard], folder: Path) -> None:
+        folder.mkdir()
+        row_type = pa.list_(token_type(self.tokenizer.vocabulary_size))
+        schema = pa.schema({"sequence_id": pa.int64(), "token_ids": row_type})
+        for split in SPLITS:
+            with closing(PartWriter(folder, split, schema)) as writer:
+                for rows, token_count in self.sequences(shards, split):
+                    writer.write(rows, token_count)
+        create_view(self.connection, folder)
+
+    def sequences(self, shards: list[Shard], split: Split) -> Iterator[tuple[pa.Table, int]]:
+        """Rows (sequence_id, token_ids) of a split, in order, a few million tokens at a time; how many tokens."""
+        shard_rows = (stored_rows(shard.rows(split)) for shard in shards)
+        first = 0
+        for rows in in_batches(shard_rows if self.config.mode == "sentence" else self.blocks(shard_rows)):
+            columns = {
+                "sequence_id": np.arange(first, first + len(rows)),
+                "token_ids": arrow_rows(rows, self.tokenizer.vocabulary_size),
+            }
+            yield pa.table(columns), len(rows.token_ids)
+            first += len(rows)
+
+    def insert_documents(self, shards: list[Shard]) -> None:
         first = 0
         for shard in shards:
             documents = pq.read_table(shard.documents)
             document_ids = pa.array(np.arange(first, first + len(documents)))
             insert(self.connection, "queries/insert_documents", documents.append_column("document_id", document_ids))
             first += len(documents)
+
+    def insert_tokens(self) -> None:
+        vocabulary_size = self.tokenizer.vocabulary_size
         token_ids = list(range(vocabulary_size))
         tokens = {
             "token_id": pa.array(token_ids, token_type(vocabulary_size)),

@@ -14,6 +14,7 @@ from rnnlm.errors import ConfigError, DatasetError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.home import Home, digest_of, read_json, write_json
 from rnnlm.records import StageRecord
+from rnnlm.sequences.dataset_parts import locate_parts
 from rnnlm.sequences.sql_tables import create_token_type
 from rnnlm.sql_statements import statement
 from rnnlm.stages import STAGE_VERSIONS, write_once
@@ -87,6 +88,7 @@ def open_database(
                 raise DatasetError(f"{dataset}: missing; run again with --force sequences")
             quoted = str(dataset).replace("'", "''")  # ATTACH takes no parameters
             connection.execute(f"attach '{quoted}' as dataset (read_only)")
+            locate_parts(connection, dataset.parent)
         try:
             yield connection
         except duckdb.OutOfMemoryException as error:

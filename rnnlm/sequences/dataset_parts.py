@@ -1,0 +1,144 @@
+"""The rows of a large dataset as Parquet parts beside its DuckDB file, in which `shifted_sequences` is a view of them.
+
+A part's name holds its split and the number of its first row, so that a row's part is known from the names alone: a
+query on the view opens every part of the split.
+"""
+
+from bisect import bisect_right
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rnnlm.errors import DatasetError
+from rnnlm.records import SPLITS, Split
+from rnnlm.sequences.segmentation import TokenRows, ends, join_rows
+from rnnlm.sql_statements import literal, statement
+
+PART_TOKENS = 1 << 26  # a part ends with the insertion that reaches it: 128 MiB at two bytes a token
+GROUP_TOKENS = 1 << 17  # of a row group, the least that is read: half a chunk of batches.py
+
+
+class PartWriter:
+    """Writes the rows of a split, in order, as parts. An empty split is one part without rows."""
+
+    def __init__(self, folder: Path, split: Split, schema: pa.Schema) -> None:
+        self.folder = folder
+        self.split = split
+        self.schema = schema
+        self.file = self.new_part(0)
+        self.tokens_in_part = 0
+
+    def new_part(self, first: int) -> pq.ParquetWriter:
+        path = self.folder / f"{self.split}-{first:012d}.parquet"
+        # Row numbers have no repetitions, and their bounds let a query leave out row groups.
+        return pq.ParquetWriter(
+            path,
+            self.schema,
+            compression="lz4",
+            use_dictionary=["token_ids.list.element"],
+            write_statistics=["sequence_id"],
+        )
+
+    def write(self, rows: pa.Table, token_count: int) -> None:
+        """Add rows (sequence_id, token_ids), at least one."""
+        if self.tokens_in_part >= PART_TOKENS:
+            self.file.close()
+            self.file = self.new_part(rows.column("sequence_id")[0].as_py())
+            self.tokens_in_part = 0
+        self.file.write_table(rows, row_group_size=max(1, GROUP_TOKENS * len(rows) // token_count))
+        self.tokens_in_part += token_count
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class PartReader:
+    """Reads the rows of a split by range. Picklable: another process opens the parts for itself."""
+
+    def __init__(self, folder: Path, split: Split) -> None:
+        self.paths = parts_of(folder, split)
+        self.firsts = [int(path.stem.rpartition("-")[2]) for path in self.paths]
+        self._open: OpenPart | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_open": None}
+
+    def read(self, first: int, last: int) -> TokenRows:
+        """Rows first … last - 1, in stored order. DatasetError if a part or its rows are missing."""
+        pieces = []
+        while first < last:
+            number = max(0, bisect_right(self.firsts, first) - 1)
+            start = self.firsts[number]
+            piece = self.part(number).read(first - start, last - start)
+            if not len(piece):
+                raise DatasetError(f"{self.paths[number]}: row {first:,} is missing; run again with --force sequences")
+            pieces.append(piece)
+            first += len(piece)
+        return pieces[0] if len(pieces) == 1 else join_rows(pieces)
+
+    def part(self, number: int) -> "OpenPart":
+        """One part is open at a time: with hundreds of row groups, a part's metadata takes memory."""
+        path = self.paths[number]
+        if self._open is None or self._open.path != path:
+            self.close()
+            self._open = OpenPart(path)
+        return self._open
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.file.close()
+            self._open = None
+
+
+class OpenPart:
+    """A part, and where its row groups begin."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.file = pq.ParquetFile(path)
+        except FileNotFoundError as error:
+            raise DatasetError(f"{path}: missing; run again with --force sequences") from error
+        groups = range(self.file.metadata.num_row_groups)
+        self.offsets = ends(np.array([self.file.metadata.row_group(group).num_rows for group in groups], np.int64))
+
+    def read(self, first: int, last: int) -> TokenRows:
+        """Rows first … last - 1 of the part, or as many of them as it has."""
+        last = min(last, int(self.offsets[-1]))
+        if first >= last:
+            return TokenRows(np.zeros(0, np.int32), np.zeros(1, np.int64))
+        low = int(np.searchsorted(self.offsets, first, side="right")) - 1
+        high = int(np.searchsorted(self.offsets, last, side="left"))
+        table = self.file.read_row_groups(range(low, high), columns=["token_ids"], use_threads=False)
+        return rows_from_arrow(table).read(first - int(self.offsets[low]), last - int(self.offsets[low]))
+
+
+def rows_from_arrow(table: pa.Table) -> TokenRows:
+    """Rows of the column `token_ids` of a table."""
+    column = table.column("token_ids").combine_chunks()
+    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+    return TokenRows(column.flatten().to_numpy(zero_copy_only=False).astype(np.int32), ends(lengths))
+
+
+def parts_of(folder: Path, split: Split) -> list[Path]:
+    """The parts of a split in order."""
+    return sorted(folder.glob(f"{split}-*.parquet"))
+
+
+def create_view(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Define `shifted_sequences` over the parts in `folder`, in a database beside it."""
+    text = statement("schema/shifted_sequences_of_parts")
+    for split in SPLITS:  # a view takes no parameters
+        files = ", ".join(f"'{folder.name}/{path.name}'" for path in parts_of(folder, split))
+        text = text.replace(f"${split}_files", f"[{files}]")
+    locate_parts(connection, folder.parent)
+    connection.execute(text)
+
+
+def locate_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Tell a connection in which folder the dataset lies whose parts the view names. No effect on one file."""
+    # DuckDB's file_search_path would find a file of the same name in the working directory first.
+    connection.execute(statement("queries/locate_parts"), {"folder": literal(folder)})

@@ -1,6 +1,6 @@
-"""What the stages before training cost: speed beside `datasets.map`, memory, disk, reading, shuffling, padding.
+"""What the stages before training cost: speed beside `datasets.map`, memory, disk, reading, shuffling, padding, parts.
 
-python benchmarks/prepare.py TEXT [--sizes 5 50 200] [--tokenizers word bpe …] [--only speed memory reader padding]
+python benchmarks/prepare.py TEXT [--sizes 5 50 200] [--tokenizers word bpe …] [--only speed memory reader padding parts]
 
 TEXT is a plain text file; larger corpora are copies of it end to end. Sizes are millions of tokens.
 """
@@ -31,12 +31,14 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.engines import Engine
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
+from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.segmentation import TokenRows, ends
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
+PARTS_ACTIONS = ("store", "check", "read in order", "read to train")
 ALL_TRAINING = {"valid_share": 0.0, "test_share": 0.0}
 
 
@@ -45,17 +47,19 @@ def main() -> None:
     parser.add_argument("text", type=Path)
     parser.add_argument("--sizes", type=float, nargs="+", default=[5, 50, 200])
     parser.add_argument("--tokenizers", nargs="+", default=["word", "char", "bpe", "unigram"])
-    parser.add_argument("--only", nargs="+", default=["speed", "reader", "padding", "memory"])
+    parser.add_argument("--only", nargs="+", default=["speed", "reader", "padding", "memory", "parts"])
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)  # HOME ACTION, in a fresh process
     options = parser.parse_args()
     if options.worker:
-        worker(Home(Path(options.worker[0])), options.worker[1], options.text)
+        home, action = Home(Path(options.worker[0])), options.worker[1]
+        (parts_worker if action in PARTS_ACTIONS else worker)(home, action, options.text)
         return
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as scratch:
         for part in options.only:
-            {"speed": speed, "reader": reader, "padding": padding, "memory": memory}[part](options, Path(scratch))
+            benchmark = {"speed": speed, "reader": reader, "padding": padding, "memory": memory, "parts": parts}[part]
+            benchmark(options, Path(scratch))
 
 
 def table(heads: list[str]) -> None:
@@ -287,6 +291,56 @@ def worker(home: Home, action: str, text: Path) -> None:
         for _ in TrainingBatches(StoredSplit(dataset, "train"), mode, 32, 35, seed=0):
             pass
     print(dataset.predicted_tokens["train"])
+
+
+# --- one file beside parts -------------------------------------------------------------------------------------
+
+
+def parts(options: argparse.Namespace, scratch: Path) -> None:
+    """The same dataset as one DuckDB file and as Parquet parts: tokens/s and peak memory, each in a fresh process."""
+    table(["mode", "stored as", "million tokens", *(f"{action}, tokens/s (MiB)" for action in PARTS_ACTIONS), "bytes"])
+    for size in options.sizes:
+        text = copies(options.text, scratch / "parts.txt", max(1, round(size * 5.4e6 / options.text.stat().st_size)))
+        for mode in ("sentence", "stream"):
+            for form in ("file", "parts"):
+                home = Home(scratch / f"{mode}-{form}")
+                corpus, _ = corpus_of(home, text)
+                train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
+                cells = []
+                for action in PARTS_ACTIONS:
+                    command = [sys.executable, str(Path(__file__).resolve()), str(text), "--worker", str(home.root), action]
+                    peak, _, output = measured(command)
+                    tokens, seconds = map(float, output.split())
+                    cells.append(f"{tokens / seconds:,.0f} ({peak:.0f})")
+                stored = [*home.datasets.glob("*/sequences.duckdb"), *home.datasets.glob("*/parts/*")]
+                row(mode, form, f"{tokens / 1e6:.0f}", *cells, f"{sum(path.stat().st_size for path in stored):,}")
+                shutil.rmtree(home.root)
+
+
+def parts_worker(home: Home, action: str, text: Path) -> None:
+    """One action in this process; prints the number of tokens and the seconds. The home's name says mode and form."""
+    if action.startswith("read"):
+        from rnnlm.sequences.batches import chunks
+        from rnnlm.sequences.data_feed import TrainingBatches
+
+    mode, form = home.root.name.split("-")
+    corpus, _ = corpus_of(home, text)
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
+    cut = SequencesConfig(mode=mode, parts_above_bytes=0 if form == "parts" else 1 << 40)
+    start = time.perf_counter()
+    dataset = store_sequences(home, corpus, tokenizer, cut, required_splits=("train",))
+    source = StoredSplit(dataset, "train")
+    if action != "store":
+        start = time.perf_counter()
+    if action == "check":
+        check_dataset(dataset)
+    elif action == "read in order":
+        for _ in chunks(source):
+            pass
+    elif action == "read to train":
+        for _ in TrainingBatches(source, mode, 32, 35, seed=0):
+            pass
+    print(dataset.predicted_tokens["train"], time.perf_counter() - start)
 
 
 if __name__ == "__main__":

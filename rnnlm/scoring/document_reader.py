@@ -17,6 +17,7 @@ from rnnlm.corpora.text_encoding import single_lines
 from rnnlm.errors import CorpusError
 from rnnlm.scoring.input_files import InputFile
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.sequences.dataset_parts import locate_parts
 from rnnlm.sql_statements import literal, statement
 
 SHARD_CHARACTERS = 2 << 20  # a shard ends with the document that reaches it
@@ -96,7 +97,7 @@ def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
     """The result of a query, which must be one select over the database's own tables; else CorpusError.
 
-    The configuration is locked first: no other files, no network, no extensions, no variables of this program.
+    The configuration is locked first: no other files but a dataset's parts, no network, no extensions, no variables of this program.
     """
     for name in ("scoring/lock_replacements", "scoring/lock_access", "scoring/lock_configuration"):
         connection.execute(statement(name))
@@ -106,6 +107,14 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckD
         names = ", ".join(kind.name.lower() for kind in kinds) or "nothing"
         raise CorpusError(f"scoring.query: expected one select, found {names}: {query[:80]!r}")
     return connection.sql(query)
+
+
+def allow_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Let queries read `shifted_sequences` of a large dataset, a view of the files in folder/parts."""
+    locate_parts(connection, folder)
+    # DuckDB compares names as they stand in the view, which are escaped.
+    allowed = sorted({str(folder / "parts"), literal(folder / "parts")})
+    connection.execute(statement("scoring/allow_parts"), {"folders": allowed})
 
 
 @contextmanager
@@ -119,6 +128,8 @@ def open_connection(file: InputFile) -> Iterator[duckdb.DuckDBPyConnection]:
                 database, read_only=read_only, config=READ_SETTINGS | {"temp_directory": spill}
             ) as connection,
         ):
+            if file.kind == "query":
+                allow_parts(connection, file.path.resolve().parent)
             yield connection
     except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow passes on DuckDB's errors
         cause = str(error).strip().splitlines()[0][:300]

@@ -18,7 +18,7 @@ from rnnlm.sequences.segmentation import TokenRows, ends, join_rows
 from rnnlm.sql_statements import literal, statement
 
 PART_TOKENS = 1 << 26  # a part ends with the insertion that reaches it: 128 MiB at two bytes a token
-GROUP_TOKENS = 1 << 17  # of a row group, the least that is read: half a chunk of batches.py
+GROUP_TOKENS = 1 << 16  # of a row group, the least that is read: a quarter of a chunk of batches.py
 
 
 class PartWriter:
@@ -33,13 +33,14 @@ class PartWriter:
 
     def new_part(self, first: int) -> pq.ParquetWriter:
         path = self.folder / f"{self.split}-{first:012d}.parquet"
-        # Row numbers have no repetitions, and their bounds let a query leave out row groups.
         return pq.ParquetWriter(
             path,
             self.schema,
-            compression="lz4",
-            use_dictionary=["token_ids.list.element"],
-            write_statistics=["sequence_id"],
+            compression="zstd",
+            # Parquet has no two-byte integers: the empty bytes go together. A dictionary for each group is larger.
+            use_dictionary=False,
+            column_encoding={"token_ids.list.element": "BYTE_STREAM_SPLIT"},
+            write_statistics=["sequence_id"],  # a query by row numbers leaves out row groups
         )
 
     def write(self, rows: pa.Table, token_count: int) -> None:

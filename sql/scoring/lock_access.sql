@@ -1,2 +1,2 @@
--- A query reads only the opened database: no other files, no network, no extensions.
+-- A query reads only the opened database and the files of allow_parts: no others, no network, no extensions.
 set enable_external_access = false;

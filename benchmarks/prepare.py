@@ -1,6 +1,6 @@
-"""What the stages before training cost: speed beside `datasets.map`, memory, disk, reading, shuffling, padding, parts.
+"""What the stages before training cost: speed beside `datasets.map`, memory, disk, reading, padding, parts.
 
-python benchmarks/prepare.py TEXT [--sizes 5 50 200] [--tokenizers word bpe …] [--only speed memory reader padding parts]
+python benchmarks/prepare.py TEXT [--sizes 5 50 200] [--tokenizers word bpe …] [--only speed memory …]
 
 TEXT is a plain text file; larger corpora are copies of it end to end. Sizes are millions of tokens.
 """
@@ -308,7 +308,14 @@ def parts(options: argparse.Namespace, scratch: Path) -> None:
                 train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
                 cells = []
                 for action in PARTS_ACTIONS:
-                    command = [sys.executable, str(Path(__file__).resolve()), str(text), "--worker", str(home.root), action]
+                    command = [
+                        sys.executable,
+                        str(Path(__file__).resolve()),
+                        str(text),
+                        "--worker",
+                        str(home.root),
+                        action,
+                    ]
                     peak, _, output = measured(command)
                     tokens, seconds = map(float, output.split())
                     cells.append(f"{tokens / seconds:,.0f} ({peak:.0f})")

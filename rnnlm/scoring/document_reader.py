@@ -97,7 +97,8 @@ def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
     """The result of a query, which must be one select over the database's own tables; else CorpusError.
 
-    The configuration is locked first: no other files but a dataset's parts, no network, no extensions, no variables of this program.
+    The configuration is locked first: no other files but a dataset's parts, no network, no extensions, no variables of
+    this program.
     """
     for name in ("scoring/lock_replacements", "scoring/lock_access", "scoring/lock_configuration"):
         connection.execute(statement(name))

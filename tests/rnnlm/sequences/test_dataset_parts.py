@@ -3,7 +3,6 @@
 import pickle
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ import torch
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.errors import DatasetError
+from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split
@@ -35,6 +34,7 @@ from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.conftest import home_in
 from tests.rnnlm.scoring.test_document_reader import read
 
+pytestmark = pytest.mark.long  # the datasets of a module take seconds
 TABLES = {
     "shifted_sequences": "split, sequence_id",
     "documents": "document_id",
@@ -64,7 +64,7 @@ def store(home: Home, text: Path, mode: Mode, **settings: int) -> DatasetRecord:
 
 
 @pytest.fixture(scope="module", params=["sentence", "stream"])
-def forms(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forms]:
+def forms(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Forms:
     """In folders whose names mean something to globs and to lists of folders."""
     folder = tmp_path_factory.mktemp("a, [1] 'b")
     (folder / "text").mkdir()
@@ -78,7 +78,7 @@ def forms(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         small.setattr(dataset_parts, "GROUP_TOKENS", 40)
         other = Home(folder / "other")
         parts = store(other, folder / "text", request.param, parts_above_bytes=0)
-    yield Forms(other, file, parts)
+    return Forms(other, file, parts)
 
 
 def test_both_forms_have_the_same_name_and_several_parts(forms: Forms) -> None:
@@ -186,11 +186,17 @@ def test_a_removed_and_an_altered_part_are_told(forms: Forms, tmp_path: Path) ->
         connection.execute("select count(*) from shifted_sequences").fetchall()
 
 
-def test_a_user_s_query_reads_the_parts_and_no_other_file(forms: Forms, tmp_path: Path) -> None:
+def test_a_user_s_query_reads_the_parts_and_no_other_file(forms: Forms) -> None:
     query = "select string_agg(token, ' ' order by place) as text from shifted_sequences, "
     query += "unnest(target_ids) with ordinality as target(id, place) join tokens on token_id = id "
     query += "where split = 'valid' group by sequence_id order by sequence_id"
     assert len(read(forms.parts.database, query=query)) == forms.parts.sequence_counts["valid"]
+    for other in (forms.parts.folder / "dataset.json", forms.parts.parts / ".." / "dataset.json"):
+        with pytest.raises(CorpusError, match="disabled by configuration"):
+            read(
+                forms.parts.database,
+                query=f"select content as text from read_text('{str(other).replace(chr(39), chr(39) * 2)}')",
+            )
 
 
 @pytest.mark.long

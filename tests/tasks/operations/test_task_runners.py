@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
+from prefect.settings import get_current_settings
 
 from rnnlm.config import SequencesConfig
 from rnnlm.corpora.sources import find_source
@@ -113,7 +114,8 @@ def test_processes_end_at_once_if_the_flow_is_interrupted(prefect_server: None) 
 
 @pytest.mark.slow
 def test_a_killed_flow_leaves_no_process(prefect_server: None) -> None:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    server = get_current_settings().api.url  # else Prefect starts one that outlives the flow
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PREFECT_API_URL": str(server)}
     command = [sys.executable, "-c", SCRIPT]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

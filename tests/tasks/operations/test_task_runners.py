@@ -24,7 +24,6 @@ from rnnlm.records import CorpusRecord, TokenizerRecord
 from rnnlm.sequences import corpus_shards
 from tasks.operations.task_runners import is_worth_a_retry, local_processes
 from tasks.store_sequences import store_sequences
-from tasks.tokenize_shard import tokenize_shard
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
@@ -156,10 +155,6 @@ def test_ray_without_its_packages_says_how_to_install_them(
     monkeypatch.setitem(EXTRAS, "ray", ("ray", "a_package_that_nobody_has"))
     with pytest.raises(ExtraError, match=r'sequences\.engine=ray: needs .*a_package_that_nobody_has(.|\n)*"\.\[ray\]"'):
         store_sequences.fn(toy_corpus, toy_tokenizer, SequencesConfig(mode="stream", engine="ray"))
-
-
-def test_a_shard_is_a_thin_call() -> None:
-    assert tokenize_shard.fn(lambda shard: 2 * shard, 21) == 42
 
 
 def is_running(process: int) -> bool:

@@ -62,6 +62,11 @@ def main() -> None:
             benchmark(options, Path(scratch))
 
 
+def in_fresh_process(text: Path, home: Home, action: str) -> tuple[float, float, str]:
+    """(peak MiB, seconds, what it printed) of an action."""
+    return measured([sys.executable, str(Path(__file__).resolve()), str(text), "--worker", str(home.root), action])
+
+
 def table(heads: list[str]) -> None:
     print("\n| " + " | ".join(heads) + " |\n|" + "---|" * len(heads), flush=True)
 
@@ -265,8 +270,7 @@ def memory(options: argparse.Namespace, scratch: Path) -> None:
         corpus_of(home, text)
         peaks, seconds = {}, {}
         for action in ("tokenizer", "prepare", "read", "prepare-stream", "read-stream"):
-            command = [sys.executable, str(Path(__file__).resolve()), str(text), "--worker", str(home.root), action]
-            peaks[action], seconds[action], output = measured(command)
+            peaks[action], seconds[action], output = in_fresh_process(text, home, action)
         row(
             f"{int(output) / 1e6:.0f}",
             *(f"{peaks[action]:.0f}" for action in ("tokenizer", "prepare", "read", "read-stream")),
@@ -308,15 +312,7 @@ def parts(options: argparse.Namespace, scratch: Path) -> None:
                 train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
                 cells = []
                 for action in PARTS_ACTIONS:
-                    command = [
-                        sys.executable,
-                        str(Path(__file__).resolve()),
-                        str(text),
-                        "--worker",
-                        str(home.root),
-                        action,
-                    ]
-                    peak, _, output = measured(command)
+                    peak, _, output = in_fresh_process(text, home, action)
                     tokens, seconds = map(float, output.split())
                     cells.append(f"{tokens / seconds:,.0f} ({peak:.0f})")
                 stored = [*home.datasets.glob("*/sequences.duckdb"), *home.datasets.glob("*/parts/*")]

@@ -86,7 +86,7 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     """
     config = start_flow_run(config)
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
-    tokenizer = train_tokenizer(corpus, config.tokenizer, force="tokenizer" in config.force)
+    tokenizer = train_tokenizer(corpus, config.tokenizer, engine=config.sequences, force="tokenizer" in config.force)
     dataset = store_sequences(corpus, tokenizer, config.sequences, force="sequences" in config.force)
     description = describe_sequences(dataset, force="sequences" in config.force)
     gates = check_gates(config, dataset)

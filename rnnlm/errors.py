@@ -21,6 +21,10 @@ class DatasetError(RnnlmError):
     """A dataset breaks a check in sql/checks, or does not fit the model."""
 
 
+class EngineError(RnnlmError):
+    """A process or a cluster that did a part of the work has failed."""
+
+
 class HomeError(RnnlmError):
     """RNNLM_HOME is not writable, not readable or full."""
 

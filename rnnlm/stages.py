@@ -15,6 +15,7 @@ from rnnlm.disk_errors import ABSENT, full_disk_explained, read_with_retries
 from rnnlm.errors import HomeError
 from rnnlm.home import Home, digest_of, file_digest, partial_path, read_json, remove_partials, sync, write_json
 from rnnlm.records import StageRecord
+from rnnlm.storage import COMPLETE, find_storage, place_in_storage
 
 logger = logging.getLogger(__name__)
 # Part of the key of each stage's output. Raise a version when the same input gives another output: what exists is then
@@ -36,7 +37,6 @@ STAGE_VERSIONS = {
     "reference-scores": 1,
     "bundle": 5,  # of a registered model
 }
-COMPLETE = "COMPLETE"  # marker of a finished folder: JSON, file name → sha256
 SETTLED_NANOSECONDS = 2_000_000_000  # the coarsest time stamps of a file system: a later change shows in the stamp
 P = ParamSpec("P")
 R = TypeVar("R", bound=StageRecord)
@@ -80,20 +80,46 @@ def write_once(home: Home, final: Path, build: Callable[[Path], None], *, force:
             mark_used(final)
             damage = find_new_damage(home, final)
             if damage is None:
+                copy_to_storage(final)
                 return True
             logger.warning("%s: %s; it is made again", final, damage)
         partial = partial_path(final)
         partial.mkdir()
         try:
-            build(partial)
-            mark_complete(partial)
+            fetched = not force and copy_from_storage(final, partial)
+            if not fetched:
+                build(partial)
+                mark_complete(partial)
             move_aside(final)
             partial.replace(final)
             sync(final.parent)
         finally:
             move_back(final)
             remove_partials(final)
+        copy_to_storage(final)
+        return fetched
+
+
+def copy_to_storage(final: Path) -> None:
+    """Copy a finished folder of the home to the storage, if there is one and it does not hold it."""
+    storage, place = find_storage(), place_in_storage(final)
+    if storage and place and not storage.holds(place):
+        storage.store(place, final)
+
+
+def copy_from_storage(final: Path, partial: Path) -> bool:
+    """Copy the folder `final` of a home from the storage to `partial`, an empty folder. False if it is not there."""
+    storage, place = find_storage(), place_in_storage(final)
+    if not (storage and place and storage.holds(place)):
         return False
+    storage.fetch(place, partial)
+    damage = find_damage(partial)
+    if damage is not None:
+        logger.warning("%s in %s: %s; it is made again", place, storage.address, damage)
+        storage.forget(place)
+        shutil.rmtree(partial)
+        partial.mkdir()
+    return damage is None
 
 
 def write_json_once(

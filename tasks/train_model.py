@@ -17,7 +17,7 @@ from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.run_names import page_key
-from rnnlm.tracking.mlflow_runs import open_tracker, tracked_run_url
+from rnnlm.tracking.mlflow_runs import open_tracker, tracked_run, tracked_run_url
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.training_run import run_training
@@ -44,7 +44,8 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
                 yield tracker
 
     start = choose_start(home, config, dataset, force=force)
-    return run_training(home, config, dataset, open_shown_tracker, start=start, force=force)
+    run = run_training(home, config, dataset, open_shown_tracker, start=start, force=force)
+    return tracked_run(home, config, dataset, run) if run.skipped else run
 
 
 def find_origin() -> RunOrigin | None:

@@ -174,6 +174,7 @@ def score_command(
             ScoringConfig,
             *("input", "output", "model", "query", "column", "id_column", "document"),
             *("batch_size", "shard_documents", "device", "precision", "drift_threshold", "force"),
+            *("processes", "engine", "ray_address"),
             surprising="surprising_tokens",
             no_text="keep_text",
         ),

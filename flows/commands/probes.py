@@ -75,7 +75,7 @@ def probe_abilities_command(
         fields(
             AbilitiesConfig,
             *("kinds", "tasks", "trained_length", "lengths", "layers", "parameters", "training_steps"),
-            *("learning_rate", "seeds", "processes"),
+            *("learning_rate", "seeds", "processes", "engine", "ray_address"),
             no_diagonal="diagonal",
         ),
     ],

@@ -7,6 +7,7 @@ and serving have configuration modules of their own.
 
 from rnnlm.config.bounds import LOWEST_TEMPERATURE, MaximumTokens, Seed, Temperature, TopK, TopP
 from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig, TokenizerConfig
+from rnnlm.config.engine_config import EngineConfig
 from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
 from rnnlm.config.model_config import (
     MODEL_NAMES,
@@ -50,6 +51,7 @@ __all__ = [
     "DistributedConfig",
     "DivergenceConfig",
     "DropoutConfig",
+    "EngineConfig",
     "EvaluationConfig",
     "FeedConfig",
     "GatesConfig",

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_serializer, model_validator
 
+from rnnlm.config.engine_config import EngineConfig
 from rnnlm.config.section import Section, setting
 from rnnlm.redaction import redacted
 
@@ -104,7 +105,7 @@ class TokenizerConfig(Section):
         return self
 
 
-class SequencesConfig(Section):
+class SequencesConfig(EngineConfig):
     mode: Literal["sentence", "stream"] = setting(
         "sentence", "sentence: each line is a sequence. stream: the corpus is one running text."
     )
@@ -118,26 +119,6 @@ class SequencesConfig(Section):
         added_later=True,
     )
     block_length: int = setting(128, "Number of predicted tokens per stored row, stream mode.", ge=2, le=1_048_576)
-    processes: int | None = setting(
-        None,
-        "Number of processes that tokenize on this machine. null: one per CPU core.",
-        ge=1,
-        le=1_024,
-        changes_results=False,
-    )
-    engine: Literal["local", "ray"] = setting(
-        "local",
-        "Where a corpus of more than 16 MiB is tokenized. local: processes of this machine. ray: a Ray cluster that "
-        "shares the home; needs the extra `ray`.",
-        changes_results=False,
-    )
-    ray_address: str | None = setting(
-        None,
-        "Address of the Ray cluster. null: the one that RAY_ADDRESS names, else the one that this machine belongs to, "
-        "else a temporary one on this machine.",
-        min_length=1,
-        changes_results=False,
-    )
     memory_mebibytes: int = setting(
         128, "Memory limit of DuckDB while it stores sequences, in MiB.", ge=16, le=1_048_576, changes_results=False
     )

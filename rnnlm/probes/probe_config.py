@@ -4,7 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from rnnlm.config import ModelKind, Nonlinearity, RecurrentInitialization, Section, Seed, setting
+from rnnlm.config import EngineConfig, ModelKind, Nonlinearity, RecurrentInitialization, Section, Seed, setting
 
 SyntheticTaskName = Literal["parity", "modulo-3", "dyck-2", "copying", "echo", "recall"]
 RowLength = Annotated[int, Field(ge=6, le=192)]  # 192: associative recall has keys for 64 pairs
@@ -39,7 +39,7 @@ class EchoConfig(Section):
     seed: Seed = setting(0, "Seed of initial weights and rows.")
 
 
-class AbilitiesConfig(Section):
+class AbilitiesConfig(EngineConfig):
     kinds: tuple[ModelKind, ...] = setting(get_args(ModelKind), "Kinds of model to compare.", min_length=1)
     diagonal: bool = setting(True, "Also compare Elman networks with a diagonal recurrent matrix.")
     tasks: tuple[SyntheticTaskName, ...] = setting(get_args(SyntheticTaskName), "Tasks to learn.", min_length=1)
@@ -51,6 +51,3 @@ class AbilitiesConfig(Section):
     batch_size: PositiveInt = setting(64, "Number of rows per step.")
     learning_rate: PositiveFloat = setting(2e-3, "Learning rate.")
     seeds: PositiveInt = setting(3, "Number of networks for each kind and task.")
-    processes: PositiveInt = setting(
-        2, "Number of networks trained at the same time, one thread each.", changes_results=False
-    )

@@ -28,8 +28,8 @@ from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.ticket_queue import ensure_registered_model
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, corpus_folder, identity_tags, origin_tags
 from rnnlm.stages import mark_complete, stage
-from rnnlm.tracking.mlflow_runs import track_later, version_address
-from rnnlm.tracking.mlflow_store import experiment_id, ignoring, reaching_mlflow
+from rnnlm.tracking.mlflow_runs import ensure_mlflow_run, version_address
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -89,7 +89,7 @@ def add_version(
     """A new version, without an alias yet."""
     from mlflow.entities import LoggedModelOutput
 
-    mlflow_run_id = mlflow_run_of(client, home, candidate)
+    mlflow_run_id = ensure_mlflow_run(client, home, candidate.config, candidate.dataset, candidate.run)
     experiment = client.get_run(mlflow_run_id).info.experiment_id
     tags = identity | origin_tags(home, candidate.config, candidate.dataset)
     if (start := candidate.run.started_from) is not None:
@@ -154,23 +154,6 @@ def repair_version(client: "MlflowClient", home: Home, candidate: Candidate, ver
     card = model_card(version.name, candidate, version.tags, int(parent) if parent else None)
     model_id = version.tags["logged_model_id"]
     log_files(client, home, model_id, str(version.source), str(version.run_id), candidate, card)
-
-
-def mlflow_run_of(client: "MlflowClient", home: Home, candidate: Candidate) -> str:
-    """The MLflow run of the training; a new one if MLflow was unavailable then, or has lost it since."""
-    config, run = candidate.config, candidate.run
-    experiment = experiment_id(client, home, config.tracking.experiment)
-    found = client.search_runs([experiment], f"tags.`rnnlm.run_id` = '{run.run_id}'", max_results=100)
-    known = [one.info.run_id for one in found]
-    if run.mlflow_run_id and (run.mlflow_run_id in known or exists(client, run.mlflow_run_id)):
-        return run.mlflow_run_id
-    return str(known[0]) if known else track_later(client, home, config, candidate.dataset, run)
-
-
-def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:
-    with ignoring("RESOURCE_DOES_NOT_EXIST"):
-        return client.get_run(mlflow_run_id).info.lifecycle_stage == "active"
-    return False
 
 
 def assign_alias(

@@ -1,22 +1,29 @@
 """Score texts in bulk, shard by shard, so that a killed scoring resumes where it stopped.
 
-HOME/scores/KEY/shards/00000000.parquet …   finished shards; removed once the output is written
+HOME/scores/KEY/shards/00000/00000000.parquet …   finished shards; removed once the output is written
 KEY is the digest of everything the scores depend on: another model, input or setting starts anew.
 """
 
 import logging
 import shutil
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import torch
+
+from rnnlm.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device
 from rnnlm.progress import Progress
 from rnnlm.records import Record, StageRecord
-from rnnlm.scoring.document_reader import in_shards, read_documents
-from rnnlm.scoring.document_scores import tail_dtype
+from rnnlm.scoring.document_reader import DOCUMENT_SCHEMA, InputDocument, in_shards, read_documents
+from rnnlm.scoring.document_scores import Scorer, tail_dtype
 from rnnlm.scoring.input_files import InputFile, find_inputs, input_states
 from rnnlm.scoring.score_output import (
     Provenance,
@@ -28,10 +35,12 @@ from rnnlm.scoring.score_output import (
 )
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import FoundModel, find_model
+from rnnlm.sequences.corpus_shards import SHARDS_A_FOLDER
 from rnnlm.sequences.sql_tables import table
 from rnnlm.stages import STAGE_VERSIONS, stage
 
 logger = logging.getLogger(__name__)
+BYTES_WORTH_A_PROCESS = 16 << 20  # a process starts in 5 to 10 s, and scores less than 1 MB in a second
 CHANGES_THE_SCORES = {  # fields of ScoringConfig; the others are about input, output and reporting
     *("query", "column", "id_column", "document", "keep_text", "surprising_tokens"),
     *("batch_size", "shard_documents"),  # by rounding
@@ -63,7 +72,7 @@ class ScoringRecord(StageRecord):
 
 
 @stage("scoring")
-def score_texts(home: Home, config: ScoringConfig) -> ScoringRecord:
+def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_this_process) -> ScoringRecord:
     """Score config.input, unless config.output already holds these scores.
 
     A resumed scoring gives the same output as an uninterrupted one; a Parquet file is identical byte for byte.
@@ -87,7 +96,8 @@ def score_texts(home: Home, config: ScoringConfig) -> ScoringRecord:
     with home.lock(f"scores-{key}"):
         skipped = not config.force and (read_provenance(output) or {}).get("key") == key
         if not skipped:
-            make_output(home, config, files, model, output, {"key": key, "model": model.reference, **facts})
+            provenance = {"key": key, "model": model.reference, **facts}
+            make_output(home, config, files, model, output, provenance, open_engine)
         shutil.rmtree(shards_folder(home, key), ignore_errors=True)
     totals = measure_totals(output)
     logger.info("scoring: %s documents", f"{totals.documents:,}")
@@ -116,36 +126,83 @@ def shards_folder(home: Home, key: str) -> Path:
 
 
 def make_output(
-    home: Home, config: ScoringConfig, files: list[InputFile], model: FoundModel, output: Path, provenance: Provenance
+    home: Home,
+    config: ScoringConfig,
+    files: list[InputFile],
+    model: FoundModel,
+    output: Path,
+    provenance: Provenance,
+    open_engine: OpenEngine,
 ) -> None:
     """Score the missing shards, then write them to the output."""
     folder = shards_folder(home, provenance["key"])
     if config.force:
         shutil.rmtree(folder, ignore_errors=True)
     home.make(folder)
-    for leftover in folder.glob(".*"):  # partial writes of a killed run; this run holds the lock
+    for leftover in folder.rglob(".*"):  # partial writes of a killed run; this run holds the lock
         leftover.unlink()
-    shards = score_shards(folder, config, files, model)
+    shards = score_shards(folder, config, files, model, open_engine)
     with home.lock(f"scores-to-{digest_of(str(output))[:16]}"):
         write_output(output, shards, provenance)
 
 
-def score_shards(folder: Path, config: ScoringConfig, files: list[InputFile], model: FoundModel) -> list[Path]:
+@dataclass(frozen=True)
+class ShardScorer:
+    """Scores shards; picklable."""
+
+    model: FoundModel
+    config: ScoringConfig
+    threads: int  # of torch
+
+    def __call__(self, path: Path, documents: pa.Table) -> int:
+        """Write the scores of the documents, rows of InputDocument. Returns the number of their tokens."""
+        torch.set_num_threads(self.threads)
+        score = cached_scorer(self.model, self.config)
+        scores = score([InputDocument(*row.values()) for row in documents.to_pylist()])
+        write_shard(path, scores)
+        return int(sum(scores["tokens"].to_pylist()))
+
+
+@lru_cache(maxsize=1)
+def cached_scorer(model: FoundModel, config: ScoringConfig) -> Scorer:
+    return model.load(config)
+
+
+def score_shards(
+    folder: Path, config: ScoringConfig, files: list[InputFile], model: FoundModel, open_engine: OpenEngine
+) -> list[Path]:
     """One file per shard, in order; existing ones are kept."""
-    score = model.load(config)
-    shards = []
+    shards: list[Path] = []
     start, tokens = time.monotonic(), 0
-    with Progress("scoring", None, "document") as progress:
-        for number, shard in enumerate(in_shards(read_documents(files, config), config)):
-            path = folder / f"{number:08d}.parquet"
-            shards.append(path)
-            if not path.exists():
-                scores = score(shard)
-                write_shard(path, scores)
-                tokens += sum(scores["tokens"].to_pylist())
-                progress.facts(f"{tokens / (time.monotonic() - start):,.0f} tokens/s")
-            progress.update(len(shard))
+    with (
+        open_engine(worthwhile_processes(config, files)) as engine,
+        Progress("scoring", None, "document") as progress,
+    ):
+
+        def missing_shards() -> Iterator[tuple[Path, pa.Table]]:
+            for number, shard in enumerate(in_shards(read_documents(files, config), config)):
+                path = folder / f"{number // SHARDS_A_FOLDER:05d}" / f"{number:08d}.parquet"
+                shards.append(path)
+                if path.exists():
+                    progress.update(len(shard))
+                else:
+                    path.parent.mkdir(exist_ok=True)
+                    yield path, pa.Table.from_pylist([document._asdict() for document in shard], DOCUMENT_SCHEMA)
+
+        scorer = ShardScorer(model, config, max(1, torch.get_num_threads() // engine.workers))
+        for (_, documents), scored_tokens in results_in_order(engine, scorer, missing_shards()):
+            tokens += scored_tokens
+            progress.facts(f"{tokens / (time.monotonic() - start):,.0f} tokens/s")
+            progress.update(len(documents))
+    cached_scorer.cache_clear()  # a long-lived process keeps no model
     return shards
+
+
+def worthwhile_processes(config: ScoringConfig, files: list[InputFile]) -> int:
+    """One for a GPU."""
+    if choose_device(config.device).type != "cpu":
+        return 1
+    return 1 + sum(file.path.stat().st_size for file in files) // BYTES_WORTH_A_PROCESS
 
 
 def measure_totals(output: Path) -> Totals:

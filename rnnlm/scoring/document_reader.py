@@ -40,6 +40,9 @@ class InputDocument(NamedTuple):
     text: str | None  # None: a null in the table
 
 
+DOCUMENT_SCHEMA = pa.schema(  # the columns of InputDocument
+    [("number", pa.int64()), ("source", pa.string()), ("place", pa.int64()), ("id", pa.string()), ("text", pa.string())]
+)
 Cell = tuple[str | None, str | None]  # id and text
 
 

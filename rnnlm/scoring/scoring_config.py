@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from rnnlm.config import Section
+from rnnlm.config import EngineConfig
 
 
-class ScoringConfig(Section):
+class ScoringConfig(EngineConfig):
     """Texts scored in bulk."""
 
     input: str = Field(

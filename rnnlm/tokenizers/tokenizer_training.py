@@ -9,15 +9,17 @@ from tokenizers import Tokenizer, processors
 
 from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.splits import corpus_documents
+from rnnlm.engines import OpenEngine, in_this_process
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import CorpusRecord, TokenizerRecord
 from rnnlm.stages import stage, stage_key, write_once
 from rnnlm.tokenizers.pretrained import PRETRAINED_PREFIX, load_pretrained
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.text_tokenizer import BOS, SETTINGS_FILE
-from rnnlm.tokenizers.vocabularies import train_characters, train_words
+from rnnlm.tokenizers.vocabularies import train_vocabulary
+from rnnlm.tokenizers.word_counts import count_corpus
 
-TRAINERS = {"char": train_characters, "word": train_words, "bpe": train_bpe, "unigram": train_unigram}
+SUBWORD_TRAINERS = {"bpe": train_bpe, "unigram": train_unigram}
 
 
 @stage("tokenizer")
@@ -27,6 +29,7 @@ def train_tokenizer(
     config: TokenizerConfig,
     *,
     force: bool = False,
+    open_engine: OpenEngine = in_this_process,
 ) -> TokenizerRecord:
     """A tokenizer under home.tokenizers, named by the digest of everything it depends on.
 
@@ -46,10 +49,12 @@ def train_tokenizer(
     folder = home.tokenizers / digest[:16]
 
     def build(partial: Path) -> None:
-        tokenizer = pretrained
-        if tokenizer is None:
-            limit = None if config.kind in ("char", "word") else config.training_bytes
-            tokenizer = TRAINERS[config.kind](training_lines(corpus, limit), config)
+        if pretrained is not None:
+            tokenizer = pretrained
+        elif config.kind in SUBWORD_TRAINERS:
+            tokenizer = SUBWORD_TRAINERS[config.kind](training_lines(corpus, config.training_bytes), config)
+        else:
+            tokenizer = train_vocabulary(count_corpus(corpus, config, open_engine), config)
         save(tokenizer, config, partial)
 
     skipped = write_once(home, folder, build, force=force)
@@ -57,10 +62,10 @@ def train_tokenizer(
     return TokenizerRecord(digest=digest, folder=folder, kind=config.kind, vocabulary_size=size, skipped=skipped)
 
 
-def training_lines(corpus: CorpusRecord, byte_limit: int | None) -> Iterator[str]:
+def training_lines(corpus: CorpusRecord, byte_limit: int) -> Iterator[str]:
     """The lines of the training documents; if they exceed byte_limit, of every n-th document."""
     size = corpus.sample.byte_count if corpus.sample else corpus.corpus_bytes
-    every = max(1, -(-size // byte_limit)) if byte_limit else 1
+    every = max(1, -(-size // byte_limit))
     index = 0
     for document in corpus_documents(corpus):
         if document.split == "train":

@@ -24,7 +24,7 @@ from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, Sa
 from rnnlm.run_names import run_name
 from rnnlm.tracking.experiment_page import RUN_LIST_VIEW, TRAINING_VIEW
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
-from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import experiment_id, ignoring, reaching_mlflow, tracking_uri
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.events import TRACKING
@@ -169,10 +169,39 @@ def send_rest(home: Home, run: RunRecord) -> None:
             client.set_terminated(mlflow_run_id)
 
 
+def tracked_run(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> RunRecord:
+    """The run with the id of its MLflow run in this store."""
+    with best_effort("the run"), reaching_mlflow(home) as client:
+        return run.model_copy(update={"mlflow_run_id": ensure_mlflow_run(client, home, config, dataset, run)})
+    return run
+
+
+def ensure_mlflow_run(
+    client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
+) -> str:
+    """The id of the training's MLflow run.
+
+    If this store has none, it is made from the run's folder: MLflow was unavailable during the training or has lost the
+    run since, or a machine with another store has trained.
+    """
+    experiment = experiment_id(client, home, config.tracking.experiment)
+    found = client.search_runs([experiment], f"tags.`rnnlm.run_id` = '{run.run_id}'", max_results=100)
+    known = [str(one.info.run_id) for one in found]
+    if run.mlflow_run_id and (run.mlflow_run_id in known or exists(client, run.mlflow_run_id)):
+        return run.mlflow_run_id
+    return known[0] if known else track_later(client, home, config, dataset, run)
+
+
+def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:
+    with ignoring("RESOURCE_DOES_NOT_EXIST"):
+        return client.get_run(mlflow_run_id).info.lifecycle_stage == "active"
+    return False
+
+
 def track_later(
     client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
 ) -> str:
-    """A new MLflow run with everything that training left, if MLflow was unavailable all the time; its id."""
+    """A new MLflow run with everything that training left; its id."""
     tracker = tracker_of(home, config, dataset, run.run_id, run.folder)
     tracker.send(client)
     mlflow_run_id = tracker.begin(client)

@@ -20,10 +20,20 @@ from typing import Any
 import torch
 
 from rnnlm.config import PipelineConfig, TrainingConfig, result_settings
-from rnnlm.home import Home, read_json, remove_partials, write_json
+from rnnlm.home import Home, partial_path, read_json, remove_partials, write_json
 from rnnlm.models.devices import choose_device
 from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
-from rnnlm.stages import COMPLETE, find_new_damage, mark_complete, mark_used, move_aside, stage, stage_key
+from rnnlm.stages import (
+    COMPLETE,
+    copy_from_storage,
+    copy_to_storage,
+    find_new_damage,
+    mark_complete,
+    mark_used,
+    move_aside,
+    stage,
+    stage_key,
+)
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.distributed.job import PROCESSES, Job, former_processes_ended, train_in_processes
@@ -59,10 +69,13 @@ def run_training(
     folder = home.runs / run_id
     home.make(home.runs)
     with home.lock(f"run-{run_id}"):
+        if not (force or folder.exists()):
+            fetch_run(folder)
         mark_used(folder)
         damage = find_run_damage(home, folder)
         if damage is None and not force:
             remove_temporary(folder)  # left by a kill at the very end
+            copy_to_storage(folder)
             return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
         clear_folder(folder, damage, force)
         folder.mkdir(exist_ok=True)
@@ -74,7 +87,20 @@ def run_training(
             job = warm_job(home, job, start)
         write_json(folder / STARTED, started)
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
-            return write_run(job, start, device, tracker, interruption)
+            run = write_run(job, start, device, tracker, interruption)
+        copy_to_storage(folder)
+        return run
+
+
+def fetch_run(folder: Path) -> None:
+    """Copy the finished run from the storage, if it is there."""
+    partial = partial_path(folder)
+    partial.mkdir()
+    try:
+        if copy_from_storage(folder, partial):
+            partial.replace(folder)
+    finally:
+        remove_partials(folder)
 
 
 def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:

@@ -18,9 +18,21 @@ from prefect.context import FlowRunContext
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 from prefect.utilities.callables import get_call_parameters
 
-from rnnlm.engines import Engine, Result, in_this_process
-from rnnlm.errors import DatasetError, RnnlmError
+from rnnlm.config import EngineConfig
+from rnnlm.engines import Engine, OpenEngine, Result, in_this_process
+from rnnlm.errors import EngineError, RnnlmError
 from rnnlm.extras import need_extra
+
+
+def engine_of(task: Task[..., Any], config: EngineConfig) -> OpenEngine:
+    """Runs of the task where the configuration says; in this process if one local process is enough."""
+
+    def open_engine(worth: int) -> contextlib.AbstractContextManager[Engine]:
+        if config.engine == "ray":
+            return ray_cluster(task, config.ray_address)
+        return local_processes(task, config.processes, worth)
+
+    return open_engine
 
 
 @contextlib.contextmanager
@@ -45,7 +57,7 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
                 writer.close()  # do not wait for what is running
                 raise
     except BrokenExecutor as error:
-        raise DatasetError(
+        raise EngineError(
             f"{task.name}: a process ended, perhaps because memory ran out;\n"
             "run again (what is finished is kept), with fewer processes if it happens again"
         ) from error
@@ -69,7 +81,7 @@ def end_with_parent(parent: Connection) -> None:
 @contextlib.contextmanager
 def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
     """Runs of the task on a Ray cluster whose nodes see the same files."""
-    need_extra("ray", "sequences.engine=ray")
+    need_extra("ray", "engine=ray")
     import ray
     from prefect_ray import RayTaskRunner
     from ray.exceptions import RayError
@@ -79,7 +91,7 @@ def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
         with RayTaskRunner(address, {"log_to_driver": False, "logging_level": logging.WARNING}) as runner:
             yield Engine(submission(runner, task), max(1, int(ray.cluster_resources().get("CPU", 1))))
     except (RayError, ConnectionError) as error:
-        raise DatasetError(
+        raise EngineError(
             f"{task.name}: Ray failed: {str(error).splitlines()[0]};\nrun again (what is finished is kept)"
         ) from error
 

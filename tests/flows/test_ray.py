@@ -1,11 +1,11 @@
-"""Tokenizing on a local Ray cluster of two nodes: the same dataset, also after a worker or the driver was killed."""
+"""Tokenizing and scoring on a local Ray cluster of two nodes: the same result, also after a process was killed."""
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
-import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,13 @@ from typing import Any
 import duckdb
 import numpy as np
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.home import Home
 from rnnlm.polling import poll_until
+from rnnlm.records import RunRecord
 
 pytest.importorskip("prefect_ray", reason='the extra "ray" is not installed')
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,21 +59,23 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(text: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
-    """What processes of this machine make."""
+    """What one process of this machine makes."""
     home = Home(tmp_path_factory.mktemp("local"))
     with prepare(home, text, "local", "") as process:
         assert process.wait(PATIENCE_SECONDS) == 0
-    assert Counter(shard_states(home)) == {"Completed": SHARDS}
     return contents(home)
 
 
 def prepare(home: Home, text: Path, engine: str, address: str) -> "subprocess.Popen[bytes]":
     settings = ["tokenizer.kind=word", f"sequences.engine={engine}"]
     settings += [f"sequences.ray_address={address}"] if address else []
-    command = [sys.executable, "-c", "from flows.command_line import console_entry; console_entry()", "prepare"]
-    command += ["--corpus", str(text), *(part for setting in settings for part in ("--set", setting))]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "RNNLM_HOME": str(home.root)}
-    return subprocess.Popen(command, env=environment)
+    options = [part for setting in settings for part in ("--set", setting)]
+    return rnnlm(home, "prepare", "--corpus", str(text), *options)
+
+
+def rnnlm(home: Home, *arguments: str) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-c", "from flows.command_line import console_entry; console_entry()", *arguments]
+    return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT), "RNNLM_HOME": str(home.root)})
 
 
 def contents(home: Home) -> list[tuple[Any, ...]]:
@@ -97,21 +102,25 @@ def wait_for_shards(home: Home, count: int) -> None:
     assert poll_until(lambda: len(done(home)) >= count, PATIENCE_SECONDS, every_seconds=0.02)
 
 
-def shard_states(home: Home) -> list[str]:
-    import sqlite3
-
+def completed(home: Home, name: str) -> int:
+    """Number of task runs with this name that ended well."""
+    query = "select count(*) from task_run where name like ? || ' %' and state_name = 'Completed'"
     with sqlite3.connect(home.prefect / "prefect.db") as connection:
-        query = "select state_name from task_run where name like 'tokenize shard %'"
-        return [name for (name,) in connection.execute(query)]
+        return int(connection.execute(query, [name]).fetchone()[0])
 
 
 def busy_workers() -> list[psutil.Process]:
     """Processes of this test's cluster that tokenize. Ray names a process after what it runs."""
     return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if any("tokenize_shard" in part for part in process.cmdline()[:1])
+        process for process in psutil.Process().children(recursive=True) if "tokenize_shard" in program_name(process)
     ]
+
+
+def program_name(process: psutil.Process) -> str:
+    """Empty if the process has ended."""
+    with contextlib.suppress(psutil.Error):
+        return "".join(process.cmdline()[:1])
+    return ""
 
 
 @pytest.mark.slow
@@ -126,8 +135,8 @@ def test_a_ray_cluster_makes_the_same_dataset_though_a_worker_is_killed(
         assert len(done(home)) < SHARDS
         assert process.wait(PATIENCE_SECONDS) == 0
     assert contents(home) == expected
-    poll_until(lambda: Counter(shard_states(home)) == {"Completed": SHARDS}, 20)
-    assert Counter(shard_states(home)) == {"Completed": SHARDS}
+    assert poll_until(lambda: completed(home, "tokenize shard") == SHARDS, 20)
+    assert completed(home, "count words") == 2  # stretches of 16 MiB
 
 
 @pytest.mark.slow
@@ -139,7 +148,6 @@ def test_after_a_kill_of_the_driver_the_missing_shards_are_made(
         wait_for_shards(home, 2)
         process.send_signal(signal.SIGKILL)
     assert poll_until(lambda: not busy_workers(), 60)  # Ray ends what the driver has started
-    time.sleep(1)
     before = done(home)
     assert 2 <= len(before) < SHARDS
     with prepare(home, text, "ray", address) as process:
@@ -148,3 +156,19 @@ def test_after_a_kill_of_the_driver_the_missing_shards_are_made(
         assert process.wait(PATIENCE_SECONDS) == 0
     assert not {path for path in before if path in now and now[path] != before[path]}
     assert contents(home) == expected
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_gives_the_same_scores(address: str, text: Path, toy_run: RunRecord, tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    scores: list[pa.Table] = []
+    for options in (["--processes", "1"], ["--engine", "ray", "--ray-address", address]):
+        output = tmp_path / f"{len(scores)}.parquet"
+        options += ["--model", str(toy_run.model_folder), "--input", str(text), "--output", str(output), "--no-text"]
+        with rnnlm(home, "score", *options, "--force") as process:
+            assert process.wait(PATIENCE_SECONDS) == 0
+        scores.append(pq.read_table(output))
+    here, there = scores
+    assert here["tokens"] == there["tokens"]
+    assert np.allclose(here["log_probability"], there["log_probability"], rtol=1e-5)
+    assert poll_until(lambda: completed(home, "score shard") > SHARDS, 20)

@@ -5,10 +5,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from prefect.artifacts import Artifact
+from prefect.client.orchestration import get_client
 
 from flows.operations.flow_runner import run_flow
 from flows.score_flow import score_flow
 from rnnlm.home import Home
+from rnnlm.records import RunRecord
+from rnnlm.scoring import bulk_scoring
 from rnnlm.scoring.reference_scores import keep_references
 from rnnlm.scoring.scoring_config import ScoringConfig
 from tests.registrar import Registrar
@@ -46,6 +49,34 @@ def test_the_champion_scores_shows_the_distribution_and_tells_of_drift(
     skipped = run_flow(tracked_home, score_flow, same)
     assert skipped.scoring.skipped
     assert skipped.drift.distributions == scored.drift.distributions
+
+
+@pytest.mark.long
+def test_processes_score_what_one_process_scores(
+    toy_run: RunRecord, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_scoring, "BYTES_WORTH_A_PROCESS", 1 << 20)
+    text = tmp_path / "large.txt"
+    text.write_text("the cat sees the dog near the river . " * 60_000 + "\n" + "the dog .\n" * 9_000)
+    scores = []
+    for processes in (1, 2):
+        config = ScoringConfig(
+            input=str(text),
+            output=str(tmp_path / f"{processes}.parquet"),
+            model=str(toy_run.model_folder),
+            surprising_tokens=0,
+            processes=processes,
+        )
+        scored = run_flow(home, score_flow, config)
+        assert scored.scoring.totals.documents == 9_001
+        scores.append(pq.read_table(tmp_path / f"{processes}.parquet"))
+    one, two = scores
+    assert one["tokens"] == two["tokens"]
+    assert one["document"].to_pylist() == two["document"].to_pylist() == list(range(9_001))
+    assert two["log_probability"].to_pylist() == pytest.approx(one["log_probability"].to_pylist(), rel=1e-5)
+    with get_client(sync_client=True) as client:
+        runs = [run.name for run in client.read_task_runs()]
+    assert all(f"score shard {number:08d}" in runs for number in range(4))
 
 
 @pytest.mark.long

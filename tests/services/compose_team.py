@@ -8,8 +8,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 import httpx
@@ -212,9 +213,15 @@ class Team:
             log.close()
         self.database.remove()
 
-    def rnnlm(self, *arguments: str, service: str = "worker", home: Path | None = None) -> str:
-        """Standard output of a command in a container of the service."""
-        environment = self.environment(service, "command")
+    def rnnlm(
+        self,
+        *arguments: str,
+        service: str = "worker",
+        home: Path | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
+        """Standard output of a command in a container of the service, with more variables."""
+        environment = self.environment(service, "command") | variables
         if home is not None:
             environment["RNNLM_HOME"] = str(home)
         done = subprocess.run(

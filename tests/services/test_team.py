@@ -1,5 +1,6 @@
 """A team's services for real: PostgreSQL, S3, both servers with authentication, two workers; and kill -9 of each."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import psutil
 import pytest
 
 from rnnlm.registry.bundle import BUNDLE
+from rnnlm.storage import KINDS
 from tests.conftest import write_toy_corpus
 from tests.services.compose_team import CHOSEN, DOMAIN, Team, read_lines
 
@@ -22,6 +24,7 @@ SMALL = [
 ]
 EPOCHS = 40
 LONG_SECONDS = 180  # of training on two busy cores: four servers die and start meanwhile
+SHARED = {"corpus", "tokenizer", "sequences", "training"}  # stages whose output is stored
 SECRET_VALUE = "a-token-of-a-hub"
 
 
@@ -123,6 +126,24 @@ def test_another_machine_gets_the_champion_from_the_registry(trained: Team, tmp_
     assert text.startswith("the cat")
     assert list((other / "fetched").glob(f"*/{BUNDLE}/model.safetensors"))
     assert not (other / "runs").exists()
+
+
+def test_machines_with_homes_of_their_own_share_finished_work_through_s3(trained: Team, tmp_path: Path) -> None:
+    corpus = write_toy_corpus(tmp_path / "gamma")
+    command = ["run", "--corpus", str(corpus), "--json", *(part for one in SMALL for part in ("--set", one))]
+    keys = {name: value for name, value in trained.environment("mlflow", "mlflow").items() if name.startswith("AWS_")}
+    storage = keys | {"RNNLM_STORAGE": "s3://mlflow/homes"}
+    first, second = (
+        json.loads(trained.rnnlm(*command, home=tmp_path / name, variables=storage)) for name in ("one", "two")
+    )
+    assert (SHARED & set(first["skipped"]), SHARED & set(second["skipped"])) == (set(), SHARED)
+    assert second["run_id"] == first["run_id"]
+    assert len(versions_of(trained, "rnnlm-gamma")) == 1
+    stored = trained.stored_objects()
+    fetched = [path for kind in KINDS for path in (tmp_path / "two" / kind).glob("*/COMPLETE")]
+    assert len(fetched) == len(KINDS)
+    for path in fetched:
+        assert stored[f"homes/{path.relative_to(tmp_path / 'two')}"] == path.stat().st_size
 
 
 def test_the_service_answers_with_the_champion_for_those_with_the_token(trained: Team) -> None:

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from rnnlm.config import PipelineConfig
@@ -5,6 +7,7 @@ from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.stages import is_complete
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.train_model import train_model
 from tests.configs import changed
 from tests.registrar import Registrar
@@ -20,6 +23,30 @@ def test_a_run_is_trained_and_tracked(
     assert run.mlflow_run_id
     assert model_folder(tracked_home, str(run.folder)) == run.model_folder
     assert train_model.fn(config, toy_dataset).skipped
+
+
+@pytest.mark.long
+def test_a_finished_run_is_tracked_once_in_a_store_that_lacks_it(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = changed(toy_config, {"training.seed": 10})
+    first = train_model.fn(config, toy_dataset)
+    with reaching_mlflow(tracked_home) as client:
+        sent = client.get_run(first.mlflow_run_id)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
+    monkeypatch.chdir(tmp_path)  # MLflow puts that store's artifacts there
+    for run in (train_model.fn(config, toy_dataset), train_model.fn(config, toy_dataset)):
+        assert run.skipped
+        with reaching_mlflow(tracked_home) as client:
+            [other] = client.search_runs([client.get_experiment_by_name(config.tracking.experiment).experiment_id])
+        assert other.info.run_id == run.mlflow_run_id != first.mlflow_run_id
+        assert other.info.status == "FINISHED"
+        assert (other.data.metrics, other.data.params) == (sent.data.metrics, sent.data.params)
+        assert "validation_perplexity" in other.data.metrics
 
 
 @pytest.mark.long

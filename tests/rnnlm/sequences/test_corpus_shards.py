@@ -125,7 +125,7 @@ def test_an_engine_changes_no_row_and_few_shards_wait(
             unfinished.append(sum(not future.taken for future in futures))
             return futures[-1]
 
-        assert worth == 1  # 16 MiB and less
+        assert worth == 1  # 32 MiB and less
         with ThreadPoolExecutor(2) as pool:
             yield Engine(submit, 2)
 

@@ -4,6 +4,9 @@ import itertools
 import json
 import math
 import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,12 +17,14 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
+from rnnlm.corpora.splits import corpus_documents
+from rnnlm.engines import Engine, in_this_process
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
 from rnnlm.records import TokenizerRecord
 from rnnlm.sequences.dataset_writer import store_sequences
-from rnnlm.tokenizers import vocabularies
+from rnnlm.tokenizers import word_counts
 from rnnlm.tokenizers.pretrained import load_pretrained, own_spellings
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.text_tokenizer import (
@@ -34,7 +39,8 @@ from rnnlm.tokenizers.text_tokenizer import (
 )
 from rnnlm.tokenizers.token_colors import coloured
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-from rnnlm.tokenizers.vocabularies import count_frequent_words, train_characters, train_words
+from rnnlm.tokenizers.vocabularies import train_vocabulary
+from rnnlm.tokenizers.word_counts import WordCounts, count_corpus, count_words
 
 TRAIN = "b b b c c a a <unk> <eos>\nd\n"
 
@@ -121,7 +127,14 @@ BYTE_LEVEL = {
     "unigram": TextTokenizer(train_unigram(iter(CAT), CONFIG), "unigram"),
 }
 ALPHABET = "abc é日\t<>pad|"
-CHARACTERS = TextTokenizer(train_characters([ALPHABET], TokenizerConfig(kind="char")), "char")
+
+
+def trained_on(text: str, config: TokenizerConfig) -> TextTokenizer:
+    tokenizer = train_vocabulary(count_words([text], config), config)
+    return TextTokenizer(tokenizer, config.kind, config.unknown_literal, config.splitting)
+
+
+CHARACTERS = trained_on(ALPHABET, TokenizerConfig(kind="char"))
 
 
 @pytest.mark.parametrize("kind", BYTE_LEVEL)
@@ -196,9 +209,9 @@ def test_white_space_is_what_python_splits_at(home: Home, tmp_path: Path, codes:
     ],
 )
 def test_what_a_word_is_can_be_chosen(splitting: str, pieces: list[str], gaps: list[str]) -> None:
-    config = TokenizerConfig.model_validate({"splitting": splitting})
+    config = TokenizerConfig.model_validate({"kind": "word", "splitting": splitting})
     text = "Don't  stop, A1 now..."
-    tokenizer = TextTokenizer(train_words(iter([text]), config), "word", "<unk>", splitting)
+    tokenizer = trained_on(text, config)
     assert tokenizer.pieces(tokenizer.encode(text)) == pieces
     assert [gap for gap, _ in tokenizer.unexpected_gaps(text)] == gaps
     assert (
@@ -228,8 +241,7 @@ def test_what_the_textbook_drops_is_paid_for(home: Home, tmp_path: Path) -> None
 def tokenizer_of(kind: str, splitting: str, literal: str | None) -> TextTokenizer:
     """It knows `a` and `,`."""
     config = TokenizerConfig.model_validate({"kind": kind, "splitting": splitting, "unknown_literal": literal})
-    train = train_characters if kind == "char" else train_words
-    return TextTokenizer(train(iter(["a", ","]), config), kind, literal, splitting)
+    return trained_on("a ,", config)
 
 
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
@@ -274,12 +286,40 @@ def test_indentation_is_not_free(splitting: str) -> None:
 
 
 def test_counting_words_forgets_the_rarest_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vocabularies, "MAXIMUM_DISTINCT", 5)
-    text = [["often", f"w{index}"] for index in range(100)] + [["late"], ["late"], ["late"]]
-    counts = count_frequent_words(text)
-    assert len(counts) <= 5
-    assert counts["often"] > 90
-    assert counts["late"] == 3
+    monkeypatch.setattr(word_counts, "MAXIMUM_DISTINCT", 5)
+    found = WordCounts()
+    for words in [["often", f"w{index}"] for index in range(100)] + [["late"], ["late"], ["late"]]:
+        found.add(words)
+    assert len(found.counts) <= 5
+    assert found.counts["often"] > 90
+    assert found.counts["late"] == 3
+
+
+@pytest.mark.parametrize("kind", ["word", "char"])
+def test_stretches_add_up_to_the_counts_of_the_training_text(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    (tmp_path / "c.txt").write_text("".join(f"w{index % 7} common\n" for index in range(2_000)))
+    corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "c.txt")))
+    monkeypatch.setattr(word_counts, "SMALLEST_STRETCH_BYTES", 1_000)
+    monkeypatch.setattr(word_counts, "BYTES_WORTH_A_PROCESS", 6_000)
+    calls = []
+
+    @contextmanager
+    def counted(worth: int) -> Iterator[Engine]:
+        with in_this_process(worth) as engine:
+            calls.append(worth)
+            yield engine
+
+    config = TokenizerConfig(kind=kind)
+    train = [line for document in corpus_documents(corpus) if document.split == "train" for line in document.lines]
+    words = [word for line in train for word in (line if kind == "char" else line.split())]
+    assert count_corpus(corpus, config, counted) == Counter(words)
+    assert calls == [-(-corpus.corpus_bytes // 6_000)] == [4]
+
+
+def test_the_word_none_is_a_word() -> None:
+    assert "None" in trained_on("None", TokenizerConfig(kind="word", unknown_literal=None)).vocabulary
 
 
 def test_a_pretrained_tokenizer_is_renumbered_and_otherwise_the_same(home: Home, tmp_path: Path) -> None:

@@ -1,0 +1,30 @@
+"""Where independent pieces of work run; see rnnlm/engines.py."""
+
+from typing import Literal
+
+from rnnlm.config.section import Section, setting
+
+
+class EngineConfig(Section):
+    """Settings of a section whose work is done in pieces. They do not change what is made."""
+
+    engine: Literal["local", "ray"] = setting(
+        "local",
+        "Where pieces of the work run. local: this process, or several for large work. ray: a Ray cluster that shares "
+        "the home; needs the extra `ray`.",
+        changes_results=False,
+    )
+    processes: int | None = setting(
+        None,
+        "Largest number of local processes. null: one per CPU core.",
+        ge=1,
+        le=1_024,
+        changes_results=False,
+    )
+    ray_address: str | None = setting(
+        None,
+        "Address of the Ray cluster. null: the one that RAY_ADDRESS names, else the one that this machine belongs to, "
+        "else a temporary one on this machine.",
+        min_length=1,
+        changes_results=False,
+    )

@@ -1,0 +1,85 @@
+"""Count the words, or characters, of a corpus's training documents: stretch by stretch, then added up."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+from tokenizers import Tokenizer
+
+from rnnlm.config import TokenizerConfig
+from rnnlm.corpora.splits import Stretch, documents_in, stretches
+from rnnlm.engines import OpenEngine, in_this_process, results_in_order
+from rnnlm.records import CorpusRecord
+from rnnlm.tokenizers.vocabularies import splitter
+
+logger = logging.getLogger(__name__)
+MAXIMUM_DISTINCT = 2_000_000  # distinct words counted at once: about 250 MB
+SMALLEST_STRETCH_BYTES = 16 << 20
+BYTES_WORTH_A_PROCESS = 128 << 20  # a process starts in 5 to 10 s, and counts about 8 MB in a second
+MOST_STRETCHES = 1000
+
+
+class WordCounts:
+    """Counts in bounded memory: beyond MAXIMUM_DISTINCT distinct words, the rarest are forgotten.
+
+    Lossy counting (Manku and Motwani 2002): counts are too low by at most the final floor.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.floor = 0
+
+    def add(self, words: Iterable[str] | Mapping[str, int]) -> None:
+        """Count words, or add counts."""
+        self.counts.update(words)
+        while len(self.counts) > MAXIMUM_DISTINCT:
+            self.floor += 1
+            for word in [word for word, count in self.counts.items() if count <= self.floor]:
+                del self.counts[word]
+            logger.warning(
+                "more than %s distinct words: those seen at most %d times are forgotten",
+                f"{MAXIMUM_DISTINCT:,}",
+                self.floor,
+            )
+
+
+def count_corpus(
+    corpus: CorpusRecord, config: TokenizerConfig, open_engine: OpenEngine = in_this_process
+) -> Counter[str]:
+    """Occurrences of each word of the training documents. They do not depend on where they are counted."""
+    stretch_bytes = max(SMALLEST_STRETCH_BYTES, -(-corpus.corpus_bytes // MOST_STRETCHES))
+    total = WordCounts()
+    with open_engine(-(-corpus.corpus_bytes // BYTES_WORTH_A_PROCESS)) as engine:
+        calls = ((corpus, config, stretch) for stretch in stretches(corpus, stretch_bytes))
+        for _, counts in results_in_order(engine, count_stretch, calls):
+            total.add(dict(zip(counts["word"].to_pylist(), counts["count"].to_pylist(), strict=True)))
+    return total.counts
+
+
+def count_stretch(corpus: CorpusRecord, config: TokenizerConfig, stretch: Stretch) -> pa.Table:
+    """The map: a row (word, count) for each word of the training documents in a stretch of the corpus."""
+    documents = (document for document in documents_in(corpus, stretch) if document.split == "train")
+    counts = count_words((line for document in documents for line in document.lines), config)
+    return pa.table({"word": pa.array(counts.keys(), pa.string()), "count": pa.array(counts.values(), pa.int64())})
+
+
+def count_words(lines: Iterable[str], config: TokenizerConfig) -> Counter[str]:
+    found = WordCounts()
+    for words in words_of_lines(lines, config):
+        found.add(words)
+    return found.counts
+
+
+def words_of_lines(lines: Iterable[str], config: TokenizerConfig) -> Iterator[Iterable[str]]:
+    if config.kind == "char":
+        yield from lines
+    elif config.splitting == "whitespace":
+        yield from (line.split() for line in lines)
+    else:
+        yield from library_words(splitter(config), lines)
+
+
+def library_words(tokenizer: Tokenizer, lines: Iterable[str]) -> Iterator[list[str]]:
+    for line in lines:
+        yield [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(line)]

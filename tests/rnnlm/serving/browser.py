@@ -102,12 +102,23 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
 
     def point_at(self, selector: str) -> None:
-        """Move the mouse onto the first such element."""
-        place = self.value(
-            f"(() => {{ const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
-            " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-        )
-        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+        """Move the mouse onto the first such element.
+
+        The move is repeated until the element is under the pointer: Chromium drops mouse events before a
+        new page's first frame, and the layout may still change.
+        """
+        element = f"document.querySelector({json.dumps(selector)})"
+
+        def moved() -> bool:
+            x, y = self.value(
+                f"(() => {{ const r = {element}.getBoundingClientRect();"
+                " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+            )
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=0, y=0)
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+            return bool(self.value(f"{element}.matches(':hover')"))
+
+        wait_until(moved, 20, f"the pointer is on {selector}")
 
     def colours(self, scheme: str) -> None:
         """light or dark, as the system would say."""

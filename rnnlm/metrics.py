@@ -59,7 +59,7 @@ def perplexity(nll_nats_per_token: float) -> float:
 
 def spelled_bits(words: Sequence[str], *, with_ends: bool) -> int:
     """Price of words that the vocabulary cannot spell: 8 bits for each UTF-8 byte and, with_ends, each word's end."""
-    return SPELLED_BYTE_BITS * (sum(map(utf8_bytes, words)) + len(words) * with_ends)
+    return SPELLED_BYTE_BITS * (utf8_bytes("".join(words)) + len(words) * with_ends)
 
 
 def utf8_bytes(text: str) -> int:

@@ -68,6 +68,7 @@ def explain(
         readings, token_positions(tokenizer, cut, text), loss.nll_nats.tolist(), strict=True
     ):
         target_text = text_of(tokenizer, reading.target_id, text[start:end])
+        is_unknown = reading.target_id == UNK
         steps.append(
             Step(
                 # Each input but `<bos>` was the target of the step before.
@@ -81,7 +82,7 @@ def explain(
                 nll_nats=nll_nats,
                 rank=reading.rank,
                 alternatives=tuple((spelling(tokenizer, token_id), share) for token_id, share in reading.top),
-                spelling_bits=tokenizer.spelling_bits(target_text, 1) if reading.target_id == UNK else 0.0,
+                spelling_bits=tokenizer.spelling_bits(1, tokenizer.unknown_words(target_text)) if is_unknown else 0.0,
             )
         )
     empty = np.zeros((0, len(model.stack.cells), model.stack.hidden_size), np.float32)

@@ -90,7 +90,11 @@ def shared_length(a: np.ndarray, b: np.ndarray) -> int:
 def spelling_bits(tokenizer: TextTokenizer, text: str) -> float:
     lines = text.split("\n")
     unknown = [ids.count(UNK) for ids in tokenizer.encode_lines(lines)]
-    return sum(tokenizer.spelling_bits(line, count) for line, count in zip(lines, unknown, strict=True) if count)
+    return sum(
+        tokenizer.spelling_bits(count, tokenizer.unknown_words(line))
+        for line, count in zip(lines, unknown, strict=True)
+        if count
+    )
 
 
 def score_continuations(

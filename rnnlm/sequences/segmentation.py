@@ -145,15 +145,17 @@ def unsaid_by_line(
 
     texts, lines: the lines and their tokens. See TextTokenizer.restoration_bits.
     """
+    lengths = lines.lengths
     unknown_counts = np.diff(np.concatenate([[0], np.cumsum(lines.token_ids == UNK)])[lines.offsets])
     words, bits = np.zeros(len(texts), np.int64), np.zeros(len(texts))
     dropped = mode == "sentence"
     # Of a line without unknown words only a word tokenizer loses anything.
-    lossy = (unknown_counts > 0) | (lines.lengths == 0) | (tokenizer.kind == "word")
+    lossy = (unknown_counts > 0) | (lengths == 0) | (tokenizer.kind == "word")
     for line in np.flatnonzero(lossy).tolist():
-        unknown = int(unknown_counts[line])
-        words[line] = len(tokenizer.unknown_words(texts[line])) if unknown else 0
-        bits[line] = tokenizer.restoration_bits(texts[line], int(lines.lengths[line]), unknown, dropped)
+        text, tokens, unknown = texts[line], int(lengths[line]), int(unknown_counts[line])
+        unknown_words = tokenizer.unknown_words(text) if unknown else []
+        words[line] = len(unknown_words)
+        bits[line] = tokenizer.restoration_bits(text, tokens, unknown, unknown_words, dropped)
     return words, bits
 
 

@@ -106,7 +106,9 @@ class TextTokenizer:
             words = [line[start:end] for token_id, start, end in self.spans(line) if token_id == UNK]
         return [word for word in words if word != self.unknown_literal]
 
-    def restoration_bits(self, line: str, token_count: int, unknown_count: int, blank_is_dropped: bool) -> float:
+    def restoration_bits(
+        self, line: str, token_count: int, unknown_count: int, unknown_words: Sequence[str], blank_is_dropped: bool
+    ) -> float:
         """Bits needed, besides those of the tokens, to restore the line.
 
         An unknown word costs 8 bits for each of its UTF-8 bytes and for its end (a character needs no end). A word
@@ -115,7 +117,8 @@ class TextTokenizer:
         punctuation, one more bit tells whether there is a space. Any other gap is spelled out, with an escape and an
         end, and so is a blank line that has no sequence (blank_is_dropped). Other tokenizers lose nothing.
 
-        token_count: ids of the line. unknown_count: how many of them are `<unk>`.
+        token_count: ids of the line. unknown_count: how many of them are `<unk>`. unknown_words: those of the line,
+        from `unknown_words`; any other `<unk>` is the corpus's own literal.
         """
         if not token_count and blank_is_dropped:
             return SPELLED_BYTE_BITS * (2 + utf8_bytes(line))
@@ -126,12 +129,12 @@ class TextTokenizer:
             for gap, at_end in self.unexpected_gaps(line):
                 one_space = at_end and gap == " "
                 bits += SPACE_END_BITS if one_space else SPELLED_BYTE_BITS * (2 + utf8_bytes(gap))
-        return bits + (self.spelling_bits(line, unknown_count) if unknown_count else 0.0)
+        return bits + self.spelling_bits(unknown_count, unknown_words)
 
-    def spelling_bits(self, line: str, unknown_count: int) -> float:
+    def spelling_bits(self, unknown_count: int, unknown_words: Sequence[str]) -> float:
         """The part of restoration_bits for `<unk>`."""
-        words = self.unknown_words(line)
-        return spelled_bits(words, with_ends=self.kind != "char") + LITERAL_BITS * (unknown_count - len(words))
+        literals = unknown_count - len(unknown_words)
+        return spelled_bits(unknown_words, with_ends=self.kind != "char") + LITERAL_BITS * literals
 
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
         """(gap, at an end of the line) of each gap that is not as expected."""

@@ -268,8 +268,8 @@ def test_the_probabilities_of_all_texts_sum_to_at_most_one(
         for characters in itertools.product("ab, ", repeat=length):
             line = "".join(characters)
             ids = tokenizer.encode(line)
-            dropped = mode == "sentence" and not ids
-            bits = tokenizer.restoration_bits(line, len(ids), ids.count(UNK), mode == "sentence")
+            dropped, unknown = mode == "sentence" and not ids, tokenizer.unknown_words(line)
+            bits = tokenizer.restoration_bits(line, len(ids), ids.count(UNK), unknown, mode == "sentence")
             predicted = [] if dropped else [*ids, EOS]
             total += math.prod(probability[token] for token in predicted) * 2**-bits
     assert 0.15 < total <= 1.0
@@ -278,10 +278,10 @@ def test_the_probabilities_of_all_texts_sum_to_at_most_one(
 @pytest.mark.parametrize("splitting", ["whitespace", "punctuation"])
 def test_indentation_is_not_free(splitting: str) -> None:
     tokenizer = tokenizer_of("word", splitting, None)
-    costs = [tokenizer.restoration_bits(" " * indent + "a a", 2, 0, True) for indent in (0, 4, 12)]
+    costs = [tokenizer.restoration_bits(" " * indent + "a a", 2, 0, [], True) for indent in (0, 4, 12)]
     assert costs[1] - costs[0] == pytest.approx(8 * (4 + 2))
     assert costs[2] - costs[1] == pytest.approx(8 * 8)
-    both_ends = tokenizer.restoration_bits(" a a ", 2, 0, True)  # as each line of the Penn Treebank
+    both_ends = tokenizer.restoration_bits(" a a ", 2, 0, [], True)  # as each line of the Penn Treebank
     assert both_ends - costs[0] == pytest.approx(2 * (5 + math.log2(256 / 255)))
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from rnnlm.corpora.document_sources import read_sources
+from rnnlm.corpora.document_sources import Sources, read_sources
 from rnnlm.records import CorpusRecord, Split
 
 DOCUMENT_LINES = 50  # a longer paragraph, or text without paragraphs, is cut into blocks of this many lines
 DOCUMENT_BYTES = 8_192  # and of at most this many bytes, unless a single line is longer
+SEARCHED_BYTES = 65_536  # for a blank line after which a document starts
 SOURCES_TO_SPLIT_BY = 100  # with fewer, a split of 5 % of whole sources would often be empty
 NO_LETTER = re.compile(r"[\W\d_]+")
 NO_ASCII_LETTER = bytes(set(range(128)) - set(string.ascii_letters.encode()))
@@ -95,15 +96,49 @@ def stretches(corpus: CorpusRecord, byte_count: int) -> Iterator[Stretch]:
     """The whole corpus in order, in stretches of at least `byte_count` bytes, except at the end of each file."""
     for file_name in corpus_files(corpus):
         path = corpus.folder / file_name
-        starts = read_sources(corpus.folder, role_of(corpus, file_name)).starts_between(0, path.stat().st_size)
-        start = size = 0
-        for data in paragraphs(stored_lines(path), starts, corpus.document_lines or DOCUMENT_LINES):
-            size += len(data)
-            if size >= byte_count:
-                yield Stretch(file_name, start, size)
-                start, size = start + size, 0
-        if size:
-            yield Stretch(file_name, start, size)
+        sources = read_sources(corpus.folder, role_of(corpus, file_name))
+        begin, size = 0, path.stat().st_size
+        while begin < size:
+            end = size if begin + byte_count >= size else document_start(path, sources, begin + byte_count)
+            if end is None:
+                end = next_document(path, sources, begin, byte_count, corpus.document_lines or DOCUMENT_LINES)
+            yield Stretch(file_name, begin, end - begin)
+            begin = end
+
+
+def document_start(path: Path, sources: Sources, position: int) -> int | None:
+    """Offset of a document at or soon after `position`; None if it cannot be told.
+
+    Wherever reading begins, a document starts where a source starts, and at a line of text that follows blank lines
+    which follow a line of text.
+    """
+    text_seen = blank_after = False
+    found: int | None = None
+    with path.open("rb") as stream:
+        stream.seek(position - 1)
+        stream.readline()  # the rest of a line
+        offset = stream.tell()
+        for line in stream:
+            blank = not line.strip()
+            if blank_after and not blank:
+                found = offset
+            if found is not None or offset >= position + SEARCHED_BYTES:
+                break
+            offset += len(line)
+            text_seen = text_seen or not blank
+            blank_after = text_seen and blank
+    return next(sources.starts_between(position - 1, offset), found)
+
+
+def next_document(path: Path, sources: Sources, begin: int, byte_count: int, document_lines: int) -> int:
+    """Where a document starts, at least `byte_count` bytes after the one at `begin`; the end of the file if none."""
+    starts = (start - begin for start in sources.starts_between(begin, path.stat().st_size))
+    end = begin
+    for data in paragraphs(stored_lines(path, begin), starts, document_lines):
+        if end >= begin + byte_count:
+            break
+        end += len(data)
+    return end
 
 
 def role_of(corpus: CorpusRecord, file_name: str) -> str:

@@ -1,8 +1,13 @@
 """A document's own digest decides its split."""
 
+import json
+import random
 from pathlib import Path
 
+import pytest
+
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora import splits
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.splits import corpus_documents, documents_in, paragraphs, stretches
 from rnnlm.home import Home
@@ -70,3 +75,26 @@ def test_stretches_cut_the_corpus_where_documents_begin(home: Home, tmp_path: Pa
     assert all(stretch.byte_count >= 1000 for stretch in found[:-1])
     pieces = [document for stretch in found for document in documents_in(corpus, stretch)]
     assert pieces == list(corpus_documents(corpus))
+
+
+@pytest.mark.parametrize("blank_share", [0.0, 0.02, 0.3, 0.9])
+@pytest.mark.parametrize("searched_bytes", [20, 10_000])
+def test_stretches_are_whole_documents_of_any_text(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank_share: float, searched_bytes: int
+) -> None:
+    monkeypatch.setattr(splits, "SEARCHED_BYTES", searched_bytes)  # with 20 many are found by reading from the start
+    draw = random.Random(f"{blank_share} {searched_bytes}")
+
+    def text() -> str:
+        lines = ("" if draw.random() < blank_share else "a" * draw.choice([1, 5, 60, 9000]) for _ in range(300))
+        return "".join(f"{line}\n" for line in lines)
+
+    rows = "".join(json.dumps({"text": text()}) + "\n" for _ in range(3))
+    (tmp_path / "text.jsonl").write_text(rows)
+    corpus = obtain_corpus(home, SHARES.model_copy(update={"source": str(tmp_path / "text.jsonl")}))
+    documents = list(corpus_documents(corpus))
+    for byte_count in (1, 100, 20_000, 10_000_000):
+        found = list(stretches(corpus, byte_count))
+        assert len(found) == 1 if byte_count == 10_000_000 else len(found) > 2
+        assert all(stretch.byte_count >= byte_count for stretch in found[:-1])
+        assert [document for stretch in found for document in documents_in(corpus, stretch)] == documents

@@ -7,26 +7,42 @@ import time
 from pathlib import Path
 
 
+class PeakMemory:
+    """The highest memory of a process and all below it while the context is open, in MiB."""
+
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self.highest = 0.0
+        self._finished = threading.Event()
+        self._watcher = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> "PeakMemory":
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._finished.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while not self._finished.wait(0.05):
+            self.highest = max(self.highest, sum(map(proportional_set_size, tree(self.root))))
+
+    def take(self) -> float:
+        """The peak since the last call."""
+        highest, self.highest = self.highest, 0.0
+        return highest
+
+
 def measured(command: list[str]) -> tuple[float, float, str]:
     """(peak MiB over the process tree, seconds, what it printed) of a command; it ends this program if it fails."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    peak = 0.0
-    finished = threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not finished.wait(0.05):
-            peak = max(peak, sum(map(proportional_set_size, tree(process.pid))))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    output, _ = process.communicate()
-    finished.set()
-    watcher.join()
+    with PeakMemory(process.pid) as memory:
+        output, _ = process.communicate()
     if process.returncode:
         sys.exit(f"{command} failed")
-    return peak, time.perf_counter() - start, output.strip()
+    return memory.take(), time.perf_counter() - start, output.strip()
 
 
 def tree(root: int) -> list[int]:

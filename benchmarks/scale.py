@@ -1,122 +1,122 @@
-"""How each stage grows with the corpus: seconds, bytes on disk, peak memory.
+"""How each stage of `rnnlm run` grows with the corpus: seconds, bytes on disk, peak memory.
 
-python benchmarks/scale.py FOLDER [--gigabytes 0.1 1 10] [--processes 1 2] [--stages corpus tokenizer …]
+python benchmarks/scale.py FOLDER [--gigabytes 0.1 1 10] [--engines 1 2 ray]
 
-FOLDER takes the generated texts and a home for each size: about three times the text. A text that is there is used
-again. Each stage runs in a fresh process; memory is the peak over it and the processes below it. `warm` is all stages
-before training once more, when everything is there. Training and evaluation do not grow with the corpus: training
-reads a fixed number of tokens, and the held-out splits are about 1 MB each.
+FOLDER takes the generated texts, and a home that is removed before each run: about four times the text. A text that
+is there is used again. An engine is a number of local processes, or `ray` (extra `ray`): a cluster of two nodes with
+one core each on this machine. Each run is the whole command in a fresh home, then the same command again (`again`),
+when everything is there. Memory is the peak over all processes, including the servers of Prefect and Ray. Training and
+evaluation do not grow with the corpus: training reads a fixed number of tokens, and the held-out splits are 1 MB each.
 """
 
 import argparse
+import contextlib
 import os
+import re
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from prepare import row, table
-from process_memory import measured
-from untracked import untracked
+from process_memory import PeakMemory
 
-from rnnlm.config import EvaluationConfig, PipelineConfig
-from rnnlm.corpora.download import obtain_corpus
-from rnnlm.home import Home
-from rnnlm.presets import build_config
-from rnnlm.sequences.dataset_report import describe_dataset
-from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-
-STAGES = ("corpus", "tokenizer", "sequences", "description", "training", "evaluation", "warm")
+CHECKOUT = Path(__file__).resolve().parent.parent
 HELD_OUT_BYTES, TRAINED_TOKENS = 1_000_000, 50_000
 WORDS, SUCCESSORS, FOLLOWED = 100_000, 16, 0.6  # different words; likely next words of each, and how often one is next
 SENTENCES, LONGEST = 20_000, 40  # drawn together
+STAGE_ENDED = re.compile(r"(\w+): (?:done|skipped.*) \(([\d.]+) s\)")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.1, 1, 10])
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
-    parser.add_argument("--worker", help=argparse.SUPPRESS)  # a stage, in a fresh process
+    parser.add_argument("--engines", nargs="+", default=["1", "2", "ray"])
     options = parser.parse_args()
-    if options.worker:
-        run_stage(options.worker, options.folder, options.gigabytes[0], options.processes[0])
-        return
-    table(["text, GB", "processes", "stage", "seconds", "MB of text/s", "new on disk, MB", "peak, MiB"])
+    table(["text, GB", "engine", "stage", "seconds", "MB of text/s", "new on disk, MB", "peak, MiB"])
     for gigabytes in options.gigabytes:
-        write_text(text_of(options.folder, gigabytes), int(gigabytes * 1e9))
-        for processes in options.processes:
-            shutil.rmtree(home_of(options.folder, gigabytes), ignore_errors=True)
-            for stage in options.stages:
-                measure(stage, options.folder, gigabytes, processes)
+        text = options.folder / f"{gigabytes:g}-gb.txt"
+        write_text(text, int(gigabytes * 1e9))
+        for engine in options.engines:
+            home = options.folder / f"{gigabytes:g}-gb-home"
+            shutil.rmtree(home, ignore_errors=True)
+            with two_nodes() if engine == "ray" else contextlib.nullcontext():
+                run_pipeline(text, engine, home)
 
 
-def measure(stage: str, folder: Path, gigabytes: float, processes: int) -> None:
-    """Run a stage in a fresh process and print its row."""
-    home = home_of(folder, gigabytes)
-    before = bytes_below(home)
-    command = [sys.executable, str(Path(__file__).resolve()), str(folder), "--worker", stage]
-    command += ["--gigabytes", str(gigabytes), "--processes", str(processes)]
-    peak, seconds, _ = measured(command)
-    new = (bytes_below(home) - before) / 1e6
-    row(gigabytes, processes, stage, f"{seconds:.1f}", f"{gigabytes * 1e3 / seconds:.1f}", f"{new:.0f}", f"{peak:.0f}")
+@contextlib.contextmanager
+def two_nodes() -> Iterator[None]:
+    """A Ray cluster of two nodes with one core each, on this machine."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster.add_node(num_cpus=1)
+    os.environ["RAY_ADDRESS"] = cluster.address
+    try:
+        yield
+    finally:
+        cluster.shutdown()
+
+
+def run_pipeline(text: Path, engine: str, home: Path) -> None:
+    """Run the pipeline in `home` twice. Print a row for each stage, and one for the second run."""
+    gigabytes = text.stat().st_size / 1e9
+
+    def print_row(stage: str, seconds: float, new_bytes: int, peak: float) -> None:
+        speed = f"{gigabytes * 1e3 / seconds:.1f}"
+        row(f"{gigabytes:.2g}", engine, stage, f"{seconds:.1f}", speed, f"{new_bytes / 1e6:.0f}", f"{peak:.0f}")
+
+    command = [sys.executable, "-m", "flows.command_line", "run", "--corpus", str(text), "--preset", "smoke"]
+    command += [part for setting in settings(text, engine) for part in ("--set", setting)]
+    environment = os.environ | {"RNNLM_HOME": str(home), "PYTHONPATH": str(CHECKOUT)}
+    for name in ("whole run", "again"):
+        start, before, highest = time.perf_counter(), bytes_below(home), 0.0
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stderr is not None
+        with PeakMemory(os.getpid()) as memory:
+            size, lines = before, []
+            for line in process.stderr:
+                lines.append(line)
+                if ended := STAGE_ENDED.match(line.strip()):
+                    stage, seconds = ended.groups()
+                    peak, grown = memory.take(), bytes_below(home)
+                    highest = max(highest, peak)
+                    if name == "whole run":
+                        print_row(stage, max(0.1, float(seconds)), grown - size, peak)
+                    size = grown
+            if process.wait():
+                sys.exit(f"{' '.join(command)} failed:\n{''.join(lines[-20:])}")
+        print_row(name, time.perf_counter() - start, bytes_below(home) - before, max(highest, memory.take()))
+
+
+def settings(text: Path, engine: str) -> list[str]:
+    held_out = min(0.05, HELD_OUT_BYTES / text.stat().st_size)
+    where = "sequences.engine=ray" if engine == "ray" else f"sequences.processes={engine}"
+    return [
+        f"corpus.valid_share={held_out}",
+        f"corpus.test_share={held_out}",
+        "tokenizer.kind=word",
+        f"training.maximum_tokens={TRAINED_TOKENS}",
+        "training.precision=float32",
+        where,
+    ]
 
 
 def bytes_below(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def text_of(folder: Path, gigabytes: float) -> Path:
-    return folder / f"{gigabytes:g}-gb.txt"
-
-
-def home_of(folder: Path, gigabytes: float) -> Path:
-    return folder / f"{gigabytes:g}-gb-home"
-
-
-def run_stage(stage: str, folder: Path, gigabytes: float, processes: int) -> None:
-    """A stage with all before it, which are skipped if they have run."""
-    home = Home(home_of(folder, gigabytes))
-    config = configuration(text_of(folder, gigabytes), processes)
-    corpus = obtain_corpus(home, config.corpus)
-    if stage == "corpus":
-        return
-    train_tokenizer(home, corpus, config.tokenizer)
-    if stage == "tokenizer":
-        return
-    dataset = prepare_dataset(home, config)
-    if stage == "sequences":
-        return
-    describe_dataset(home, dataset)
-    if stage in ("description", "warm"):
-        return
-    # torch is imported where it is needed alone: it would count as memory of the stages above.
-    from rnnlm.evaluation.perplexity import evaluate_run
-    from rnnlm.training.training_run import run_training
-
-    run = run_training(home, config, dataset, untracked)
-    if stage == "evaluation":
-        evaluate_run(home, dataset, run, EvaluationConfig())
-
-
-def configuration(text: Path, processes: int) -> PipelineConfig:
-    held_out = min(0.05, HELD_OUT_BYTES / text.stat().st_size)
-    settings: dict[str, Any] = {
-        "corpus.valid_share": held_out,
-        "corpus.test_share": held_out,
-        "tokenizer.kind": "word",
-        "sequences.processes": processes,
-        "training.maximum_tokens": TRAINED_TOKENS,
-        "training.precision": "float32",
-    }
-    return build_config("smoke", [f"{path}={value}" for path, value in settings.items()], str(text))
+    found = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # temporary files vanish
+            found += path.stat().st_size if path.is_file() else 0
+    return found
 
 
 def write_text(path: Path, size: int) -> None:
@@ -177,5 +177,4 @@ def spelling(rank: int) -> str:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     main()

@@ -89,7 +89,8 @@ def test_a_killed_scoring_ends_with_the_same_output(
         patched.setattr(bulk_scoring, function, dying(getattr(bulk_scoring, function), calls, after=after))
         with pytest.raises(Killed):
             bulk_scoring.score_texts(home, broken)
-    there = {path.name for path in home.scores.glob("*/shards/0*.parquet")}
+    there = {path.name for path in home.scores.glob("*/shards/*/0*.parquet")}
+    assert len(there) == (4 if function == "write_output" else calls - (not after))
     written = shards_written(monkeypatch)
     bulk_scoring.score_texts(home, broken)
     assert there.isdisjoint(written)  # what is done is not done again
@@ -123,8 +124,8 @@ def test_what_a_killed_process_has_done_is_not_done_again(
     command = [sys.executable, "-c", KILLED_SCRIPT, str(home.root), broken.model_dump_json()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert len(list(home.scores.glob("*/shards/0*.parquet"))) == 2
-    assert len(list(home.scores.glob("*/shards/.*half"))) == 1
+    assert len(list(home.scores.glob("*/shards/*/0*.parquet"))) == 2
+    assert len(list(home.scores.glob("*/shards/*/.*half"))) == 1
     assert not Path(broken.output).exists()
 
     scored = shards_written(monkeypatch)

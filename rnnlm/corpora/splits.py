@@ -69,6 +69,7 @@ def documents_in(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocum
     lines = stored_lines(corpus.folder / stretch.source_file, begin, stretch.byte_count)
     starts = sources.starts_between(begin, end)
     number, next_start = sources.at(begin), next(starts, end)
+    shares = corpus.carved_shares
     offset = begin
     relative_starts = (start - begin for start in sources.starts_between(begin, end))
     for data in paragraphs(lines, relative_starts, corpus.document_lines or DOCUMENT_LINES):
@@ -76,7 +77,7 @@ def documents_in(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocum
             number, next_start = number + 1, next(starts, end)
         digest = hashlib.sha256(data)
         key = sources.digests[number].tobytes() if len(sources) >= SOURCES_TO_SPLIT_BY else digest.digest()[:8]
-        split = carve(key, corpus.carved_shares) if role in ("text", "train") else cast(Split, role)
+        split = carve(key, shares) if role in ("text", "train") else cast(Split, role)
         document = CorpusDocument(split, stretch.source_file, number, offset, data, digest.hexdigest(), key.hex())
         if split != "train" or corpus.sample is None or document.sha256 < corpus.sample.below:
             yield document

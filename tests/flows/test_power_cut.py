@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import pytest
 
-from flows.operations.deployments import deploy_all
 from flows.operations.prefect_server import wait_for_server
 from flows.service.ports import free_port
 from rnnlm.home import Home
@@ -24,6 +23,12 @@ from rnnlm.tracking.mlflow_store import reaching_mlflow
 PREFECT = [sys.executable, "-m", "prefect"]
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 300
+
+
+def rnnlm(*arguments: str) -> str:
+    """What the command prints, in a process of its own: this one may have the Prefect server of other tests."""
+    command = [sys.executable, "-m", "flows.command_line", *arguments]
+    return subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 class Night:
@@ -66,9 +71,7 @@ class Night:
 @pytest.fixture
 def night(tracked_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Night]:
     monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{free_port()}/api")
-    command = [sys.executable, "-m", "flows.command_line", "env", "--json"]
-    printed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    for name, value in json.loads(printed.stdout).items():
+    for name, value in json.loads(rnnlm("env", "--json")).items():
         monkeypatch.setenv(name, value)
     night = Night(tracked_home, tmp_path / "log")
     try:
@@ -83,7 +86,7 @@ def test_after_a_power_cut_the_next_night_runs_by_itself(night: Night, toy_folde
     long = small | {"training": {"epochs": 2000, "device": "cpu"}}
     short = small | {"training": {"epochs": 1, "device": "cpu"}}
     night.start()
-    deploy_all(night.home)
+    rnnlm("deploy")
     with httpx.Client(base_url=os.environ["PREFECT_API_URL"], timeout=60) as client:
 
         def ask(method: str, path: str, json: object = None) -> Any:

@@ -71,7 +71,7 @@ def run_pipeline(text: Path, engine: str, home: Path) -> None:
 
     def print_row(stage: str, seconds: float, new_bytes: int, peak: float) -> None:
         speed = f"{gigabytes * 1e3 / seconds:.1f}"
-        row(f"{gigabytes:.2g}", engine, stage, f"{seconds:.1f}", speed, f"{new_bytes / 1e6:.0f}", f"{peak:.0f}")
+        row(f"{gigabytes:.2g}", engine, stage, f"{seconds:.1f}", speed, f"{max(0, new_bytes) / 1e6:.0f}", f"{peak:.0f}")
 
     command = [sys.executable, "-m", "flows.command_line", "run", "--corpus", str(text), "--preset", "smoke"]
     command += [part for setting in settings(text, engine) for part in ("--set", setting)]

@@ -10,6 +10,7 @@ It runs in a process of its own, as torchrun does: Ray changes signal handlers a
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ from typing import Any
 
 from rnnlm.errors import EngineError, RnnlmError, TrainingError
 from rnnlm.training.distributed.job import Job
+from rnnlm.training.distributed.join import is_listening
 from rnnlm.training.distributed.launcher import (
     STOP_TIMEOUT_SECONDS,
     WATCH_STDIN,
@@ -31,7 +33,7 @@ from rnnlm.training.distributed.process_group import TIMEOUT, choose_backend
 from rnnlm.training.distributed.ray_worker import Lease, train_worker
 from rnnlm.training.distributed.worker_runtime import log_as_json, write_error
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("rnnlm.training.distributed.ray_launcher")  # __name__ is "__main__"
 
 
 def main(path: Path) -> None:
@@ -83,8 +85,10 @@ def connect() -> dict[str, float]:
     import ray
     from ray.exceptions import RayError
 
-    address = os.environ.get("RAY_ADDRESS")
+    address = os.environ.get("RAY_ADDRESS", "")
     try:
+        if re.fullmatch(r"[^/]+:\d+", address) and not is_listening(address):
+            raise ConnectionError("nobody listens there")  # ray.init would try for a quarter of an hour
         ray.init(logging_level=logging.WARNING)
         return dict(ray.cluster_resources())
     except (RayError, ConnectionError) as error:

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from rnnlm.config import PipelineConfig
-from rnnlm.errors import DeviceError, TrainingError
+from rnnlm.errors import DeviceError, EngineError, TrainingError
 from rnnlm.home import Home
 from rnnlm.polling import poll_until
 from rnnlm.records import DatasetRecord, RunRecord
@@ -230,6 +230,17 @@ def test_no_worker_outlives_a_driver_that_is_killed_and_the_next_run_resumes(
     assert checkpoint_steps(home) - VALIDATION_STEPS  # they have written one before they ended
     run = run_training(home, changed(config, ON_RAY), dataset, Watching(home).open)
     check_that_the_results_are_equal(run, expected)
+
+
+@pytest.mark.slow
+def test_an_address_where_no_cluster_is_is_told(
+    config: PipelineConfig, dataset: DatasetRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason='the extra "ray" is not installed')
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    watching = Watching(Home(tmp_path))
+    with pytest.raises(EngineError, match="RAY_ADDRESS=127.0.0.1:9: no Ray cluster answers .nobody listens there.;"):
+        run_training(watching.home, changed(config, ON_RAY), dataset, watching.open)
 
 
 def test_ray_takes_no_nodes() -> None:

@@ -21,6 +21,8 @@ from rnnlm.errors import DeviceError, EngineError, TrainingError
 from rnnlm.home import Home
 from rnnlm.polling import poll_until
 from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.training.distributed.ray_launcher import choose_gpu
+from rnnlm.training.distributed.ray_worker import Lease
 from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_training
 from tests.conftest import Chain, toy_pipeline_config, untracked
@@ -241,6 +243,37 @@ def test_an_address_where_no_cluster_is_is_told(
     watching = Watching(Home(tmp_path))
     with pytest.raises(EngineError, match="RAY_ADDRESS=127.0.0.1:9: no Ray cluster answers .nobody listens there.;"):
         run_training(watching.home, changed(config, ON_RAY), dataset, watching.open)
+
+
+def test_the_newest_launch_holds_the_lease(tmp_path: Path) -> None:
+    """Workers of a launch that is gone stop, and what it still does cannot stop those of the new one."""
+    old, new = Lease(tmp_path / "lease", "old"), Lease(tmp_path / "lease", "new")
+    assert not old.is_held()
+    old.take()
+    assert old.is_held()
+    new.take()
+    old.give_back()
+    assert (old.is_held(), new.is_held()) == (False, True)
+    new.give_back()
+    assert not new.is_held()
+
+
+@pytest.mark.parametrize(
+    ("device", "cluster", "gpu", "warning"),
+    [
+        ("cpu", {"CPU": 8.0, "GPU": 2.0}, False, ""),
+        ("auto", {"CPU": 8.0, "GPU": 2.0}, True, ""),
+        ("auto", {"CPU": 8.0, "GPU": 1.0}, False, ""),
+        ("cuda", {"CPU": 8.0}, True, "waits until the Ray cluster has 2 GPUs; it has 0"),
+        ("cpu", {"CPU": 1.0}, False, "waits until the Ray cluster has 2 CPUs; it has 1"),
+    ],
+)
+def test_workers_get_gpus_if_the_device_is_cuda_or_the_cluster_has_enough(
+    device: str, cluster: dict[str, float], gpu: bool, warning: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert choose_gpu(device, 2, cluster) == gpu
+    assert warning in caplog.text
+    assert bool(warning) == bool(caplog.records)
 
 
 def test_ray_takes_no_nodes() -> None:

@@ -33,7 +33,7 @@ Resume = Annotated[
         "--resume",
         metavar="RUN",
         help="Continue an unfinished run: its id, the start of it, or its folder. "
-        "Only --set training.distributed.processes (nodes, rendezvous, restarts) may change it.",
+        "Only --set training.distributed.processes (launcher, nodes, rendezvous, restarts) may change it.",
         autocompletion=complete_runs,
     ),
 ]

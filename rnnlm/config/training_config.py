@@ -106,6 +106,12 @@ class DistributedConfig(Section):
         "`rnnlm train --resume` sets it. null: as many.",
         changes_results=False,
     )
+    launcher: Literal["torchrun", "ray"] = setting(
+        "torchrun",
+        "What starts the processes. torchrun: processes on this machine, or on `nodes`. ray: Ray Train on the cluster "
+        "that RAY_ADDRESS names, which shares the home; needs the extra `ray`.",
+        changes_results=False,
+    )
     nodes: PositiveInt = setting(
         1, "Number of machines; start the others by hand with `rnnlm join`.", changes_results=False
     )
@@ -125,6 +131,8 @@ class DistributedConfig(Section):
             raise ValueError(f"processes {self.processes} must be a multiple of nodes {self.nodes}")
         if (self.nodes > 1) != (self.rendezvous is not None):
             raise ValueError("nodes above 1 and rendezvous=host:port must be set together")
+        if self.launcher == "ray" and self.nodes > 1:
+            raise ValueError("launcher=ray takes no nodes and no rendezvous: Ray chooses the nodes")
         return self
 
 

@@ -17,9 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from rnnlm.config import PipelineConfig, TrainingConfig, result_settings
+from rnnlm.extras import need_extra
 from rnnlm.home import Home, partial_path, read_json, remove_partials, write_json
 from rnnlm.models.devices import choose_device
 from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
@@ -64,7 +63,7 @@ def run_training(
     An unfinished run resumes from its last good checkpoint, with the same result as without the interruption.
     Of two concurrent calls for the same run the second one waits and then finds it complete.
     """
-    device = choose_device(config.training.device)
+    check_launcher(config.training)
     run_id = name_run(config, dataset, start)
     folder = home.runs / run_id
     home.make(home.runs)
@@ -87,9 +86,17 @@ def run_training(
             job = warm_job(home, job, start)
         write_json(folder / STARTED, started)
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
-            run = write_run(job, start, device, tracker, interruption)
+            run = write_run(job, start, tracker, interruption)
         copy_to_storage(folder)
         return run
+
+
+def check_launcher(training: TrainingConfig) -> None:
+    """ExtraError or DeviceError before anything is written. A Ray cluster may have devices that this machine lacks."""
+    if training.distributed.launcher == "ray":
+        need_extra("ray", "training.distributed.launcher=ray")
+    else:
+        choose_device(training.device)
 
 
 def fetch_run(folder: Path) -> None:
@@ -152,16 +159,14 @@ def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in ("start_from", "warm_start")}
 
 
-def write_run(
-    job: Job, start: StartedFrom | None, device: torch.device, tracker: Tracker, interruption: Interruption
-) -> RunRecord:
+def write_run(job: Job, start: StartedFrom | None, tracker: Tracker, interruption: Interruption) -> RunRecord:
     """Train, from the start or from a checkpoint, and write the result up to its COMPLETE marker."""
-    folder = job.folder
-    if job.config.training.distributed.processes > 1:
+    folder, training = job.folder, job.config.training
+    if training.distributed.processes > 1 or training.distributed.launcher == "ray":
         result = train_in_processes(job, tracker, interruption)
     else:
         with former_processes_ended(folder):
-            result = train_in_this_process(job, device, tracker, interruption)
+            result = train_in_this_process(job, choose_device(training.device), tracker, interruption)
     tracker.flush()  # if MLflow was unavailable until now, its run gets an id here
     facts = {
         "run_id": folder.name,

@@ -20,27 +20,17 @@ import pytest
 from rnnlm.home import Home
 from rnnlm.polling import poll_until
 from rnnlm.records import RunRecord
+from tests.ray_cluster import ROOT, two_nodes
 
 pytest.importorskip("prefect_ray", reason='the extra "ray" is not installed')
-ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 500
 SHARDS = 9  # of 2 MiB
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A cluster of two nodes with one CPU each."""
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PYTHONPATH", str(ROOT))
-        environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
-        cluster = Cluster(initialize_head=True, head_node_args=node | {"include_dashboard": False})
-        cluster.add_node(**node)
-        cluster.wait_for_nodes()
-        yield cluster.address
-        cluster.shutdown()
+    with two_nodes() as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,10 @@ from rnnlm.training.training_run import STARTED, find_run_damage, name_run
 from rnnlm.validation import validated
 
 PROCESSES = "training.distributed.processes"
-CHANGEABLE = (PROCESSES, *(f"training.distributed.{name}" for name in ("nodes", "rendezvous", "restarts")))
+CHANGEABLE = (
+    PROCESSES,
+    *(f"training.distributed.{name}" for name in ("launcher", "nodes", "rendezvous", "restarts")),
+)
 
 
 def find_unfinished(

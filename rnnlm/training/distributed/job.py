@@ -11,7 +11,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.home import atomic_file, read_json
 from rnnlm.records import DatasetRecord, ProcessChange, Record
 from rnnlm.training.checkpointing.interruption import Interruption
-from rnnlm.training.distributed.launcher import Launch, run_processes
+from rnnlm.training.distributed.launcher import Launch, RayLaunch, run_processes
 from rnnlm.training.events import Tracker
 
 PROCESSES = "processes"  # in a run's folder
@@ -27,11 +27,16 @@ class Job(Record):
     start: Path | None = None  # folder of the model to begin with; see training/warm_start.py
 
     def launch(self, first: bool = True) -> Launch:
-        """The processes of one node."""
+        """The processes of one node, or those on a Ray cluster."""
         distributed = self.config.training.distributed
+        folder = self.folder / PROCESSES
+        path = str(folder / JOB_FILE)
+        if distributed.launcher == "ray":
+            program = ("-m", "rnnlm.training.distributed.ray_launcher", path)
+            return RayLaunch(program, folder, distributed.processes, distributed.restarts)
         return Launch(
-            program=("-m", "rnnlm.training.distributed.worker", str(self.folder / PROCESSES / JOB_FILE)),
-            folder=self.folder / PROCESSES,
+            program=("-m", "rnnlm.training.distributed.worker", path),
+            folder=folder,
             processes=distributed.processes // distributed.nodes,
             restarts=distributed.restarts,
             nodes=distributed.nodes,
@@ -55,7 +60,7 @@ def former_processes_ended(folder: Path) -> AbstractContextManager[Any]:
 
 
 def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
-    """Train in this node's processes while the tracker sends what they write. Raises the errors of run_processes.
+    """Train in other processes while the tracker sends what they write. Raises the errors of run_processes.
 
     A signal stops the processes after a checkpoint.
     """
@@ -75,6 +80,6 @@ def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -
     if result is None:
         raise ConfigError(
             f"{folder / RESULT_FILE}: missing, although all processes succeeded;\n"
-            "with training.distributed.nodes above 1 all nodes must see the same RNNLM_HOME"
+            "all nodes that train must see the same RNNLM_HOME"
         )
     return TrainingResult(**result)

@@ -1,4 +1,4 @@
-"""Run several processes for one training run: start torchrun as a subprocess and watch it.
+"""Run several processes for one training run: start torchrun, or ray_launcher.py, as a subprocess and watch it.
 
     this process ── torchrun ──┬── worker 0    reads the job, trains, writes the run's folder
                                └── worker 1 …  reads the job, trains
@@ -36,6 +36,7 @@ LOG_MARK = "@rnnlm "  # precedes a worker's log record in JSON
 ERROR_FILES = "error-of-*.json"
 WATCH_INTERVAL_SECONDS = 0.5
 STOP_TIMEOUT_SECONDS = 25.0  # for a checkpoint; Prefect kills 30 s after its first signal
+RAY_PREFIX = re.compile(r"^\([^()]*pid=\d+[^()]*\) ")  # Ray puts the worker before each line of its output
 FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")  # printed by torchrun
 
 
@@ -78,9 +79,20 @@ class Launch:
         return defaults | os.environ | own
 
 
+class RayLaunch(Launch):
+    """The processes to run on a Ray cluster. The program runs on this machine and asks Ray Train for the workers."""
+
+    def command(self, stores: Path) -> list[str]:
+        return [sys.executable, *self.program]
+
+    def environment(self, stores: Path) -> dict[str, str]:
+        output = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}  # print all lines of workers, with a plain prefix
+        return os.environ | output | {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
+
+
 @dataclass
 class Output:
-    """Output of torchrun and its workers, read in a thread: log records are logged, other lines are kept."""
+    """Output of the launcher and its workers, read in a thread: log records are logged, other lines are kept."""
 
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=50))
     exit_codes: list[tuple[int, int]] = field(default_factory=list)  # (code, local rank), as torchrun prints them
@@ -88,7 +100,8 @@ class Output:
     def read(self, stream: "subprocess.Popen[str]") -> None:
         assert stream.stdout is not None
         for line in stream.stdout:
-            before, mark, record = line.rstrip().partition(LOG_MARK)  # not all libraries end their last line
+            # Not all libraries end their last line.
+            before, mark, record = RAY_PREFIX.sub("", line.rstrip()).partition(LOG_MARK)
             if mark:
                 log_worker_record(record)
             if before:
@@ -117,10 +130,10 @@ def run_processes(launch: Launch, poll: Callable[[], None]) -> None:
     for old in launch.folder.glob(ERROR_FILES):
         old.unlink()
     with tempfile.TemporaryDirectory(prefix="rnnlm-processes-") as stores:
-        run_torchrun(launch, Path(stores), poll)
+        run_launcher(launch, Path(stores), poll)
 
 
-def run_torchrun(launch: Launch, stores: Path, poll: Callable[[], None]) -> None:
+def run_launcher(launch: Launch, stores: Path, poll: Callable[[], None]) -> None:
     # In its own session, so that Ctrl-C reaches only this process, which then stops the others in order.
     process = subprocess.Popen(
         launch.command(stores),
@@ -151,7 +164,7 @@ def run_torchrun(launch: Launch, stores: Path, poll: Callable[[], None]) -> None
 
 
 def stop_processes(process: "subprocess.Popen[str]") -> None:
-    """Send SIGTERM: torchrun passes it on and workers write a checkpoint. Kill them if that takes too long."""
+    """Send SIGTERM: the launcher passes it on and workers write a checkpoint. Kill them if that takes too long."""
     if process.poll() is None:
         process.terminate()
         wait_up_to(process, STOP_TIMEOUT_SECONDS)
@@ -159,7 +172,7 @@ def stop_processes(process: "subprocess.Popen[str]") -> None:
         process.kill()
         process.wait()
     assert process.stdin is not None
-    process.stdin.close()  # ends a worker that has outlived torchrun
+    process.stdin.close()  # ends a worker that has outlived its launcher
 
 
 def wait_up_to(process: "subprocess.Popen[str]", seconds: float) -> None:
@@ -185,9 +198,7 @@ def read_worker_errors(folder: Path) -> list[dict[str, Any]]:
 
 def describe_failure(launch: Launch, output: Output, code: int) -> str:
     """Which process died and why, in at most three lines."""
-    restarts = launch.restarts
-    tried = f"restarts did not help (training.distributed.restarts={restarts}); " if restarts else ""
-    advice = f"{tried}run again: training resumes from the last checkpoint"
+    advice = advise(launch.restarts)
     killed = [(code, process) for code, process in output.exit_codes if code < 0 and code != -signal.SIGTERM]
     if killed:  # then the others fail as a consequence
         number, process = killed[-1]
@@ -197,9 +208,17 @@ def describe_failure(launch: Launch, output: Output, code: int) -> str:
         )
     found = read_worker_errors(launch.folder)
     if found:
-        error = found[0]
-        first_line = str(error["message"]).strip().splitlines()[:1]
-        cause = f"training process {error['rank']} failed: {error['kind']}: {' '.join(first_line)[:200]}"
-        return f"{cause};\n{advice}\n(more in {launch.folder})"
+        return f"{describe_error(found[0])};\n{advice}\n(more in {launch.folder})"
     last = output.lines[-1] if output.lines else "no output"
     return f"the training processes ended with code {code}: {last[:200]};\n{advice}"
+
+
+def describe_error(error: dict[str, Any]) -> str:
+    """A worker's error in one line."""
+    first_line = str(error["message"]).strip().splitlines()[:1]
+    return f"training process {error['rank']} failed: {error['kind']}: {' '.join(first_line)[:200]}"
+
+
+def advise(restarts: int) -> str:
+    tried = f"restarts did not help (training.distributed.restarts={restarts}); " if restarts else ""
+    return f"{tried}run again: training resumes from the last checkpoint"

@@ -82,20 +82,28 @@ class ProcessGroup:
 SINGLE_PROCESS = ProcessGroup()
 
 
+def choose_backend(use_gpu: bool) -> str:
+    return "cpu:gloo,cuda:nccl" if use_gpu else "gloo"
+
+
 @contextmanager
 def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
-    """Join the process group that torchrun started this process for: gloo between CPUs, NCCL between GPUs.
+    """Join the process group that this process was started for: gloo between CPUs, NCCL between GPUs.
 
     On one machine the processes find each other through a file, because torch's TCP store listens on all interfaces
-    and unpickles what it receives. Several machines use that store, at the rendezvous.
+    and unpickles what it receives. Several machines use that store, at the rendezvous. Ray Train's workers are in a
+    group when they get here, and Ray Train destroys it.
     """
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if dist.is_initialized():
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size())
+        return
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield SINGLE_PROCESS
         return
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    backend = choose_backend(use_gpu=device.type == "cuda")
     path = os.environ.get(STORE)
     if path is None:
         dist.init_process_group(backend, timeout=TIMEOUT)

@@ -34,21 +34,26 @@ def worker_process(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        facts = {
-            "rank": rank,
-            "kind": type(error).__name__,
-            "is_rnnlm_error": isinstance(error, RnnlmError),
-            "message": str(error),
-            "time": time.time(),
-            "traceback": traceback.format_exc(),
-        }
-        with contextlib.suppress(OSError):  # a full disk, for example: torchrun still sees the exit code
-            write_json(folder / f"error-of-{rank}.json", facts)
+        write_error(folder, rank, error)
         if os.environ.get(WATCH_STDIN):
             wait_for_launcher(folder)
         # At once: a process group may wait forever for a dead rank.
         sys.stderr.flush()
         os._exit(1)
+
+
+def write_error(folder: Path, rank: int | str, error: Exception) -> None:
+    """Tell the launcher of the error that is being handled."""
+    facts = {
+        "rank": rank,
+        "kind": type(error).__name__,
+        "is_rnnlm_error": isinstance(error, RnnlmError),
+        "message": str(error),
+        "time": time.time(),
+        "traceback": traceback.format_exc(),
+    }
+    with contextlib.suppress(OSError):  # a full disk, for example: the launcher still sees that the process failed
+        write_json(folder / f"error-of-{rank}.json", facts)
 
 
 def wait_for_launcher(folder: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 class PeakMemory:
     """The highest memory of a process and all below it while the context is open, in MiB."""
 
-    def __init__(self, root: int) -> None:
-        self.root = root
+    def __init__(self, root: int, every_seconds: float = 0.05) -> None:
+        self.root, self.every_seconds = root, every_seconds
         self.highest = 0.0
         self._finished = threading.Event()
         self._watcher = threading.Thread(target=self._watch)
@@ -25,7 +25,7 @@ class PeakMemory:
         self._watcher.join()
 
     def _watch(self) -> None:
-        while not self._finished.wait(0.05):
+        while not self._finished.wait(self.every_seconds):
             self.highest = max(self.highest, sum(map(proportional_set_size, tree(self.root))))
 
     def take(self) -> float:

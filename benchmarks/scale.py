@@ -82,7 +82,7 @@ def run_pipeline(text: Path, engine: str, home: Path) -> None:
             command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         assert process.stderr is not None
-        with PeakMemory(os.getpid()) as memory:
+        with PeakMemory(os.getpid(), every_seconds=0.5) as memory:
             size, lines = before, []
             for line in process.stderr:
                 lines.append(line)
@@ -94,7 +94,7 @@ def run_pipeline(text: Path, engine: str, home: Path) -> None:
                         print_row(stage, max(0.1, float(seconds)), grown - size, peak)
                     size = grown
             if process.wait():
-                sys.exit(f"{' '.join(command)} failed:\n{''.join(lines[-20:])}")
+                sys.exit(f"{' '.join(command)} failed:\n{''.join(lines)}")
         print_row(name, time.perf_counter() - start, bytes_below(home) - before, max(highest, memory.take()))
 
 

@@ -3,22 +3,14 @@
 from collections.abc import Callable
 
 import pyarrow as pa
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.splits import Stretch
 from rnnlm.records import CorpusRecord
-from tasks.operations.task_runners import is_worth_a_retry
+from tasks.operations.task_runners import piece_task
 
 
-@task(
-    task_run_name="count words of {stretch.source_file} from byte {stretch.byte_offset}",
-    cache_policy=NO_CACHE,
-    retries=2,
-    retry_delay_seconds=10,
-    retry_condition_fn=is_worth_a_retry,
-)
+@piece_task("count words of {stretch.source_file} from byte {stretch.byte_offset}")
 def count_words(
     count: Callable[..., pa.Table], corpus: CorpusRecord, config: TokenizerConfig, stretch: Stretch
 ) -> pa.Table:

@@ -3,19 +3,11 @@
 from pathlib import Path
 
 import pyarrow as pa
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from rnnlm.scoring.bulk_scoring import ShardScorer
-from tasks.operations.task_runners import is_worth_a_retry
+from tasks.operations.task_runners import piece_task
 
 
-@task(
-    task_run_name="score shard {path.stem}",
-    cache_policy=NO_CACHE,
-    retries=2,
-    retry_delay_seconds=10,
-    retry_condition_fn=is_worth_a_retry,
-)
+@piece_task("score shard {path.stem}")
 def score_shard(score: ShardScorer, path: Path, documents: pa.Table) -> int:
     return score(path, documents)

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from prefect import Task
+from prefect import Task, task
+from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import FlowRunContext
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
@@ -22,6 +23,9 @@ from rnnlm.config import EngineConfig
 from rnnlm.engines import Engine, OpenEngine, Result, in_this_process
 from rnnlm.errors import EngineError, RnnlmError
 from rnnlm.extras import need_extra
+
+Parameters = ParamSpec("Parameters")
+Value = TypeVar("Value")
 
 
 def engine_of(task: Task[..., Any], config: EngineConfig) -> OpenEngine:
@@ -109,3 +113,17 @@ def submission(runner: TaskRunner[Any], task: Task[..., Any]) -> Callable[..., R
 def is_worth_a_retry(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
     """Not if the user must change something."""
     return not isinstance(state.result(raise_on_failure=False), RnnlmError)
+
+
+def piece_task(name: str) -> Callable[[Callable[Parameters, Value]], Task[Parameters, Value]]:
+    """Make a function a task for one piece of work. It runs again twice, unless the user must change something.
+
+    name: of a task run, with parameters in braces.
+    """
+    return task(
+        task_run_name=name,
+        cache_policy=NO_CACHE,
+        retries=2,
+        retry_delay_seconds=10,
+        retry_condition_fn=is_worth_a_retry,
+    )

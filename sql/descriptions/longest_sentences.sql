@@ -1,32 +1,38 @@
 -- Grain: one row a line of a sentence-mode dataset: the $count longest over all splits. A row that does not begin with
 -- <bos> (2) continues the line of the row before.
-with row_lengths as materialized (
-    select split, sequence_id, token_ids[1] = 2 as begins_line, len(token_ids) - 1 as predicted_tokens
-    from shifted_sequences
-),
-numbered as (
+-- Windows without an order and a partition keep no rows in memory. They see the rows as they were stored: the rows of a
+-- line follow each other.
+with placed as (
     select
         split,
         sequence_id,
-        predicted_tokens,
-        sum(cast(begins_line as bigint)) over (partition by split order by sequence_id) as line_number
-    from row_lengths
+        token_ids[1] = 2 as begins_line,
+        sum(len(token_ids) - 1) over (rows unbounded preceding) - (len(token_ids) - 1) as tokens_before
+    from shifted_sequences
+),
+lines as (
+    select split, sequence_id as first_row, tokens_before, lead(tokens_before) over () as tokens_before_next
+    from placed
+    where begins_line
 ),
 longest as (
-    select split, line_number, sum(predicted_tokens) as predicted_tokens, min(sequence_id) as first_row
-    from numbered
-    group by split, line_number
-    order by predicted_tokens desc, split, line_number
+    select
+        split,
+        first_row,
+        coalesce(tokens_before_next, (select sum(len(token_ids) - 1) from shifted_sequences))
+        - tokens_before as predicted_tokens
+    from lines
+    order by predicted_tokens desc, split, first_row
     limit $count
 ),
 openings as (
-    select longest.split, longest.line_number, longest.predicted_tokens, shifted_sequences.token_ids[2:13] as opening
+    select longest.split, longest.first_row, longest.predicted_tokens, shifted_sequences.token_ids[2:13] as opening
     from longest
     inner join shifted_sequences
         on shifted_sequences.split = longest.split and shifted_sequences.sequence_id = longest.first_row
 ),
 spelled as (
-    select openings.split, openings.line_number, openings.predicted_tokens, place.place, tokens.token
+    select openings.split, openings.first_row, openings.predicted_tokens, place.place, tokens.token
     from openings
     cross join lateral (select unnest(range(1, len(openings.opening) + 1)) as place) as place
     inner join tokens on tokens.token_id = openings.opening[place.place]
@@ -36,5 +42,5 @@ select
     cast(predicted_tokens as bigint) as predicted_tokens,
     string_agg(token, ' ' order by place) as opening
 from spelled
-group by split, line_number, predicted_tokens
-order by predicted_tokens desc, split, line_number;
+group by split, first_row, predicted_tokens
+order by predicted_tokens desc, split, first_row;

@@ -13,10 +13,13 @@ from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 from rnnlm.reports.dataset_page import description_report, description_text
+from rnnlm.sequences import dataset_reader
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import find_dataset
+from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.dataset_report import Description, describe_dataset, measure_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.sequences.sql_tables import table
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.conftest import home_in
 from tests.rnnlm.corpora.packing import zip_of
@@ -98,6 +101,22 @@ def test_the_longest_lines_are_put_together_again(home: Home, tmp_path: Path, mo
         {"split": "train", "predicted_tokens": 7, "opening": "a b a b" if mode == "sentence" else "a b a b a b <eos>"},
         {"split": "valid", "predicted_tokens": 4, "opening": "<unk> a <unk> <eos>"},
     ]
+
+
+@pytest.mark.long
+def test_the_longest_sentences_of_many_rows_need_little_memory(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "many").mkdir()
+    for split, text in (("train", "a b\n" * 300_000 + "a b a b\n"), ("valid", VALID), ("test", TEST)):
+        (tmp_path / "many" / f"{split}.txt").write_text(text)
+    corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "many")))
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
+    dataset = store_sequences(home, corpus, tokenizer, SequencesConfig(mode="sentence"))
+    monkeypatch.setattr(dataset_reader, "MEMORY_LIMIT", "16MiB")  # 3 bytes for each row would be too many
+    with connect(dataset) as connection:
+        [longest] = table(connection, "descriptions/longest_sentences", {"count": 1})
+    assert (longest["predicted_tokens"], longest["opening"]) == (5, "a b a b <eos>")
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from rnnlm.corpora import character_profile
 from rnnlm.corpora.character_profile import character_distance, count_characters
 
 
@@ -22,3 +23,13 @@ def test_distance_of_half_a_half_b_from_all_a() -> None:
     divergence = (0.5 * math.log2(2 / 3) + 0.5) / 2 + math.log2(4 / 3) / 2
     assert character_distance({"a": 1, "b": 1}, {"a": 9}) == pytest.approx(math.sqrt(divergence))
     assert character_distance({"a": 9}, {"a": 1, "b": 1}) == pytest.approx(math.sqrt(divergence))
+
+
+def test_a_large_text_is_sampled_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(character_profile, "CHUNK_BYTES", 101)  # odd: some chunks begin within an ä
+    text = tmp_path / "a.txt"
+    text.write_bytes("äb".encode() * 5_000 + b"c" * 5_000)
+    assert text.stat().st_size > 64 * 101
+    sampled = count_characters(text)
+    assert 64 * 101 * 0.7 < sampled["ä"] * 2 + sampled["b"] + sampled["c"] <= 64 * 101
+    assert character_distance(sampled, {"ä": 5_000, "b": 5_000, "c": 5_000}) < 0.05

@@ -21,7 +21,10 @@ class InterruptedTraining(BaseException):  # noqa: N818  not an error, like Keyb
 
 
 class Interruption:
-    """The first signal received while signals are deferred; a second one is delivered at once."""
+    """The first signal received while signals are deferred; a second one is delivered at once.
+
+    Not so a second SIGALRM: a time limit repeats it while a long step or validation is still going on.
+    """
 
     def __init__(self) -> None:
         self.received: int | None = None
@@ -53,8 +56,8 @@ def defer_signals() -> Iterator[Interruption]:
     before: dict[int, Any] = {}
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if interruption.deferring and interruption.received is None:
-            interruption.received = number
+        if interruption.deferring and (interruption.received is None or number == signal.SIGALRM):
+            interruption.received = interruption.received or number
             return
         signal.signal(number, before[number])
         signal.raise_signal(number)

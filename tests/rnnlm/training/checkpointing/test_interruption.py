@@ -73,6 +73,21 @@ def test_a_second_signal_and_one_between_holdings_pass_through_at_once() -> None
         os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_a_repeated_alarm_waits_for_the_checkpoint() -> None:
+    """A time limit repeats its alarm, perhaps in the middle of a long validation."""
+    done = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: done.append("stopped"))
+    try:
+        with pytest.raises(InterruptedTraining), defer_signals() as interruption, interruption.deferred():
+            signal.raise_signal(signal.SIGALRM)
+            signal.raise_signal(signal.SIGALRM)
+            done.append("checkpoint")
+            interruption.raise_if_received()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert done == ["checkpoint", "stopped"]
+
+
 def test_who_ignores_a_signal_goes_on_ignoring_it() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -1,10 +1,11 @@
 """A Ray cluster of two nodes, both on this machine."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,3 +25,15 @@ def two_nodes() -> Iterator[str]:
         cluster.wait_for_nodes()
         yield cluster.address
         cluster.shutdown()
+
+
+def workers_that_run(name: str) -> list[psutil.Process]:
+    """Processes of this test's cluster. Ray names a process after the function or class that it runs."""
+    return [process for process in psutil.Process().children(recursive=True) if name in program_name(process)]
+
+
+def program_name(process: psutil.Process) -> str:
+    """Empty if the process has ended."""
+    with suppress(psutil.Error):
+        return "".join(process.cmdline()[:1])
+    return ""

@@ -1,6 +1,5 @@
 """Tokenizing and scoring on a local Ray cluster of two nodes: the same result, also after a process was killed."""
 
-import contextlib
 import os
 import signal
 import sqlite3
@@ -20,7 +19,7 @@ import pytest
 from rnnlm.home import Home
 from rnnlm.polling import poll_until
 from rnnlm.records import RunRecord
-from tests.ray_cluster import ROOT, two_nodes
+from tests.ray_cluster import ROOT, two_nodes, workers_that_run
 
 pytest.importorskip("prefect_ray", reason='the extra "ray" is not installed')
 PATIENCE_SECONDS = 500
@@ -100,17 +99,7 @@ def completed(home: Home, name: str) -> int:
 
 
 def busy_workers() -> list[psutil.Process]:
-    """Processes of this test's cluster that tokenize. Ray names a process after what it runs."""
-    return [
-        process for process in psutil.Process().children(recursive=True) if "tokenize_shard" in program_name(process)
-    ]
-
-
-def program_name(process: psutil.Process) -> str:
-    """Empty if the process has ended."""
-    with contextlib.suppress(psutil.Error):
-        return "".join(process.cmdline()[:1])
-    return ""
+    return workers_that_run("tokenize_shard")
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Two workers on a local Ray cluster of two nodes: they train as torchrun's do, also after one was killed."""
 
-import contextlib
 import json
 import logging
 import os
@@ -26,7 +25,7 @@ from rnnlm.training.distributed.ray_worker import Lease
 from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_training
 from tests.conftest import Chain, toy_pipeline_config, untracked
-from tests.ray_cluster import ROOT, two_nodes
+from tests.ray_cluster import ROOT, two_nodes, workers_that_run
 
 PATIENCE_SECONDS = 400
 ON_RAY = {"training.distributed.launcher": "ray"}
@@ -90,17 +89,7 @@ class Watching:
 
 
 def ray_workers() -> list[psutil.Process]:
-    """Processes of this test's cluster that train. Ray names a process after what it runs."""
-    return [
-        process for process in psutil.Process().children(recursive=True) if "RayTrainWorker" in program_name(process)
-    ]
-
-
-def program_name(process: psutil.Process) -> str:
-    """Empty if the process has ended."""
-    with contextlib.suppress(psutil.Error):
-        return "".join(process.cmdline()[:1])
-    return ""
+    return workers_that_run("RayTrainWorker")
 
 
 def checkpoint_steps(home: Home) -> set[int]:

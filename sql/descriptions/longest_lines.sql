@@ -1,17 +1,21 @@
 -- Grain: one row per line of a stream-mode dataset: the $count longest of all splits.
 -- A line ends with <eos> (3). Token 0 of a split's stream is <bos>; target i of block b is token b * block_length + i.
-with line_ends as (
+-- Windows without an order and a partition keep no rows in memory. They see the blocks as they were stored.
+with targets as (
     select
         shifted_sequences.split,
-        shifted_sequences.sequence_id * dataset.block_length + unnest(
-            list_filter(range(1, len(target_ids) + 1), lambda i : target_ids[i] = 3)
-        ) as line_end
+        shifted_sequences.sequence_id * dataset.block_length + generate_subscripts(target_ids, 1) as position,
+        unnest(target_ids) as token_id
     from shifted_sequences
     cross join dataset
 ),
 lines as (
-    select split, line_end, line_end - lag(line_end, 1, 0) over (partition by split order by line_end) as predicted_tokens
-    from line_ends
+    select
+        split,
+        position as line_end,
+        position - if(split = lag(split) over (), lag(position) over (), 0) as predicted_tokens
+    from targets
+    where token_id = 3
 ),
 longest as (
     select split, line_end, predicted_tokens

@@ -1,6 +1,6 @@
--- Grain: one row per distinct fingerprint, its first 16 hexadecimal digits, of a text that training has seen: the documents of the training split, and
--- the validation documents that overlap the predicted tokens $firsts[i] … $lasts[i] - 1 of their split, on which the
--- checkpoint and the temperature were chosen.
+-- Grain: one row per distinct fingerprint below $below, its first 16 hexadecimal digits, of a text that training has
+-- seen: the documents of the training split, and the validation documents that overlap the predicted tokens $firsts[i] …
+-- $lasts[i] - 1 of their split, on which the checkpoint and the temperature were chosen.
 with held_out as (
     select
         fingerprint,
@@ -20,7 +20,7 @@ tuned as (
         and held_out.last_token - held_out.predicted_tokens < stretches.last_token
 )
 
-select left(fingerprint, 16) as sha256 from documents where split = 'train'
+select left(fingerprint, 16) as sha256 from documents where split = 'train' and fingerprint < $below
 union
-select left(fingerprint, 16) as sha256 from tuned
+select left(fingerprint, 16) as sha256 from tuned where fingerprint < $below
 order by sha256;

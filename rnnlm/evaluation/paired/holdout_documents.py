@@ -17,6 +17,9 @@ from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.sql_statements import literal, statement
 
 TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: one loss per token for each of two models
+KEPT_FINGERPRINTS = 2_000_000  # with a registered version: 14 MB
+ABOVE_ALL = "g"  # follows every hexadecimal digit
+BOUND = b"below"  # in a file's metadata: it has all fingerprints below this one, and no other
 
 
 @dataclass(frozen=True)
@@ -33,46 +36,70 @@ class HoldoutDocument:
 def write_known_digests(
     dataset: DatasetRecord, evaluation_tokens: int | None, path: Path, ancestors: Path | None = None
 ) -> int:
-    """Write a Parquet file with the distinct fingerprints of all documents that training has seen; return their number.
+    """Write a Parquet file with the distinct fingerprints of the documents that training has seen; return their number.
 
     These are the training split and the part of the validation split that the checkpoint and the temperature were
     chosen on (training.validation.tokens). The file is kept with a registered version, whose dataset may be gone when
     it is compared. Fingerprints do not change with cleaning. Their first 16 hexadecimal digits are kept: of 100 million
     documents, one in 10 million compared with 10,000 others is mistaken. ancestors: such a file of the model that
     training started from, whose documents have been seen too.
+
+    Of a corpus with more than KEPT_FINGERPRINTS documents, only fingerprints below a bound are kept, and models are
+    compared on documents below it: a theta sketch (Dasgupta et al. 2016, https://arxiv.org/abs/1510.01455). The number
+    is then an estimate.
     """
     sample = tuning_sample(StoredSplit(dataset, "valid"), evaluation_tokens)
     sample.close()
+    below = bound_of(ancestors) if ancestors else ABOVE_ALL
     with connect(dataset) as connection:
 
         def tokens_before(row: int) -> int:
             parameters = {"split": "valid", "row": row}
             return int(connection.execute(statement("queries/measure_tokens_before"), parameters).fetchall()[0][0])
 
-        places = {
+        [(documents,)] = connection.execute(statement("promotion/count_documents")).fetchall()
+        if documents > KEPT_FINGERPRINTS:
+            below = min(below, f"{2**64 * KEPT_FINGERPRINTS // documents:016x}")
+        parameters = {
             "firsts": [tokens_before(first) for first, _ in sample.stretches],
             "lasts": [tokens_before(last) for _, last in sample.stretches],
+            "below": below,
         }
-        digests = connection.sql(statement("promotion/read_known_digests"), params=places).to_arrow_table()
+        digests = connection.sql(statement("promotion/read_known_digests"), params=parameters).to_arrow_table()
     if ancestors is not None:
         seen = pc.utf8_slice_codeunits(pq.read_table(ancestors, schema=digests.schema)["sha256"], 0, 16)
-        both = pa.concat_tables([digests, pa.table({"sha256": seen})])
+        both = pa.concat_tables([digests, pa.table({"sha256": seen.filter(pc.less(seen, below))})])
         digests = both.group_by("sha256").aggregate([]).sort_by("sha256")
     # Sorted digests share their beginnings: this encoding takes 7 bytes for each.
     pq.write_table(
-        digests, path, compression="zstd", use_dictionary=False, column_encoding={"sha256": "DELTA_BYTE_ARRAY"}
+        digests.replace_schema_metadata({BOUND: below}),
+        path,
+        compression="zstd",
+        use_dictionary=False,
+        column_encoding={"sha256": "DELTA_BYTE_ARRAY"},
     )
-    return len(digests)
+    return len(digests) if below == ABOVE_ALL else round(len(digests) * 2**64 / int(below, 16))
+
+
+def bound_of(path: Path) -> str:
+    """The file has all fingerprints below this one."""
+    return (pq.read_schema(path).metadata or {}).get(BOUND, ABOVE_ALL.encode()).decode()
 
 
 def holdout_documents(
     dataset: DatasetRecord, known_digests: list[Path], maximum: int | None = None, seed: int = 0
 ) -> list[HoldoutDocument]:
-    """The dataset's validation documents, in the corpus's order, that are in none of the files.
+    """The dataset's validation documents, in the corpus's order, that are in none of the files of write_known_digests.
 
-    Of more than `maximum`, a random sample. The same seed draws the same documents from the same text.
+    Documents above the bound of one of the files are left out: it is unknown whether they were seen. Of more than
+    `maximum`, a random sample. The same seed draws the same documents from the same text.
     """
-    parameters = {"known_digests": [literal(path) for path in known_digests], "maximum": maximum, "seed": str(seed)}
+    parameters = {
+        "known_digests": [literal(path) for path in known_digests],
+        "below": min(map(bound_of, known_digests)),
+        "maximum": maximum,
+        "seed": str(seed),
+    }
     with connect(dataset) as connection:
         rows = table(connection, "promotion/read_holdout_documents", parameters)
     return [HoldoutDocument(**row) for row in rows]

@@ -10,7 +10,12 @@ import pytest
 from rnnlm.corpora.splits import text_fingerprint
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.paired import holdout_documents as grounds
-from rnnlm.evaluation.paired.holdout_documents import holdout_documents, read_texts, write_known_digests
+from rnnlm.evaluation.paired.holdout_documents import (
+    bound_of,
+    holdout_documents,
+    read_texts,
+    write_known_digests,
+)
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import RowSample, tuning_sample
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, load_tokenizer
@@ -82,6 +87,55 @@ def test_a_sample_is_random_repeatable_and_in_the_corpus_s_order(ground: Ground,
     }
     without_one = [others(tmp_path / "one.parquet", VALID[0])]  # what stays is drawn again
     assert set(holdout_documents(ground.dataset, without_one, 3, 1)) >= set(drawn[1]) - {whole[0]}
+
+
+@pytest.mark.parametrize("kept", [1, 3, 6])
+def test_of_many_documents_those_below_a_bound_are_known_and_compared(
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    whole, part = tmp_path / "whole.parquet", tmp_path / "part.parquet"
+    number = write_known_digests(ground.dataset, 1, whole)
+    monkeypatch.setattr(grounds, "KEPT_FINGERPRINTS", kept)
+    estimate = write_known_digests(ground.dataset, 1, part)
+    bound = bound_of(part)
+    share = int(bound, 16) / 2**64
+    documents = len(TRAIN) + len(VALID) + 1  # one of the test split
+    assert share == pytest.approx(kept / documents)
+    assert digests_of(part) == [digest for digest in digests_of(whole) if digest < bound]
+    assert estimate == round(len(digests_of(part)) / share)
+    assert number == len(digests_of(whole))
+    compared = [
+        document
+        for document in holdout_documents(ground.dataset, [whole])
+        if fingerprint(ground, document.byte_offset, document.byte_count) < bound
+    ]
+    assert holdout_documents(ground.dataset, [part, whole]) == compared
+    assert holdout_documents(ground.dataset, [whole, part]) == compared
+
+
+def fingerprint(ground: Ground, offset: int, count: int) -> str:
+    return text_fingerprint((ground.corpus_folder / "valid.txt").read_bytes()[offset : offset + count])
+
+
+def test_the_bound_of_an_ancestor_holds_for_its_descendants(
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / f"{number}.parquet" for number in range(3)]
+    monkeypatch.setattr(grounds, "KEPT_FINGERPRINTS", 5)
+    write_known_digests(ground.dataset, 1, paths[0])
+    monkeypatch.setattr(grounds, "KEPT_FINGERPRINTS", 1000)
+    write_known_digests(ground.dataset, 1, paths[1], ancestors=paths[0])
+    assert bound_of(paths[1]) == bound_of(paths[0])
+    assert digests_of(paths[1]) == digests_of(paths[0])
+    monkeypatch.setattr(grounds, "KEPT_FINGERPRINTS", 2)
+    write_known_digests(ground.dataset, 1, paths[2], ancestors=paths[1])
+    assert bound_of(paths[2]) < bound_of(paths[1])
+    assert digests_of(paths[2]) == [digest for digest in digests_of(paths[1]) if digest < bound_of(paths[2])]
+
+
+def digests_of(path: Path) -> list[str]:
+    digests: list[str] = pq.read_table(path).column("sha256").to_pylist()
+    return digests
 
 
 def test_their_text_is_the_corpus_bytes(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

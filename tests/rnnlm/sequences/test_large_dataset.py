@@ -1,0 +1,112 @@
+"""Checks, descriptions and promotion of ten million documents: each query fits DuckDB's memory limit."""
+
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from rnnlm.evaluation.paired import holdout_documents as grounds
+from rnnlm.evaluation.paired.holdout_documents import holdout_documents, write_known_digests
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.dataset_checks import check_dataset
+from rnnlm.sequences.dataset_lookup import record_of
+from rnnlm.sequences.dataset_report import measure_dataset
+from rnnlm.sql_statements import names, statement
+
+DOCUMENTS = 10_000_000
+REPEATED = DOCUMENTS // 1_000
+TOKENS, VOCABULARY = 4, 1_004  # of a document: its number in three digits of base 1,000, and <eos>
+SHARES = {"test": 0.05, "valid": 0.05, "train": 0.9}
+
+# Every thousandth document repeats the one before. Documents are sources, and their keys decide the splits.
+CONTENTS = """
+create temporary table contents as
+select
+    number,
+    number - if(number % 1000 = 7, 1, 0) as text,
+    format('{:016x}', hash(text)) as key,
+    cast(case when hash(text) / 2::double ** 64 < 0.05 then 'test'
+              when hash(text) / 2::double ** 64 < 0.1 then 'valid' else 'train' end as split) as split
+from range($documents) as numbers (number)
+"""
+INSERT_DOCUMENTS = """
+insert into documents
+select number, split, 'text.txt', text, 30 * number, 30, 1, sha256(key), sha256('letters' || key), key, 4, 0, 0
+from contents order by number
+"""
+INSERT_SEQUENCES = """
+insert into shifted_sequences
+select
+    split,
+    row_number() over (partition by split order by number) - 1 as sequence_id,
+    cast([if(sequence_id = 0, 2, 3), 4 + text % 1000, 4 + text // 1000 % 1000, 4 + text // 1000000, 3] as token_id[])
+from contents order by split, sequence_id
+"""
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> DatasetRecord:
+    folder = tmp_path_factory.mktemp("large")
+    with duckdb.connect(str(folder / "sequences.duckdb"), config={"memory_limit": "2GiB"}) as connection:
+        for name in ("split", "token_id", "documents", "shifted_sequences", "tokens", "dataset"):
+            connection.execute(statement(f"schema/{name}"))
+        connection.execute(CONTENTS, {"documents": DOCUMENTS})
+        connection.execute(INSERT_DOCUMENTS)
+        connection.execute(INSERT_SEQUENCES)
+        incoming = connection.sql(
+            f"select id::token_id as token_id, 't' || id as token from range({VOCABULARY}) t (id)"
+        )
+        connection.register("incoming", incoming.to_arrow_table())
+        connection.execute(statement("queries/insert_tokens"))
+        connection.execute(
+            "insert into dataset values ('large', '', '', 'stream', $tokens, $tokens, $vocabulary, false, '{}')",
+            {"tokens": TOKENS, "vocabulary": VOCABULARY},
+        )
+        counts = dict(connection.execute("select split::varchar, count(*) from documents group by split").fetchall())
+    facts = {
+        "corpus_name": "large",
+        "corpus_digest": "",
+        "mode": "stream",
+        "vocabulary_size": VOCABULARY,
+        "predicted_tokens": {split: TOKENS * count for split, count in counts.items()},
+        "sequence_counts": counts,
+    }
+    (folder / "dataset.json").write_text(json.dumps(facts))
+    return record_of(folder)
+
+
+@pytest.mark.slow
+def test_every_check_runs_and_passes(dataset: DatasetRecord) -> None:
+    assert len(check_dataset(dataset)) == len(names("checks"))
+
+
+@pytest.mark.slow
+def test_the_description_is_exact_or_a_near_estimate(dataset: DatasetRecord) -> None:
+    description = measure_dataset(dataset)
+    assert {row["split"] for row in description.duplicates} == set(SHARES)
+    for row in description.duplicates:
+        share = SHARES[row["split"]]
+        assert row["sequence_count"] == row["document_count"] == dataset.sequence_counts[row["split"]]
+        assert row["document_count"] == pytest.approx(share * DOCUMENTS, rel=0.01)
+        # A fifth is compared: about 1,800 repetitions of the training split, 100 of another.
+        assert row["repeated_sequences"] == pytest.approx(share * REPEATED, rel=0.1 if share > 0.5 else 0.4)
+        assert row["repeated_documents"] == pytest.approx(share * REPEATED, rel=0.1 if share > 0.5 else 0.4)
+    assert {(row["split"], row["leaked_units"], row["leaked_share"]) for row in description.leaks} == {
+        ("test", 0, 0.0),
+        ("valid", 0, 0.0),
+    }
+    assert description.sources is not None
+    for row in description.sources:
+        assert row["shared_documents"] == 0
+        assert row["document_count"] == dataset.sequence_counts[row["split"]]
+    assert [line["predicted_tokens"] for line in description.longest_lines] == [TOKENS] * len(description.longest_lines)
+
+
+@pytest.mark.slow
+def test_two_models_are_compared_on_a_bounded_number_of_documents(dataset: DatasetRecord, tmp_path: Path) -> None:
+    seen = write_known_digests(dataset, 1_000, tmp_path / "known.parquet")
+    assert seen == pytest.approx(SHARES["train"] * (DOCUMENTS - REPEATED), rel=0.01)
+    assert (tmp_path / "known.parquet").stat().st_size < 8 * grounds.KEPT_FINGERPRINTS
+    documents = holdout_documents(dataset, [tmp_path / "known.parquet"] * 2, 10_000, 1)
+    assert len({document.sha256 for document in documents}) == 10_000

@@ -2,6 +2,8 @@
 
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from prefect import flow
@@ -15,7 +17,7 @@ from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
-from tests.conftest import untracked
+from tests.conftest import UntrackedRun
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -31,20 +33,32 @@ def test_time_is_limited_in_the_block_and_not_after_it() -> None:
     time.sleep(0.2)
 
 
+class AlarmedRun(UntrackedRun):
+    """A tracker that sends the time limit's signal after the first measurement."""
+
+    def __call__(self) -> None:
+        signal.raise_signal(signal.SIGALRM)
+
+
+@contextmanager
+def alarmed(run_id: str) -> Iterator[AlarmedRun]:
+    yield AlarmedRun()
+
+
 @pytest.mark.long
 def test_training_writes_a_checkpoint_when_its_time_is_up_and_the_next_run_goes_on(
-    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    config = changed(toy_config, {"training.epochs": 100_000, "training.checkpoints.every_seconds": 3600})
+    config = changed(toy_config, {"training.epochs": 4, "training.checkpoints.every_seconds": 3600})
     steps = []
     for _ in range(2):
-        limits = LimitsConfig(hours=3 / 3600)
-        with pytest.raises(TimeLimitError, match="goes on from its last checkpoint"), run_limits(limits):
-            run_training(tracked_home, config, toy_dataset, untracked)
-        steps.append(max(int(path.name[5:]) for path in tracked_home.runs.glob("*/checkpoints/step-*")))
+        with pytest.raises(TimeLimitError, match="goes on from its last checkpoint"), run_limits(LimitsConfig(hours=1)):
+            run_training(home, config, toy_dataset, alarmed)
+        steps.append(max(int(path.name[5:]) for path in home.runs.glob("*/checkpoints/step-*")))
     assert 0 < steps[0] < steps[1]
 
 
+@pytest.mark.long
 def test_the_pipeline_ends_when_its_time_is_up(
     tracked_home: Home, toy_config: PipelineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ class InterruptedTraining(BaseException):  # noqa: N818  not an error, like Keyb
 class Interruption:
     """The first signal received while signals are deferred; a second one is delivered at once.
 
-    Not so a second SIGALRM: a time limit repeats it while a long step or validation is still going on.
+    Not so a second SIGALRM: a time limit repeats it while a long step is still going on.
     """
 
     def __init__(self) -> None:

@@ -74,7 +74,7 @@ def test_a_second_signal_and_one_between_holdings_pass_through_at_once() -> None
 
 
 def test_a_repeated_alarm_waits_for_the_checkpoint() -> None:
-    """A time limit repeats its alarm, perhaps in the middle of a long validation."""
+    """A time limit repeats its alarm, perhaps in the middle of a long step."""
     done = []
     before = signal.signal(signal.SIGALRM, lambda number, frame: done.append("stopped"))
     try:

@@ -39,7 +39,7 @@ class Home:
     corpora = Below("corpora")
     tokenizers = Below("tokenizers")
     datasets = Below("datasets")
-    shards = Below("shards")  # tokenized shards of unfinished datasets, from which a killed run resumes
+    shards = Below("shards")  # finished pieces of unfinished tokenizers and datasets: a killed run resumes from them
     descriptions = Below("descriptions")
     ngrams = Below("ngrams")
     probes = Below("probes")

@@ -66,11 +66,21 @@ def stage_key(name: str, **facts: Any) -> str:
     return digest_of({"stage": STAGE_VERSIONS[name], **facts})
 
 
-def write_once(home: Home, final: Path, build: Callable[[Path], None], *, force: bool = False) -> bool:
+def write_once(
+    home: Home,
+    final: Path,
+    build: Callable[[Path], None],
+    *,
+    force: bool = False,
+    pieces: Path | None = None,
+) -> bool:
     """Make the content-addressed folder `final` with `build(partial)`, unless its verified content exists.
 
     Returns True if it was skipped. Processes that want the same folder wait for each other. A damaged or replaced
     folder stays in place until its replacement is complete.
+
+    pieces: a folder of finished pieces of the work, from which the next run goes on if this one fails. It is removed
+    when `final` is complete, and with `force` before `build`.
     """
     home.make(final.parent)
     with home.lock(f"{final.parent.name}-{final.name}"):
@@ -80,9 +90,12 @@ def write_once(home: Home, final: Path, build: Callable[[Path], None], *, force:
             mark_used(final)
             damage = find_new_damage(home, final)
             if damage is None:
+                remove_pieces(pieces)
                 copy_to_storage(final)
                 return True
             logger.warning("%s: %s; it is made again", final, damage)
+        if force:
+            remove_pieces(pieces)
         partial = partial_path(final)
         partial.mkdir()
         try:
@@ -96,8 +109,14 @@ def write_once(home: Home, final: Path, build: Callable[[Path], None], *, force:
         finally:
             move_back(final)
             remove_partials(final)
+        remove_pieces(pieces)
         copy_to_storage(final)
         return fetched
+
+
+def remove_pieces(pieces: Path | None) -> None:
+    if pieces is not None:
+        shutil.rmtree(pieces, ignore_errors=True)
 
 
 def copy_to_storage(final: Path) -> None:

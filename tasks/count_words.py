@@ -1,8 +1,7 @@
 """Count the words of one stretch of a corpus."""
 
 from collections.abc import Callable
-
-import pyarrow as pa
+from pathlib import Path
 
 from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.splits import Stretch
@@ -12,6 +11,6 @@ from tasks.operations.task_runners import piece_task
 
 @piece_task("count words of {stretch.source_file} from byte {stretch.byte_offset}")
 def count_words(
-    count: Callable[..., pa.Table], corpus: CorpusRecord, config: TokenizerConfig, stretch: Stretch
-) -> pa.Table:
-    return count(corpus, config, stretch)
+    count: Callable[..., Path], corpus: CorpusRecord, config: TokenizerConfig, stretch: Stretch, folder: Path
+) -> Path:
+    return count(corpus, config, stretch, folder)

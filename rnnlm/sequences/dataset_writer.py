@@ -72,8 +72,6 @@ def store_sequences(
     folder, shard_folder = home.datasets / dataset_id, home.shards / dataset_id
 
     def build(partial: Path) -> None:
-        if force:
-            shutil.rmtree(shard_folder, ignore_errors=True)
         if config.mode == "sentence" and looks_hard_wrapped(corpus):
             logger.warning(
                 "%s: its lines look wrapped at a fixed width, and sequences.mode=sentence reads each as a sentence;\n"
@@ -117,9 +115,7 @@ def store_sequences(
         write_json(partial / "dataset.json", facts)
         check_dataset(record_of(partial))
 
-    skipped = write_once(home, folder, build, force=force)
-    with home.lock(f"{folder.parent.name}-{folder.name}"):  # write_once's: another process may be using the shards
-        shutil.rmtree(shard_folder, ignore_errors=True)
+    skipped = write_once(home, folder, build, force=force, pieces=shard_folder)
     # The same text may have another name now.
     return record_of(folder).model_copy(update={"corpus_name": corpus.name, "skipped": skipped})
 

@@ -46,7 +46,7 @@ def train_tokenizer(
             "tokenizer": config.model_dump(mode="json"),
         }
     digest = stage_key("tokenizer", tokenizers=version("tokenizers"), **depends)
-    folder = home.tokenizers / digest[:16]
+    folder, count_folder = home.tokenizers / digest[:16], home.shards / digest[:16]
 
     def build(partial: Path) -> None:
         if pretrained is not None:
@@ -54,10 +54,10 @@ def train_tokenizer(
         elif config.kind in SUBWORD_TRAINERS:
             tokenizer = SUBWORD_TRAINERS[config.kind](training_lines(corpus, config.training_bytes), config)
         else:
-            tokenizer = train_vocabulary(count_corpus(corpus, config, open_engine), config)
+            tokenizer = train_vocabulary(count_corpus(corpus, config, count_folder, open_engine), config)
         save(tokenizer, config, partial)
 
-    skipped = write_once(home, folder, build, force=force)
+    skipped = write_once(home, folder, build, force=force, pieces=count_folder)
     size = read_json(folder / SETTINGS_FILE)["vocabulary_size"]
     return TokenizerRecord(digest=digest, folder=folder, kind=config.kind, vocabulary_size=size, skipped=skipped)
 

@@ -3,13 +3,16 @@
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
 from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.splits import Stretch, documents_in, stretches
 from rnnlm.engines import OpenEngine, in_this_process, results_in_order
+from rnnlm.home import atomic_file
 from rnnlm.records import CorpusRecord
 from rnnlm.tokenizers.vocabularies import splitter
 
@@ -45,23 +48,36 @@ class WordCounts:
 
 
 def count_corpus(
-    corpus: CorpusRecord, config: TokenizerConfig, open_engine: OpenEngine = in_this_process
+    corpus: CorpusRecord, config: TokenizerConfig, folder: Path, open_engine: OpenEngine = in_this_process
 ) -> Counter[str]:
-    """Occurrences of each word of the training documents. They do not depend on where they are counted."""
+    """Occurrences of each word of the training documents. They do not depend on where they are counted.
+
+    folder: gets a file for each stretch of the corpus. Stretches whose file is there are not counted again.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     stretch_bytes = max(SMALLEST_STRETCH_BYTES, -(-corpus.corpus_bytes // MOST_STRETCHES))
     total = WordCounts()
     with open_engine(-(-corpus.corpus_bytes // BYTES_WORTH_A_PROCESS)) as engine:
-        calls = ((corpus, config, stretch) for stretch in stretches(corpus, stretch_bytes))
-        for _, counts in results_in_order(engine, count_stretch, calls):
+        calls = ((corpus, config, stretch, folder) for stretch in stretches(corpus, stretch_bytes))
+        for _, path in results_in_order(engine, count_stretch, calls):
+            counts = pq.read_table(path)
             total.add(dict(zip(counts["word"].to_pylist(), counts["count"].to_pylist(), strict=True)))
     return total.counts
 
 
-def count_stretch(corpus: CorpusRecord, config: TokenizerConfig, stretch: Stretch) -> pa.Table:
-    """The map: a row (word, count) for each word of the training documents in a stretch of the corpus."""
-    documents = (document for document in documents_in(corpus, stretch) if document.split == "train")
-    counts = count_words((line for document in documents for line in document.lines), config)
-    return pa.table({"word": pa.array(counts.keys(), pa.string()), "count": pa.array(counts.values(), pa.int64())})
+def count_stretch(corpus: CorpusRecord, config: TokenizerConfig, stretch: Stretch, folder: Path) -> Path:
+    """The map: a file with a row (word, count) for each word of the training documents in a stretch of the corpus.
+
+    The counts go through a file, because Prefect keeps results of tasks in memory for a while.
+    """
+    path = folder / f"{Path(stretch.source_file).stem}-{stretch.byte_offset}-{stretch.byte_count}.parquet"
+    if not path.exists():
+        documents = (document for document in documents_in(corpus, stretch) if document.split == "train")
+        counts = count_words((line for document in documents for line in document.lines), config)
+        columns = {"word": pa.array(counts.keys(), pa.string()), "count": pa.array(counts.values(), pa.int64())}
+        with atomic_file(path) as partial:
+            pq.write_table(pa.table(columns), partial)
+    return path
 
 
 def count_words(lines: Iterable[str], config: TokenizerConfig) -> Counter[str]:

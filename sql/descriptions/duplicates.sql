@@ -1,11 +1,11 @@
 -- Grain: one row per split with sequences: how many of its rows and documents occur more than once.
 -- Rows are compared by a 64-bit hash: among ten million rows a collision has probability 3e-6.
--- Of four million rows or documents and more, a random share is compared: those whose hash is a multiple of a number.
+-- Of two million rows or documents and more, a random share is compared: those whose hash is a multiple of a number.
 -- All copies of a text have the same hash. The counts of repetitions are then estimates for the whole.
 with divisors as (
     select
-        (select cast(greatest(1, count(*) // 2000000) as ubigint) from shifted_sequences) as of_rows,
-        (select cast(greatest(1, count(*) // 2000000) as ubigint) from documents) as of_documents
+        (select cast(greatest(1, count(*) // 1000000) as ubigint) from shifted_sequences) as of_rows,
+        (select cast(greatest(1, count(*) // 1000000) as ubigint) from documents) as of_documents
 ),
 row_copies as (
     select split, hash(token_ids) as content, count(*) as copies

@@ -1,6 +1,6 @@
 -- Grain: one row per held-out split: the share of its predicted tokens in rows that the training split has too.
 -- In stream mode, where rows are not units of text, documents are compared.
--- Of four million held-out units and more, a random share is compared: those whose hash is a multiple of a number. The
+-- Of two million held-out units and more, a random share is compared: those whose hash is a multiple of a number. The
 -- counts are then estimates for the whole.
 with units as (
     select split, hash(token_ids) as content, len(target_ids) as predicted_tokens
@@ -12,7 +12,7 @@ with units as (
     where (select mode from dataset) = 'stream'
 ),
 divisor as (
-    select cast(greatest(1, count(*) // 2000000) as ubigint) as of_units
+    select cast(greatest(1, count(*) // 1000000) as ubigint) as of_units
     from units
     where split <> 'train'
 ),

@@ -1,28 +1,35 @@
 -- Grain: one row a line of a sentence-mode dataset: the $count longest over all splits. A row that does not begin with
 -- <bos> (2) continues the line of the row before.
 -- Windows without an order and a partition keep no rows in memory. They see the rows as they were stored: the rows of a
--- line follow each other.
+-- line follow each other, and all but the last predict context_length tokens.
 with placed as (
     select
         split,
         sequence_id,
+        len(token_ids) - 1 as predicted_tokens,
         token_ids[1] = 2 as begins_line,
-        sum(len(token_ids) - 1) over (rows unbounded preceding) - (len(token_ids) - 1) as tokens_before
+        coalesce(lead(token_ids[1] = 2) over (), true) as ends_line
     from shifted_sequences
 ),
-lines as (
-    select split, sequence_id as first_row, tokens_before, lead(tokens_before) over () as tokens_before_next
+bounds as (
+    select
+        split,
+        sequence_id as last_row,
+        predicted_tokens,
+        ends_line,
+        if(begins_line, sequence_id, lag(sequence_id) over ()) as first_row
     from placed
-    where begins_line
+    where begins_line or ends_line
 ),
 longest as (
     select
-        split,
-        first_row,
-        coalesce(tokens_before_next, (select sum(len(token_ids) - 1) from shifted_sequences))
-        - tokens_before as predicted_tokens
-    from lines
-    order by predicted_tokens desc, split, first_row
+        bounds.split,
+        bounds.first_row,
+        (bounds.last_row - bounds.first_row) * dataset.context_length + bounds.predicted_tokens as predicted_tokens
+    from bounds
+    cross join dataset
+    where bounds.ends_line
+    order by predicted_tokens desc, bounds.split, bounds.first_row
     limit $count
 ),
 openings as (

@@ -1,9 +1,9 @@
 -- Grain: one row per held-out split: how many of its documents share their source (file, archive member or table row)
 -- with documents of the training split. A corpus of one file has one source.
--- Of four million held-out sources and more, a random share counts: those whose hash is a multiple of a number. The
+-- Of two million held-out sources and more, a random share counts: those whose hash is a multiple of a number. The
 -- counts are then estimates for the whole.
 with divisor as (
-    select cast(greatest(1, approx_count_distinct(hash(source_file, source_number)) // 2000000) as ubigint) as of_sources
+    select cast(greatest(1, approx_count_distinct(hash(source_file, source_number)) // 1000000) as ubigint) as of_sources
     from documents
     where split <> 'train'
 ),

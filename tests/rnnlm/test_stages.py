@@ -75,6 +75,31 @@ def test_a_result_is_made_once_for_a_key(home: Home, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_finished_pieces_stay_after_a_failure_and_go_when_the_output_is_complete(home: Home) -> None:
+    pieces, final = home.shards / "0123", home.tokenizers / "0123"
+    found: list[list[str]] = []
+
+    def build(partial: Path) -> None:
+        pieces.mkdir(parents=True, exist_ok=True)
+        found.append([path.name for path in pieces.iterdir()])
+        (pieces / f"{len(found)}").touch()
+        (partial / "output").touch()
+        if len(found) == 1:
+            raise OSError("the network is away")
+
+    with pytest.raises(OSError, match="the network is away"):
+        write_once(home, final, build, pieces=pieces)
+    assert not write_once(home, final, build, pieces=pieces)
+    assert not pieces.exists()
+    pieces.mkdir()  # by a killed run that had made the output
+    assert write_once(home, final, build, pieces=pieces)
+    assert not pieces.exists()
+    pieces.mkdir()
+    (pieces / "old").touch()
+    assert not write_once(home, final, build, pieces=pieces, force=True)
+    assert found == [[], ["1"], []]
+
+
 def test_a_full_disk_is_one_clear_message(tmp_path: Path) -> None:
     """On real file systems of 8 MiB, mounted in a namespace of their own; in one process: importing takes seconds."""
     cases = [("corpus", 200_000), *(("sequences", room_bytes) for room_bytes in (0, 100_000, 600_000, 1_200_000))]

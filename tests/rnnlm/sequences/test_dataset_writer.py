@@ -1,12 +1,7 @@
 """What lies in a dataset file, counted by hand."""
 
 import hashlib
-import os
-import subprocess
-import sys
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,21 +17,11 @@ from rnnlm.sequences.dataset_reader import StoredSplit, connect, read_openings, 
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sql_statements import names
-from rnnlm.stages import STAGE_VERSIONS, write_once
+from rnnlm.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 # Holds a dataset's lock, as a process that stores it does, until it is told to let go.
-HOLDER = """
-import sys
-from pathlib import Path
-from rnnlm.home import Home
-from rnnlm.stages import write_once
-
-with Home(Path(sys.argv[1])).lock(sys.argv[2]):
-    print("held", flush=True)
-    sys.stdin.readline()
-"""
 # ids: <pad> 0, <unk> 1, <bos> 2, <eos> 3, then a 4 (4 times), b 5 (twice), c 6 (once)
 TRAIN = "a b a b a\n\na c\n"
 VALID = "a a\n"
@@ -220,41 +205,3 @@ def test_a_refused_corpus_leaves_no_shards(home: Home, tmp_path: Path) -> None:
     with pytest.raises(CorpusError):
         store(home, tmp_path / "c", valid="\n  \n")
     assert list(home.shards.iterdir()) == []
-
-
-@pytest.mark.long
-def test_shards_that_another_process_works_on_are_left(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A second process stores the dataset anew (--force) just as this one finds it there and comes to sweep."""
-    dataset = store(home, tmp_path / "c")
-    shard = home.shards / dataset.dataset_id / "000000.train.parquet"
-    command = [sys.executable, "-c", HOLDER, str(home.root), f"datasets-{dataset.dataset_id}"]
-    environment = os.environ | {"PYTHONPATH": str(Path(dataset_writer.__file__).parents[2])}
-    holders: list[subprocess.Popen[str]] = []
-
-    def write_once_then_another(*arguments: Any, **settings: Any) -> bool:
-        skipped = write_once(*arguments, **settings)
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        holders.append(subprocess.Popen(command, env=environment, **pipes))
-        assert holders[0].stdout is not None
-        assert holders[0].stdout.readline() == "held\n"
-        shard.parent.mkdir(parents=True)
-        shard.touch()
-        found.set()
-        return skipped
-
-    found = threading.Event()
-    monkeypatch.setattr(dataset_writer, "write_once", write_once_then_another)
-    storer = threading.Thread(target=store, args=(home, tmp_path / "c"), daemon=True)
-    storer.start()
-    assert found.wait(60)
-    try:
-        storer.join(1)  # long enough to remove an empty file
-        assert shard.exists()
-        assert storer.is_alive()
-    finally:
-        holders[0].communicate("let go\n", timeout=60)
-    storer.join(60)
-    assert not storer.is_alive()
-    assert not shard.exists()

@@ -4,9 +4,6 @@ import itertools
 import json
 import math
 import shutil
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,14 +14,11 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.splits import corpus_documents
-from rnnlm.engines import Engine, in_this_process
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
 from rnnlm.records import TokenizerRecord
 from rnnlm.sequences.dataset_writer import store_sequences
-from rnnlm.tokenizers import word_counts
 from rnnlm.tokenizers.pretrained import load_pretrained, own_spellings
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.text_tokenizer import (
@@ -40,7 +34,7 @@ from rnnlm.tokenizers.text_tokenizer import (
 from rnnlm.tokenizers.token_colors import coloured
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.tokenizers.vocabularies import train_vocabulary
-from rnnlm.tokenizers.word_counts import WordCounts, count_corpus, count_words
+from rnnlm.tokenizers.word_counts import count_words
 
 TRAIN = "b b b c c a a <unk> <eos>\nd\n"
 
@@ -283,39 +277,6 @@ def test_indentation_is_not_free(splitting: str) -> None:
     assert costs[2] - costs[1] == pytest.approx(8 * 8)
     both_ends = tokenizer.restoration_bits(" a a ", 2, 0, [], True)  # as each line of the Penn Treebank
     assert both_ends - costs[0] == pytest.approx(2 * (5 + math.log2(256 / 255)))
-
-
-def test_counting_words_forgets_the_rarest_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_counts, "MAXIMUM_DISTINCT", 5)
-    found = WordCounts()
-    for words in [["often", f"w{index}"] for index in range(100)] + [["late"], ["late"], ["late"]]:
-        found.add(words)
-    assert len(found.counts) <= 5
-    assert found.counts["often"] > 90
-    assert found.counts["late"] == 3
-
-
-@pytest.mark.parametrize("kind", ["word", "char"])
-def test_stretches_add_up_to_the_counts_of_the_training_text(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    (tmp_path / "c.txt").write_text("".join(f"w{index % 7} common\n" for index in range(2_000)))
-    corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "c.txt")))
-    monkeypatch.setattr(word_counts, "SMALLEST_STRETCH_BYTES", 1_000)
-    monkeypatch.setattr(word_counts, "BYTES_WORTH_A_PROCESS", 6_000)
-    calls = []
-
-    @contextmanager
-    def counted(worth: int) -> Iterator[Engine]:
-        with in_this_process(worth) as engine:
-            calls.append(worth)
-            yield engine
-
-    config = TokenizerConfig(kind=kind)
-    train = [line for document in corpus_documents(corpus) if document.split == "train" for line in document.lines]
-    words = [word for line in train for word in (line if kind == "char" else line.split())]
-    assert count_corpus(corpus, config, counted) == Counter(words)
-    assert calls == [-(-corpus.corpus_bytes // 6_000)] == [4]
 
 
 def test_the_word_none_is_a_word() -> None:

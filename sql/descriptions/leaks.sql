@@ -2,7 +2,7 @@
 -- In stream mode, where rows are not units of text, documents are compared.
 -- Of two million held-out units and more, a random share is compared: those whose hash is a multiple of a number. The
 -- counts are then estimates for the whole.
-with units as (
+with units as not materialized (
     select split, hash(token_ids) as content, len(target_ids) as predicted_tokens
     from shifted_sequences
     where (select mode from dataset) = 'sentence'

@@ -1,6 +1,6 @@
 -- Grain: one row per bin: how many rows of the training split predict first_length to last_length tokens.
 -- Parameter: $bins, the largest number of bins.
-with lengths as (
+with lengths as not materialized (
     select len(target_ids) as length
     from shifted_sequences
     where split = 'train'

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +75,6 @@ def test_a_result_is_made_once_for_a_key(home: Home, tmp_path: Path) -> None:
     assert write_json_once(home, path, "b", lambda: 3) == (3, False)
 
 
-@pytest.mark.slow
 def test_finished_pieces_stay_after_a_failure_and_go_when_the_output_is_complete(home: Home) -> None:
     pieces, final = home.shards / "0123", home.tokenizers / "0123"
     found: list[list[str]] = []
@@ -100,6 +100,21 @@ def test_finished_pieces_stay_after_a_failure_and_go_when_the_output_is_complete
     assert found == [[], ["1"], []]
 
 
+def test_pieces_that_another_process_works_on_are_left(home: Home) -> None:
+    pieces, final = home.shards / "0123", home.tokenizers / "0123"
+    write_once(home, final, lambda partial: (partial / "output").touch())
+    pieces.mkdir(parents=True)
+    with home.lock("tokenizers-0123"):  # as a process that makes it anew (--force) does
+        other = threading.Thread(target=write_once, args=(home, final, Path.touch), kwargs={"pieces": pieces})
+        other.start()
+        other.join(1)  # long enough to remove an empty folder
+        assert pieces.exists()
+        assert other.is_alive()
+    other.join(60)
+    assert not pieces.exists()
+
+
+@pytest.mark.slow
 def test_a_full_disk_is_one_clear_message(tmp_path: Path) -> None:
     """On real file systems of 8 MiB, mounted in a namespace of their own; in one process: importing takes seconds."""
     cases = [("corpus", 200_000), *(("sequences", room_bytes) for room_bytes in (0, 100_000, 600_000, 1_200_000))]

@@ -21,7 +21,6 @@ from rnnlm.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
-# Holds a dataset's lock, as a process that stores it does, until it is told to let go.
 # ids: <pad> 0, <unk> 1, <bos> 2, <eos> 3, then a 4 (4 times), b 5 (twice), c 6 (once)
 TRAIN = "a b a b a\n\na c\n"
 VALID = "a a\n"

@@ -2,6 +2,7 @@
 -- In stream mode, where rows are not units of text, documents are compared.
 -- Of two million held-out units and more, a random share is compared: those whose hash is a multiple of a number. The
 -- counts are then estimates for the whole.
+-- Not materialized: the few held-out rows are read alone, and nothing is kept.
 with units as not materialized (
     select split, hash(token_ids) as content, len(target_ids) as predicted_tokens
     from shifted_sequences

@@ -1,5 +1,6 @@
 -- Grain: one row per bin: how many rows of the training split predict first_length to last_length tokens.
 -- Parameter: $bins, the largest number of bins.
+-- Not materialized: to read the lengths twice is faster than to keep them.
 with lengths as not materialized (
     select len(target_ids) as length
     from shifted_sequences

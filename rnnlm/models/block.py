@@ -1,8 +1,9 @@
 """What blocks with residual connections share: a first projection and a feed-forward layer. Imports only torch."""
 
+import torch
 from torch import Tensor, nn
 
-from .cell import Cell
+from .cell import Cell, product
 
 
 class Block(Cell):
@@ -15,10 +16,10 @@ class Block(Cell):
     def __init__(self, input_size: int, hidden_size: int, state_size: int) -> None:
         super().__init__(hidden_size, state_size)
         inner = feed_forward_size(hidden_size)
-        self.input = nn.Identity() if input_size == hidden_size else linear(input_size, hidden_size)
+        self.input = nn.Identity() if input_size == hidden_size else Linear(input_size, hidden_size)
         self.feed_forward_norm = nn.RMSNorm(hidden_size, eps=1e-6)
-        self.gate, self.up = linear(hidden_size, inner), linear(hidden_size, inner)
-        self.down = linear(inner, hidden_size)
+        self.gate, self.up = Linear(hidden_size, inner), Linear(hidden_size, inner)
+        self.down = Linear(inner, hidden_size)
 
     def add_feed_forward(self, y: Tensor) -> Tensor:
         """(…, H) → (…, H)"""
@@ -26,8 +27,16 @@ class Block(Cell):
         return y + self.down(nn.functional.silu(self.gate(normalized)) * self.up(normalized))
 
 
-def linear(inputs: int, outputs: int) -> nn.Linear:
-    return nn.Linear(inputs, outputs, bias=False)
+class Linear(nn.Linear):
+    """x Wᵀ, without bias. precision: as a Cell's."""
+
+    precision: torch.dtype | None = None
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return product(x, self.weight.t(), self.precision)
 
 
 def feed_forward_size(hidden_size: int) -> int:

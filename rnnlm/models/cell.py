@@ -13,7 +13,7 @@ class Cell(nn.Module):
     The state is one row of S numbers for each text in the batch, whatever a kind keeps in it. A text begins with zeros.
     """
 
-    precision: torch.dtype | None = None  # of large products in a handwritten gradient; None: as the weights
+    precision: torch.dtype | None = None  # of `product` with the inputs of all time steps; None: as the weights
 
     def __init__(self, hidden_size: int, state_size: int) -> None:
         super().__init__()
@@ -45,3 +45,10 @@ class Cell(nn.Module):
     def recurrent_weights(self) -> dict[str, Tensor]:
         """The parameters that multiply the state, by name, for recurrent dropout; empty if there are none."""
         return {}
+
+
+def product(x: Tensor, W: Tensor, precision: torch.dtype | None) -> Tensor:
+    """x W, (…, n) and (n, m) → (…, m). When training on a CPU it is in `precision`, and so is its gradient."""
+    if precision is None or x.device.type != "cpu" or not torch.is_grad_enabled():
+        return x @ W
+    return (x.to(precision) @ W.to(precision)).to(x.dtype)

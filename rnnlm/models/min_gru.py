@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell
+from .cell import Cell, product
 from .parallel_scan import parallel_scan
 
 
@@ -24,7 +24,7 @@ class MinGRUCell(Cell):
 
     def gate_and_candidate(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x: (…, input) → z and n, each (…, H)."""
-        z, n = (x @ self.W + self.b).chunk(2, dim=-1)
+        z, n = (product(x, self.W, self.precision) + self.b).chunk(2, dim=-1)
         return torch.sigmoid(z), positive(n)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

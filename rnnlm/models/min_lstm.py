@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell
+from .cell import Cell, product
 from .min_gru import positive
 from .parallel_scan import parallel_scan
 
@@ -26,7 +26,7 @@ class MinLSTMCell(Cell):
 
     def share_and_candidate(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x: (…, input) → f / (f + i) and n, each (…, H)."""
-        f, i, n = (x @ self.W + self.b).chunk(3, dim=-1)
+        f, i, n = (product(x, self.W, self.precision) + self.b).chunk(3, dim=-1)
         # f / (f + i) = σ(log f - log i), which does not divide by 0.
         return torch.sigmoid(nn.functional.logsigmoid(f) - nn.functional.logsigmoid(i)), positive(n)
 

@@ -6,7 +6,7 @@ Shapes: batch b, time t, hidden size H, heads N, d = H / N. Imports only torch.
 import torch
 from torch import Tensor, nn
 
-from .block import linear
+from .block import Linear
 from .cell import Cell
 
 CHUNK = 64  # time steps that are computed at once
@@ -33,9 +33,9 @@ class MLSTMCell(Cell):
     def __init__(self, hidden_size: int, heads: int) -> None:
         self.heads, self.size = heads, hidden_size // heads
         super().__init__(hidden_size, state_size=heads * (self.size**2 + self.size + 1))
-        self.query, self.key, self.value = (linear(hidden_size, hidden_size) for _ in range(3))
+        self.query, self.key, self.value = (Linear(hidden_size, hidden_size) for _ in range(3))
         self.input_gate, self.forget_gate = nn.Linear(hidden_size, heads), nn.Linear(hidden_size, heads)
-        self.output_gate, self.output = linear(hidden_size, hidden_size), linear(hidden_size, hidden_size)
+        self.output_gate, self.output = Linear(hidden_size, hidden_size), Linear(hidden_size, hidden_size)
         self.gain = nn.Parameter(torch.ones(hidden_size))
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

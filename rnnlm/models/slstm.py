@@ -6,7 +6,7 @@ Shapes: batch b, time t, hidden size H, heads N, d = H / N. Imports only torch.
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell
+from .cell import Cell, product
 
 
 class SLSTMCell(Cell):
@@ -46,10 +46,11 @@ class SLSTMCell(Cell):
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Step by step, because the gates read h; only the products with x are computed at once."""
         h, c, n, m = self.by_heads(self.initial_state(x) if state is None else state)
-        products = (x @ self.W + self.b).unflatten(-1, (4, self.heads, self.size))  # (b, t, 4, N, d)
+        products = product(x, self.W, self.precision) + self.b
+        products = products.unflatten(-1, (4, self.heads, self.size))  # (b, t, 4, N, d)
         states = []
-        for product in products.permute(1, 3, 0, 2, 4).flatten(-2):  # (N, b, 4d)
-            h, c, n, m = advance(product, self.U, h, c, n, m)
+        for inputs in products.permute(1, 3, 0, 2, 4).flatten(-2):  # (N, b, 4d)
+            h, c, n, m = advance(inputs, self.U, h, c, n, m)
             states.append(h)
         outputs = self.normalized(torch.stack(states).permute(2, 0, 1, 3))
         return outputs, torch.stack([h, c, n, m]).permute(2, 0, 1, 3).flatten(1)

@@ -7,7 +7,7 @@ layer (Shazeer 2020). Attention reaches back over a window (Jiang et al. 2023), 
 import torch
 from torch import Tensor, nn
 
-from .block import Block, linear
+from .block import Block, Linear
 
 ROTARY_BASE = 10_000.0
 
@@ -23,7 +23,7 @@ class TransformerBlock(Block):
         super().__init__(input_size, hidden_size, state_size=2 * window * hidden_size + 1)
         self.heads, self.window = heads, window
         self.attention_norm = nn.RMSNorm(hidden_size, eps=1e-6)
-        self.query, self.key, self.value, self.output = (linear(hidden_size, hidden_size) for _ in range(4))
+        self.query, self.key, self.value, self.output = (Linear(hidden_size, hidden_size) for _ in range(4))
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         outputs, state = self.sequence(x[:, None], state)

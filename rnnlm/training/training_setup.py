@@ -11,6 +11,8 @@ from rnnlm.config import PipelineConfig, TrainingConfig
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.metrics import perplexity
+from rnnlm.models.block import Linear
+from rnnlm.models.cell import Cell
 from rnnlm.models.devices import float32_products, has_native_bfloat16, keep_freed_memory
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
@@ -183,8 +185,9 @@ def prepare_updates(
     # gradients only of embeddings, and gloo takes longer to add 3,000 sparse rows of 128 (34 ms) than all 32,000 rows
     # of a vocabulary (18 ms).
     network.embedding.sparse = by_rows and process_group.size == 1
-    for cell in network.stack.cells:
-        cell.precision = getattr(torch, training.precision)
+    for module in network.stack.modules():
+        if isinstance(module, Cell | Linear):
+            module.precision = getattr(torch, training.precision)
     optimizer = make_optimizer(network, training.optimizer)
     optimizer.by_rows = (network.embedding.weight, network.head.weight) if by_rows else ()
     return optimizer

@@ -5,8 +5,9 @@ from typing import Any, get_args
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 
-from rnnlm.config import ModelKind
+from rnnlm.config import ModelKind, TrainingConfig
 from rnnlm.models.block import feed_forward_size
 from rnnlm.models.cell import Cell
 from rnnlm.models.gru import GRUCell
@@ -19,6 +20,8 @@ from rnnlm.models.parallel_scan import parallel_scan
 from rnnlm.models.slstm import SLSTMCell
 from rnnlm.models.transformer import TransformerBlock
 from rnnlm.models.xlstm import XLSTMBlock
+from rnnlm.training.distributed.process_group import SINGLE_PROCESS
+from rnnlm.training.training_setup import prepare_updates
 from tests.configs import new_model
 
 KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
@@ -77,6 +80,28 @@ def test_the_loop_is_the_fast_form(kind: ModelKind) -> None:
             again, _ = model(IDS)
         results.append((logits, again, state, [parameter.grad for parameter in model.parameters()]))
     torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_in_bfloat16_rounds_the_products_of_layers_and_evaluation_does_not(kind: ModelKind) -> None:
+    """Of all kinds but GRU and LSTM, whose kernels compute in float32."""
+    results = []
+    for precision in ("float32", "bfloat16"):
+        model = model_of(kind).float()
+        prepare_updates(model, TrainingConfig(precision=precision), torch.device("cpu"), SINGLE_PROCESS)
+        outputs, _ = model.stack(drawn(2, 9, 6).float())
+        outputs.square().mean().backward()
+        with torch.no_grad():
+            evaluated, _ = model.stack(drawn(2, 9, 6).float())
+        gradients = parameters_to_vector(parameter.grad for parameter in model.stack.parameters())
+        results.append((evaluated, outputs.detach(), gradients))
+    (exact, *expected), (evaluated, *rounded) = results
+    torch.testing.assert_close(evaluated, exact, rtol=0, atol=0)
+    if kind in ("gru", "lstm"):
+        torch.testing.assert_close(rounded, expected, rtol=0, atol=0)
+        return
+    for one, other in zip(rounded, expected, strict=True):
+        assert 0 < float((one - other).norm() / other.norm()) < 0.02
 
 
 @pytest.mark.parametrize("kind", KINDS)

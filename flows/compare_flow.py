@@ -1,7 +1,8 @@
 """Compare kinds of models on the same tokens: same loop, same number of parameters, trials and seeds.
 
 Every trial and every seed is an ordinary training run. A finished run is found again, so an interrupted comparison
-goes on where it stopped, and two processes may share the models between them.
+goes on where it stopped, and two processes may share the models between them (not with match=seconds, whose number of
+tokens follows from speeds that are measured together).
 """
 
 import logging
@@ -44,7 +45,8 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
 
     Args:
         config: Models, what is matched, seeds and trials; and the pipeline's settings.
-        force: Measure speed and memory again, and write the report again. Finished training runs stay.
+        force: Measure speed and memory again, and write the report again. Finished training runs stay, but with
+            match=seconds another speed means another number of tokens.
 
     """
     config = start_flow_run(config)

@@ -6,7 +6,8 @@ import typer
 
 from flows.commands.command import FlowSession, Given, add_command, fields
 from flows.commands.options import ConfigFile, Preset, RequiredCorpus, Set, pipeline_config
-from rnnlm.comparison.comparison_config import CompareConfig
+from rnnlm.comparison.comparison_config import CompareConfig, RegisteredModels
+from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError
 
 APP = typer.Typer()
@@ -27,10 +28,10 @@ def compare_command(
                 "trial_share",
                 "target_perplexity",
                 "cost_seconds",
-                "against",
             ),
         ),
     ],
+    registered: Annotated[Given, fields(RegisteredModels, "against")],
     corpus: RequiredCorpus,
     preset: Preset = None,
     config: ConfigFile = None,
@@ -47,28 +48,29 @@ def compare_command(
     rnnlm compare --corpus ptb/ --preset ptb --match parameters --budget 5000000 --trials 4
     rnnlm compare --corpus my-text.txt --against rnnlm-python-docs,rnnlm-ptb@challenger
     """
-    wanted = comparison.section(CompareConfig, {"pipeline": pipeline_config(corpus, preset, config, set, None)})
-    if wanted.against:
-        for field in comparison.keys() - {"against"}:
+    pipeline = pipeline_config(corpus, preset, config, set, None)
+    if names := registered.section(RegisteredModels).against:
+        for field in comparison:
             option = comparison.options[field]
             raise ConfigError(f"{option} is for training; --against compares registered models as they are")
-        compare_registered(session, wanted)
+        compare_registered(session, names, pipeline.corpus)
         return
     from flows.compare_flow import compare_flow
     from rnnlm.reports.comparison_page import comparison_text
 
+    wanted = comparison.section(CompareConfig, {"pipeline": pipeline})
     found = session.run_flow(compare_flow, wanted, force)
     session.print_result(comparison_text(found), found.model_dump(mode="json"))
 
 
-def compare_registered(session: FlowSession, wanted: CompareConfig) -> None:
+def compare_registered(session: FlowSession, names: tuple[str, ...], corpus: CorpusConfig) -> None:
     from rnnlm.registry.model_lookup import model_folder
 
-    folders = {name: model_folder(session.home, name) for name in wanted.against}
+    folders = {name: model_folder(session.home, name) for name in names}
     from rnnlm.comparison.registered_models import compare_on_text
     from rnnlm.reports.comparison_page import registered_text
 
-    found = compare_on_text(session.home, folders, wanted.pipeline.corpus)
+    found = compare_on_text(session.home, folders, corpus)
     session.print_result(registered_text(found), found.model_dump(mode="json"))
 
 

@@ -38,10 +38,6 @@ class CompareConfig(Section):
     cost_seconds: PositiveFloat = setting(
         4.0, "Seconds of training in which the speed of each model is measured, in each of two rounds."
     )
-    against: tuple[str, ...] = setting(
-        (),
-        "Registered models to compare on the corpus, instead of training: NAME, NAME@ALIAS or NAME/3.",
-    )
 
     @property
     def kinds(self) -> tuple[ModelKind, ...]:
@@ -54,8 +50,16 @@ class CompareConfig(Section):
             raise ValueError(f"match={self.match} needs a budget")
         return self
 
+
+class RegisteredModels(Section):
+    """Instead of training: models that are compared as they are."""
+
+    against: tuple[str, ...] = setting(
+        (), "Registered models to compare on the corpus, instead of training: NAME, NAME@ALIAS or NAME/3."
+    )
+
     @model_validator(mode="after")
-    def check_against(self) -> "CompareConfig":
+    def check_number(self) -> "RegisteredModels":
         if len(self.against) == 1:
             raise ValueError("against needs at least two registered models")
         return self

@@ -82,11 +82,11 @@ def stored_costs(
     *,
     force: bool = False,
 ) -> dict[ModelKind, TrainingCosts]:
-    """measure_costs of each kind, measured together once."""
+    """measure_costs of these kinds, measured together once."""
     settings = {
         kind: [result_settings(config.model), result_settings(config.training)] for kind, config in configs.items()
     }
-    key = stage_key("training-costs", dataset=dataset.dataset_id, settings=settings)
+    key = stage_key("training-costs", dataset=dataset.dataset_id, settings=settings, seconds=seconds)
     home.make(home.comparisons)
 
     def measure() -> list[dict[str, Any]]:
@@ -155,7 +155,7 @@ def shown_settings(config: CompareConfig) -> dict[str, Any]:
     default = flatten(PipelineConfig().model_dump(mode="json"))
     pipeline = flatten(config.pipeline.model_dump(mode="json"))
     changed = {path: value for path, value in pipeline.items() if path != "force" and default.get(path) != value}
-    return config.model_dump(mode="json", exclude={"pipeline", "against"}) | changed
+    return config.model_dump(mode="json", exclude={"pipeline"}) | changed
 
 
 def trained_result(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rnnlm.config import CorpusConfig, RegistryConfig
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.paired.bootstrap import measure_evidence
-from rnnlm.evaluation.paired.holdout_documents import holdout_documents, write_known_digests
+from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, holdout_documents, write_known_digests
 from rnnlm.evaluation.paired.paired_losses import KnownDocuments, load_contestant, write_paired_losses
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 PAIRED_LOSSES = "losses.parquet"
+ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def compare_with_champion(
         if not documents:
             return undecidable(number, "the training of one of the two has seen every validation document")
         contestants = {
-            "candidate": load_contestant(candidate.run.model_folder, known_documents(home, candidate)),
+            "candidate": load_contestant(candidate.run.model_folder, known_documents(home, candidate, documents)),
             "champion": champion_model,
         }
         write_paired_losses(contestants, documents, corpus_folder(home, dataset), losses)
@@ -127,15 +128,19 @@ def write_training_documents(candidate: Candidate, path: Path) -> int | None:
     return write_known_digests(candidate.dataset, sample_tokens, path, ancestors)
 
 
-def known_documents(home: Home, candidate: Candidate) -> KnownDocuments | None:
-    """The candidate's losses from its evaluation; None if documents are scored in another way there."""
+def known_documents(home: Home, candidate: Candidate, documents: list[HoldoutDocument]) -> KnownDocuments | None:
+    """The candidate's losses on these documents, from its evaluation; None if they are scored in another way there."""
     if not candidate.dataset.scored_as_text:
         return None
+    wanted = {document.document_id for document in documents}
+    places: dict[int, tuple[int, int]] = {}
     with connect(candidate.dataset) as connection:
-        rows = connection.execute(statement("queries/read_document_places"), {"split": "valid"}).fetchall()
+        result = connection.execute(statement("queries/read_document_places"), {"split": "valid"})
+        while rows := result.fetchmany(ROWS_AT_ONCE):
+            places |= {number: (first, last) for number, first, last, *_ in rows if number in wanted}
     batch_size = candidate.config.evaluation.batch_size
     nll_nats = stored_nll(home, candidate.dataset, candidate.run, "valid", batch_size)
-    return KnownDocuments(nll_nats, {number: (first, last) for number, first, last, *_ in rows})
+    return KnownDocuments(nll_nats, places)
 
 
 def comparisons_before(client: "MlflowClient", champion: "ModelVersion") -> int:

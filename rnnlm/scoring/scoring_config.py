@@ -1,6 +1,6 @@
 """Options of `rnnlm score` and of the deployment `score`; not a stage of the pipeline."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -34,7 +34,9 @@ class ScoringConfig(EngineConfig):
     shard_documents: int = Field(
         4_096, ge=1, le=1_000_000, description="Documents per shard, the most that a killed run scores again."
     )
-    device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="Where to compute.")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
+        "auto", description="Where to compute. auto: a GPU if there is one, but on Ray the CPU."
+    )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="Of products with rare classes; auto: bfloat16 if the processor has it."
     )
@@ -49,3 +51,13 @@ class ScoringConfig(EngineConfig):
         if self.input.endswith((".duckdb", ".db")) != (self.query is not None):
             raise ValueError("a DuckDB file (.duckdb, .db) as input and a query are given together")
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def ray_scores_on_cpus(cls, values: Any) -> Any:
+        """Its pieces ask the cluster for CPU cores, and the machine of the command may have another device."""
+        if isinstance(values, dict) and values.get("engine") == "ray":
+            if values.get("device", "auto") not in ("auto", "cpu"):
+                raise ValueError("engine=ray scores on CPU cores; for another device use engine=local")
+            return values | {"device": "cpu"}
+        return values

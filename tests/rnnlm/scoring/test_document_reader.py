@@ -161,6 +161,15 @@ def test_a_database_and_a_query_are_given_together() -> None:
             ScoringConfig.model_validate({"output": "x.parquet"} | fields)
 
 
+def test_on_ray_scores_are_computed_on_the_cpu() -> None:
+    """Whatever device the machine of the command has."""
+    on_ray = {"input": "x.txt", "output": "x.parquet", "engine": "ray"}
+    assert ScoringConfig.model_validate(on_ray).device == "cpu"
+    assert ScoringConfig.model_validate(on_ray | {"engine": "local"}).device == "auto"
+    with pytest.raises(ValidationError, match="engine=local"):
+        ScoringConfig.model_validate(on_ray | {"device": "cuda"})
+
+
 def test_an_input_that_is_not_there_is_an_error_unless_it_may_be_missing(tmp_path: Path) -> None:
     for name in ("nothing.txt", "*.txt", "."):
         with pytest.raises(CorpusError):

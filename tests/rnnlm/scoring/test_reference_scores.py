@@ -70,7 +70,7 @@ def test_a_model_of_truncated_lines_scores_whole_ones(home: Home, toy_config: Pi
     lines, _ = keep_references(home, dataset, run)
     assert pq.read_table(lines)["tokens"].to_pylist() == [10] * 40
     samples = generate_samples(home, dataset, run, config.generation)
-    assert known_documents(home, Candidate(config, dataset, run, evaluation, samples)) is None
+    assert known_documents(home, Candidate(config, dataset, run, evaluation, samples), []) is None
 
 
 def test_where_it_is_missing_it_is_computed_and_kept_in_the_home(

@@ -4,8 +4,8 @@ RNNLM_STORAGE names it: s3://bucket/prefix, or any other address of pyarrow.fs. 
 those of the AWS tools (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …). Without it nothing is copied.
 
 A stored folder holds the same files under the same name as in the home. Its COMPLETE marker is written last, so a
-folder without one is unfinished and is written again. Folders are named by digests of what they depend on: two machines
-that write the same one write the same content.
+folder without one is unfinished and is written again. Folders are named by digests of what they depend on. Two machines
+that write the same one at once may mix their files; the digests in the marker then show that it is damaged.
 """
 
 import functools

@@ -1,13 +1,16 @@
 """Configurations for tests: a plain model, trained plainly. Settings are given by their dotted paths."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
-from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
+import torch
+
+from rnnlm.config import ModelConfig, ModelKind, PipelineConfig, TrainingConfig
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.moved_settings import flatten, nest
 
+KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
 PLAIN = {
     "tokenizer.kind": "word",
     "model.hidden_size": 128,
@@ -40,6 +43,19 @@ def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> Langua
     """A model with initial weights, untied and with a bias of zero. settings: fields of `model`."""
     plain = {"hidden_size": hidden_size, "tie_embeddings": False, "head_bias": "zero"}
     return build_model(plain_model(plain | settings), vocabulary_size, seed=0)
+
+
+def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> LanguageModel:
+    """Two tied layers of a kind with random weights, so large that texts are told apart. settings: as of new_model."""
+    plain = {"kind": kind, "layers": 2, "heads": 2, "attention_window": 8, "tie_embeddings": True}
+    model = new_model(vocabulary_size, 16, **plain | settings)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            scale = 1.0 if name == "embedding.weight" else 0.3
+            parameter.add_(scale * torch.randn(parameter.shape, generator=generator))
+        model.embedding.weight[model.pad_id] = 0.0
+    return model.eval()
 
 
 def changed(config: PipelineConfig, settings: Mapping[str, Any]) -> PipelineConfig:

@@ -22,11 +22,12 @@ class Answer:
     context: str
     tokenizer: TextTokenizer
     stops: Sequence[str]
+    end: int  # the token that ends the text; NO_END: none does
     text: str = ""
 
     def __call__(self, continuation: Continuation, logits: Tensor) -> None:
         """Append the new token; end before the first stop sequence."""
-        if continuation.done and continuation.ids[-1] == EOS:
+        if continuation.ids[-1] == self.end:
             return
         text = continuation_text(continuation.ids, self.tokenizer, self.context)
         found = [place for stop in self.stops if stop and (place := text.find(stop)) >= 0]
@@ -48,8 +49,9 @@ def write_answers(
     In `stream` mode `<eos>` is a line feed and the answer continues; in `sentence` mode it ends the answer. With a word
     tokenizer the answer starts with a space if the context lacks one: context + answer is the whole text.
     """
-    answers = [Answer(context, tokenizer, stops) for context in contexts]
-    continuations = Continuations(InferenceWeights(model), EOS if mode == "sentence" else NO_END)
+    end = EOS if mode == "sentence" else NO_END
+    answers = [Answer(context, tokenizer, stops, end) for context in contexts]
+    continuations = Continuations(InferenceWeights(model), end)
     for answer in answers:
         continuations.add(context_ids(tokenizer, mode, answer.context), sampling, answer)
     while continuations.running:

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.config import SequencesConfig
+from rnnlm.config import ModelKind, SequencesConfig
 from rnnlm.evaluation import shared_prefix_scoring
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer
+from tests.configs import KINDS, random_model
 
 Mode = Literal["sentence", "stream"]
 TEXTS = [
@@ -55,6 +56,14 @@ def test_each_token_costs_what_a_slow_reading_says(model: LanguageModel, tokeniz
         assert loss.nll_nats.tolist() == pytest.approx(read_slowly(model, tokenizer, text, mode), rel=1e-4)
         assert len(loss.token_ids) == len(loss.nll_nats) == loss.tokens
         assert loss.byte_count == len(text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_token_costs_every_kind_what_a_slow_reading_says(kind: ModelKind, tokenizer: TextTokenizer) -> None:
+    model = random_model(kind, tokenizer.vocabulary_size)
+    found = document_losses(model, tokenizer, TEXTS, SequencesConfig(mode="stream"), batch_size=2)
+    for loss, text in zip(found, TEXTS, strict=True):
+        assert loss.nll_nats.tolist() == pytest.approx(read_slowly(model, tokenizer, text, "stream"), rel=1e-4)
 
 
 def test_what_tokens_do_not_say_is_paid_for(model: LanguageModel, tokenizer: TextTokenizer) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.config import CorpusConfig, ModelKind, SequencesConfig
 from rnnlm.evaluation.explanation import Explanation, explain
 from rnnlm.evaluation.explanation_plot import draw_explanation, draw_states
 from rnnlm.evaluation.external_corpus import score_corpus
@@ -18,6 +18,7 @@ from rnnlm.plots import new_figure
 from rnnlm.records import RunRecord
 from rnnlm.reports.explanation_page import explanation_text
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
+from tests.configs import KINDS, random_model
 
 TEXT = "the cat sees the zebra near\nthe river .\n"
 
@@ -91,6 +92,25 @@ def test_probabilities_ranks_and_states_are_those_of_the_definition(toy_run: Run
             assert [text for text, _ in step.alternatives] == [
                 "<eos>" if one == EOS else tokenizer.decode([one]) for one in order[:5]
             ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_is_explained_as_every_kind_reads_it_as_a_whole(stream_folder: Path, kind: ModelKind) -> None:
+    """Read token by token, beside one pass over the row. The last layer's outputs are what the head reads."""
+    tokenizer = load_tokenizer(stream_folder)
+    model = random_model(kind, tokenizer.vocabulary_size)
+    explanation = explain(model, tokenizer, SequencesConfig(mode="stream"), TEXT)
+    steps = explanation.steps
+    targets = [step.target_id for step in steps]
+    assert [step.input_id for step in steps] == [BOS, *targets[:-1]]
+    with torch.no_grad():
+        logits, _ = model(torch.tensor([[BOS, *targets[:-1]]]))
+        top = model.stack.output_norm(torch.from_numpy(explanation.states[:, -1]))
+        torch.testing.assert_close(model.logits(top), logits[0], atol=1e-4, rtol=1e-4)
+    for step, row in zip(steps, logits[0], strict=True):
+        assert step.nll_nats == pytest.approx(-float(row.log_softmax(dim=0)[step.target_id]), rel=1e-4)
+        assert row.argsort(descending=True)[step.rank - 1] == step.target_id
+        assert [share for _, share in step.alternatives] == pytest.approx(row.softmax(dim=0).topk(5).values, rel=1e-3)
 
 
 def test_states_have_a_row_per_layer_and_know_nothing_of_later_words(stream_folder: Path) -> None:

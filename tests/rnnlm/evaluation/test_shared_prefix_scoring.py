@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from rnnlm.config import ModelKind
 from rnnlm.evaluation import full_softmax, shared_prefix_scoring
 from rnnlm.evaluation.full_softmax import LogNormalizer
 from rnnlm.evaluation.shared_prefix_scoring import first_with_same_context, nll_of_rows_sharing_prefixes
@@ -11,12 +12,12 @@ from rnnlm.evaluation.token_losses import nll_of_rows
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.segmentation import TokenRows, rows_from_lists
-from tests.configs import new_model, plain_model
+from tests.configs import KINDS, new_model, plain_model, random_model
 
 VOCABULARY = 50
 
 
-def random_model(nonlinearity: str = "tanh") -> LanguageModel:
+def elman_model(nonlinearity: str = "tanh") -> LanguageModel:
     """Weights four times as large as training begins with: far from a uniform guess."""
     model = new_model(VOCABULARY, 12, layers=2, nonlinearity=nonlinearity)
     initialize(model, plain_model({"recurrent_initialization": "orthogonal"}), torch.Generator().manual_seed(0))
@@ -49,7 +50,16 @@ def nll_by_definition(model: LanguageModel, rows: TokenRows) -> list[float]:
 def test_losses_are_those_of_the_definition(
     nonlinearity: str, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, rows = random_model(nonlinearity), random_rows()
+    losses_are_those_of_the_definition(elman_model(nonlinearity), batch_size, monkeypatch)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_of_every_kind_are_those_of_the_definition(kind: ModelKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses_are_those_of_the_definition(random_model(kind, VOCABULARY), 3, monkeypatch)
+
+
+def losses_are_those_of_the_definition(model: LanguageModel, batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = random_rows()
     expected = nll_by_definition(model, rows)
     stored = rows.take(np.flatnonzero(rows.predicted))  # a row that predicts nothing is never stored
     assert nll_of_rows(model, stored, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
@@ -77,7 +87,7 @@ def test_alike_contexts_are_found_by_comparing_every_one() -> None:
 @pytest.mark.parametrize("larger", [1.0, 100.0, -100.0])
 def test_probabilities_sum_to_one_however_large_the_logits(larger: float) -> None:
     """Beyond what float32 can hold of exp(logit): inf, and 0."""
-    model = random_model()
+    model = elman_model()
     with torch.no_grad():
         model.head.weight.mul_(abs(larger))
         model.head.bias.add_(min(0.0, 2 * larger))
@@ -113,6 +123,6 @@ def test_rare_classes_in_bfloat16_change_little_and_nothing_where_all_are_freque
 
 
 def test_nothing_to_predict_is_no_loss() -> None:
-    model = random_model()
+    model = elman_model()
     assert nll_of_rows_sharing_prefixes(model, rows_from_lists([]), 4).shape == (0,)
     assert nll_of_rows_sharing_prefixes(model, rows_from_lists([[2], [2]]), 4).shape == (0,)

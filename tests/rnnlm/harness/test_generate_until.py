@@ -23,6 +23,19 @@ def test_an_answer_is_the_same_in_company(
     assert len(set(together)) > 1
 
 
+def test_an_answer_of_every_kind_is_the_same_in_company_and_that_of_a_loop_that_reads_everything_anew(
+    model_of_any_kind: LanguageModel, tokenizer: TextTokenizer
+) -> None:
+    together = write_answers(model_of_any_kind, tokenizer, "stream", CONTEXTS, [], GREEDY)
+    for context, answer in zip(CONTEXTS, together, strict=True):
+        assert write_answers(model_of_any_kind, tokenizer, "stream", [context], [], GREEDY) == [answer]
+    first, *others = (tokenizer.encode(line) for line in CONTEXTS[3].split("\n"))
+    ids = [BOS, *first, *(token_id for line in others for token_id in [EOS, *line])]
+    assert continued(model_of_any_kind, tokenizer, ids, 12) == together[3]
+    assert continued(model_of_any_kind, tokenizer, [BOS, *tokenizer.encode("the cat")], 12) == together[0]
+    assert len(set(together)) > 1
+
+
 def test_a_greedy_answer_is_that_of_our_own_loop(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     ids = continue_ids(InferenceWeights(sentence_model), [BOS, *tokenizer.encode("the cat")], GREEDY, EOS)
     (answer,) = write_answers(sentence_model, tokenizer, "sentence", ["the cat"], [], GREEDY)
@@ -30,23 +43,35 @@ def test_a_greedy_answer_is_that_of_our_own_loop(sentence_model: LanguageModel, 
 
 
 def test_a_running_text_goes_on_after_a_line_feed(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    """Against a loop that reads everything anew for each token."""
-    ids = [BOS, *tokenizer.encode("the cat")]
-    for _ in range(30):
-        logits, _ = stream_model(torch.tensor([ids]))
-        ids.append(int(logits[0, -1].argmax()))
-    lines = "".join("\n" if token_id == EOS else f" {tokenizer.decode([token_id])}" for token_id in ids[3:])
     (answer,) = write_answers(
         stream_model, tokenizer, "stream", ["the cat"], [], Sampling(maximum_tokens=30, temperature=0)
     )
     assert "\n" in answer
-    assert answer == lines.replace("\n ", "\n")
+    assert answer == continued(stream_model, tokenizer, [BOS, *tokenizer.encode("the cat")], 30)
+
+
+def continued(model: LanguageModel, tokenizer: TextTokenizer, ids: list[int], tokens: int) -> str:
+    """The most probable tokens as text, by a loop that reads everything anew for each of them."""
+    new: list[int] = []
+    for _ in range(tokens):
+        logits, _ = model(torch.tensor([ids + new]))
+        new.append(int(logits[0, -1].argmax()))
+    text = "".join("\n" if token_id == EOS else f" {tokenizer.decode([token_id])}" for token_id in new)
+    return text.replace("\n ", "\n")
 
 
 def test_a_sentence_knows_its_own_line_alone(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     contexts = ["the cat", "the dog sees the bird .\nthe cat"]
     one, other = write_answers(sentence_model, tokenizer, "sentence", contexts, [], GREEDY)
     assert one == other
+
+
+def test_an_answer_may_end_with_a_line_feed(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    """As many tokens as end with the first line."""
+    (free,) = write_answers(stream_model, tokenizer, "stream", ["the cat"], [], Sampling(40, temperature=0))
+    line = free.partition("\n")[0] + "\n"
+    sampling = Sampling(len(line.split()) + 1, temperature=0)
+    assert write_answers(stream_model, tokenizer, "stream", ["the cat"], [], sampling) == [line]
 
 
 def test_an_answer_ends_before_the_first_stop(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:

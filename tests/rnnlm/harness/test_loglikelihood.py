@@ -45,11 +45,19 @@ def score(
 
 
 def test_in_a_running_text_the_whole_context_counts(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    the_whole_context_counts(stream_model, tokenizer)
+
+
+def test_the_whole_context_counts_for_every_kind(model_of_any_kind: LanguageModel, tokenizer: TextTokenizer) -> None:
+    the_whole_context_counts(model_of_any_kind, tokenizer)
+
+
+def the_whole_context_counts(model: LanguageModel, tokenizer: TextTokenizer) -> None:
     slow = [
-        read_slowly(stream_model, [BOS, *running(tokenizer, context)], running(tokenizer, continuation))
+        read_slowly(model, [BOS, *running(tokenizer, context)], running(tokenizer, continuation))
         for context, continuation in PAIRS
     ]
-    found = score(stream_model, tokenizer, STREAM, *PAIRS, size=2)
+    found = score(model, tokenizer, STREAM, *PAIRS, size=2)
     assert [nats for nats, _ in found] == pytest.approx(slow, rel=1e-4)
 
 

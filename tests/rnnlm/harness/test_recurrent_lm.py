@@ -3,6 +3,7 @@
 import importlib
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,16 @@ lm_eval = pytest.importorskip("lm_eval", reason="extra lm-eval")
 from lm_eval.api.instance import Instance  # noqa: E402
 from lm_eval.api.registry import get_model  # noqa: E402
 
+from rnnlm.config import ModelKind  # noqa: E402
 from rnnlm.errors import ConfigError, CorpusError, ModelError  # noqa: E402
 from rnnlm.harness.harness_config import HarnessConfig  # noqa: E402
 from rnnlm.harness.harness_run import load_tasks, run_harness  # noqa: E402
 from rnnlm.harness.recurrent_lm import RecurrentLM, stops_and_sampling  # noqa: E402
 from rnnlm.home import Home  # noqa: E402
+from rnnlm.models.model_factory import save_model  # noqa: E402
 from rnnlm.records import CorpusRecord  # noqa: E402
-from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS  # noqa: E402
+from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, load_tokenizer  # noqa: E402
+from tests.configs import KINDS, random_model  # noqa: E402
 
 QUESTIONS = [  # after an animal comes a verb, after a verb an article: the grammar of the toy corpus
     {"question": "the cat", "choices": ["house", "sees"], "answer": 1},
@@ -94,6 +98,27 @@ def test_a_text_is_as_likely_in_one_piece_as_after_nothing(model: RecurrentLM) -
     ((plain, _),) = model.loglikelihood(requests("loglikelihood", ("", text)))
     gaps_nats = 40 * (8 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS) * math.log(2)  # nine words a line
     assert rolling == pytest.approx(plain - gaps_nats, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_answers_every_type_of_request(
+    home: Home, stream_folder: Path, tmp_path: Path, kind: ModelKind
+) -> None:
+    """From a folder, which says of which kind its model is."""
+    folder = shutil.copytree(stream_folder, tmp_path / "model")
+    save_model(random_model(kind, load_tokenizer(folder).vocabulary_size), folder)
+    model = RecurrentLM(str(folder), batch_size=2)
+    text = "the cat sees the dog near the river .\n" * 40
+    (rolling,) = model.loglikelihood_rolling(requests("loglikelihood_rolling", (text,)))
+    pairs = [("", text[: len(text) // 2]), (text[: len(text) // 2], text[len(text) // 2 :])]
+    (first, _), (second, _) = model.loglikelihood(requests("loglikelihood", *pairs))
+    gaps_nats = 40 * (8 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS) * math.log(2)
+    assert rolling == pytest.approx(first + second - gaps_nats, rel=1e-6)
+    settings = {"until": ["nowhere"], "max_gen_toks": 3, "do_sample": False}
+    (answer,) = model.generate_until(requests("generate_until", ("the cat", settings)))
+    other = " tree" if answer.startswith(" house") else " house"
+    likelihoods = model.loglikelihood(requests("loglikelihood", ("the cat", answer), ("the cat", other)))
+    assert [greedy for _, greedy in likelihoods] == [True, False]
 
 
 def test_a_task_says_how_to_draw() -> None:

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from rnnlm.config import ModelKind
 from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden
 from rnnlm.models.language_model import LanguageModel
-from tests.configs import new_model
+from tests.configs import KINDS, new_model
 
 NOTHING = Masks(words=None, inputs=None, layers=(), outputs=None, recurrent={})
 ALL_KINDS = Dropout(words=0.3, inputs=0.4, layers=0.3, outputs=0.4, recurrent=0.5)
@@ -18,6 +19,7 @@ IDS = torch.tensor([[2, 4, 5, 4, 6], [4, 7, 8, 9, 4], [5, 5, 6, 0, 0]])
 def network(**settings: object) -> LanguageModel:
     initial = "spread" if settings.get("recurrence") == "diagonal" else "orthogonal"
     shape = {"vocabulary_size": 11, "hidden_size": 6, "layers": 3, "recurrent_initialization": initial}
+    shape |= {"heads": 1, "attention_window": 3}
     model = new_model(**shape | settings)
     return model.double().train()
 
@@ -134,23 +136,28 @@ def test_masks_between_layers_by_hand(residual: bool) -> None:
         torch.testing.assert_close(hidden[:, time], h + g if residual else g)
 
 
-@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("settings", [{"nonlinearity": "relu"}, *({"kind": kind} for kind in KINDS)])
 @pytest.mark.parametrize("kinds", [ALL_KINDS, Dropout(recurrent=0.5)])
-def test_the_kernel_is_the_loop_under_dropout_in_values_and_gradients(nonlinearity: str, kinds: Dropout) -> None:
-    model = network(nonlinearity=nonlinearity)
+def test_the_kernel_is_the_loop_under_dropout_in_values_and_gradients(
+    settings: dict[str, object], kinds: Dropout
+) -> None:
+    model = network(**settings)
     masks = draw_masks(model, kinds, range(3), generator())
-    state = torch.randn(3, 3, 6, generator=generator(5), dtype=torch.float64)
+    state = model(IDS[:, :2])[1].detach()
     results = []
     for backend in ("fused", "loop"):
         model.stack.backend = backend  # type: ignore[assignment]
         results.append([*masked_hidden(model, masks, IDS, state), *gradients(model, masks)])
+    # A Transformer's rotary angles are float32, and one step counts its positions from elsewhere.
+    rounding = {"atol": 1e-5, "rtol": 1e-5} if settings.get("kind") == "transformer" else {}
     for kernel, loop in zip(*results, strict=True):
-        torch.testing.assert_close(kernel, loop)
+        torch.testing.assert_close(kernel, loop, **rounding)
 
 
 @pytest.mark.parametrize("backend", ["loop", "fused"])
-def test_windows_with_the_state_carried_are_one_long_pass_under_the_same_masks(backend: str) -> None:
-    model = network(backend=backend)
+@pytest.mark.parametrize("kind", KINDS)
+def test_windows_with_the_state_carried_are_one_long_pass_under_the_same_masks(kind: ModelKind, backend: str) -> None:
+    model = network(kind=kind, backend=backend)
     masks = draw_masks(model, ALL_KINDS, range(3), generator())
     whole, last = masked_hidden(model, masks, IDS)
     first, state = masked_hidden(model, masks, IDS[:, :2])
@@ -160,8 +167,9 @@ def test_windows_with_the_state_carried_are_one_long_pass_under_the_same_masks(b
 
 
 @pytest.mark.parametrize("backend", ["loop", "fused"])
-def test_under_dropout_nothing_is_made_from_the_future(backend: str) -> None:
-    model = network(backend=backend)
+@pytest.mark.parametrize("kind", KINDS)
+def test_under_dropout_nothing_is_made_from_the_future(kind: ModelKind, backend: str) -> None:
+    model = network(kind=kind, backend=backend)
     masks = draw_masks(model, Dropout(inputs=0.2, layers=0.2, recurrent=0.5), range(1), generator())
     before, _ = masked_hidden(model, masks, torch.tensor([[4, 5, 6, 7, 8]]))
     after, _ = masked_hidden(model, masks, torch.tensor([[4, 5, 6, 9, 8]]))

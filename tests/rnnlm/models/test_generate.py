@@ -6,7 +6,9 @@ import pytest
 import torch
 from transformers import AutoTokenizer, TextIteratorStreamer, TextStreamer
 
+from rnnlm.config import ModelKind
 from rnnlm.models.hugging_face import RnnlmForCausalLM
+from tests.configs import KINDS, random_model
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.references import beam_search, greedy, logits_after
 
@@ -108,6 +110,25 @@ def test_a_batch_padded_on_the_left_gives_what_each_prompt_gives(
     for prompt, text in zip(prompts, together, strict=True):
         alone = model.generate(torch.tensor([prompt]), max_new_tokens=MAXIMUM, do_sample=False, num_beams=beams)
         assert new_ids(text, batch["input_ids"].shape[1]) == new_ids(alone[0], len(prompt))
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_generates_the_slow_ways_text_padded_on_the_left(kind: ModelKind, beams: int) -> None:
+    """Of random weights; a window of attention is shorter than a text."""
+    model = RnnlmForCausalLM.from_language_model(random_model(kind, 30))
+    prompts = [[2, 5, 6, 7, 8], [2, 9], [2, 11, 12]]
+    batch = padded(prompts)
+    together = model.generate(**batch, max_new_tokens=MAXIMUM, do_sample=False, num_beams=beams)
+    found = [new_ids(text, batch["input_ids"].shape[1]) for text in together]
+    if beams == 1:
+        assert found == [greedy(model.language_model, prompt, MAXIMUM, EOS) for prompt in prompts]
+    else:
+        best = (beam_search(model.language_model, prompt, beams, MAXIMUM, EOS, 1.0)[0] for prompt in prompts)
+        assert found == [text for text, _ in best]
+    assert len({tuple(text) for text in found}) > 1
+    alone = model.generate(torch.tensor(prompts[1:2]), max_new_tokens=MAXIMUM, do_sample=False, num_beams=beams)
+    assert new_ids(alone[0], 2) == found[1]
 
 
 def test_several_samples_of_a_prompt_go_on_from_their_own_states(

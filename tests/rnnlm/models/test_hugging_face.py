@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from rnnlm.config import OptimizerConfig
+from rnnlm.config import ModelKind, OptimizerConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
@@ -16,7 +16,7 @@ from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.hugging_face import RnnlmForCausalLM
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.training.optimizers import make_optimizer
-from tests.configs import plain_model
+from tests.configs import KINDS, plain_model
 
 
 def model(**settings: object) -> RnnlmForCausalLM:
@@ -28,9 +28,10 @@ def model(**settings: object) -> RnnlmForCausalLM:
     return built
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("tied", [False, True])
-def test_what_is_saved_is_what_is_loaded(tmp_path: Path, tied: bool) -> None:
-    before = model(tie_embeddings=tied, layers=2)
+def test_what_is_saved_is_what_is_loaded(tmp_path: Path, tied: bool, kind: ModelKind) -> None:
+    before = model(tie_embeddings=tied, layers=2, heads=2, attention_window=2, kind=kind)
     before.save_pretrained(tmp_path)
     assert [path.name for path in tmp_path.glob("*.safetensors")] == ["model.safetensors"]
     assert not list(tmp_path.glob("*.bin"))
@@ -42,7 +43,13 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path, tied: bool) -> None:
         assert (network.head.weight is network.embedding.weight) == tied
 
 
-@pytest.mark.parametrize("settings", [{"layers": 2, "residual": True}, {"tie_embeddings": True}, {"input": "one-hot"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"layers": 2, "residual": True}, {"tie_embeddings": True}, {"input": "one-hot"}),
+        *({"kind": kind, "layers": 2, "heads": 2, "attention_window": 9} for kind in KINDS),
+    ],
+)
 def test_our_files_are_those_that_transformers_would_write(tmp_path: Path, settings: dict[str, object]) -> None:
     from safetensors.torch import load_file
 

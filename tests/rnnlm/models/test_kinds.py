@@ -5,6 +5,7 @@ from typing import Any, get_args
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import softplus
 from torch.nn.utils import parameters_to_vector
 
 from rnnlm.config import ModelKind, TrainingConfig
@@ -194,24 +195,73 @@ def test_minimal_cells_by_hand() -> None:
     assert lstm.step(x, h)[0].item() == pytest.approx(f / (f + i) * 0.25 + i / (f + i) * candidate)
 
 
-@pytest.mark.parametrize("steps", [1, 4, 9])  # the window holds 4 tokens
-def test_the_transformer_is_mistral_with_the_same_weights(steps: int) -> None:
-    """Llama with a sliding window. In values and gradients; transformers normalizes in float32."""
+@pytest.mark.parametrize("cell_type", [MinGRUCell, MinLSTMCell])
+@pytest.mark.parametrize("steps", [1, 2, 40])
+def test_minimal_cells_are_the_papers_scan_in_logarithms(cell_type: type[MinGRUCell | MinLSTMCell], steps: int) -> None:
+    """Appendix B of Feng et al. 2024, in values and gradients, from a state that is carried in."""
+    cell = cell_type(3, 5).double()
+    fill(cell)
+    W, b = cell.W.detach().clone().requires_grad_(), cell.b.detach().clone().requires_grad_()
+    x, state = drawn(4, steps, 3), drawn(4, 5, seed=3).abs()
+    gates = (x @ W + b).split(5, dim=-1)
+    if cell_type is MinGRUCell:
+        k, candidate = gates
+        log_kept, log_added = -softplus(k), -softplus(-k)
+    else:
+        f, i, candidate = gates
+        difference = softplus(-f) - softplus(-i)
+        log_kept, log_added = -softplus(difference), -softplus(-difference)
+    log_values = torch.cat([state.log()[:, None], log_added + log_g(candidate)], dim=1)
+    expected = scan_in_logarithms(log_kept, log_values)
+    assert (candidate > 0).any()
+    assert (candidate < 0).any()
+    (expected.square().sum() + expected[:, -1].sum()).backward()
+    for run in (cell.loop, cell.sequence):
+        cell.zero_grad()
+        outputs, after = run(x, state)
+        torch.testing.assert_close(outputs, expected)
+        torch.testing.assert_close(after, expected[:, -1])
+        (outputs.square().sum() + after.sum()).backward()
+        torch.testing.assert_close((cell.W.grad, cell.b.grad), (W.grad, b.grad))
+
+
+def log_g(x: Tensor) -> Tensor:
+    return torch.where(x >= 0, (nn.functional.relu(x) + 0.5).log(), -softplus(-x))
+
+
+def scan_in_logarithms(log_coefficients: Tensor, log_values: Tensor) -> Tensor:
+    """Heinsen 2023. (b, t, H) and (b, t + 1, H), whose first is the state before → (b, t, H)."""
+    summed = nn.functional.pad(log_coefficients.cumsum(dim=1), (0, 0, 1, 0))
+    return (summed + (log_values - summed).logcumsumexp(dim=1)).exp()[:, 1:]
+
+
+@pytest.mark.parametrize("steps", [1, 4, 9])
+@pytest.mark.parametrize("name", ["llama", "mistral"])
+def test_the_transformer_is_that_of_transformers_with_the_same_weights(name: str, steps: int) -> None:
+    """Llama, whose attention reaches back to the start, and Mistral, the same with a window, here of 4 tokens.
+
+    In values and gradients; transformers normalizes in float32.
+    """
     close = {"atol": 1e-5, "rtol": 1e-4}
+    from transformers.models.llama import LlamaConfig, LlamaModel
     from transformers.models.mistral import MistralConfig, MistralModel
 
-    settings = {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-6}
-    config = MistralConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=8,
-        intermediate_size=feed_forward_size(8),
-        sliding_window=4,
-        rope_parameters={"rope_theta": 10_000.0, "rope_type": "default"},
-        attn_implementation="eager",
-        **settings,
-    )
-    reference = MistralModel(config).double().eval()
-    model = model_of("transformer", embedding_size=None)
+    settings: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 8,
+        "intermediate_size": feed_forward_size(8),
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-6,
+        "rope_parameters": {"rope_theta": 10_000.0, "rope_type": "default"},
+        "attn_implementation": "eager",
+    }
+    if name == "llama":
+        reference, window = LlamaModel(LlamaConfig(**settings)).double().eval(), 9
+    else:
+        reference, window = MistralModel(MistralConfig(sliding_window=4, **settings)).double().eval(), 4
+    model = model_of("transformer", embedding_size=None, attention_window=window)
     names = {
         "query": "self_attn.q_proj",
         "key": "self_attn.k_proj",

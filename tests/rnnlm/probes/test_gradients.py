@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch.nn import functional
 
+from rnnlm.config import ModelKind
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
-from rnnlm.probes.gradients import gradient_norms
-from tests.configs import new_model, plain_model
+from rnnlm.probes.gradients import gradient_norms, input_gradient_norms
+from tests.configs import KINDS, new_model, plain_model, random_model
 
 
 def one_unit(u: float) -> LanguageModel:
@@ -119,3 +120,28 @@ def test_relu_with_the_identity_keeps_what_tanh_with_xavier_loses() -> None:
     vanished = left(nonlinearity="relu", recurrent_initialization="xavier")
     assert kept > 0.1
     assert vanished < 1e-4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_input_gradients_are_the_slopes_of_the_loss_for_every_kind(
+    windows: tuple[torch.Tensor, torch.Tensor], kind: ModelKind
+) -> None:
+    """Central differences in float64, for each number that the network reads."""
+    model, epsilon = random_model(kind, 12, attention_window=4).double(), 1e-6
+    slopes = []
+    for token_ids, target_id in zip(*windows, strict=True):
+        embedded = model.embedding(token_ids).detach()
+        moved = epsilon * torch.eye(embedded.numel(), dtype=torch.float64).view(-1, *embedded.shape)
+        with torch.no_grad():
+            up, down = (
+                functional.cross_entropy(
+                    model.logits(model.readout(model.stack(embedded + sign * moved)[0][:, -1])),
+                    target_id.expand(len(moved)),
+                    reduction="none",
+                )
+                for sign in (1, -1)
+            )
+        slopes.append(((up - down) / (2 * epsilon)).view_as(embedded).norm(dim=-1).flip(0))
+    expected = torch.stack(slopes).mean(dim=0)
+    torch.testing.assert_close(input_gradient_norms(model, *windows), expected, rtol=1e-5, atol=1e-7)
+    assert (expected[:4] > 1e-4).all()

@@ -1,14 +1,15 @@
 """The loop with regularisers on, by hand; and it goes on from a checkpoint as if there had been no break."""
 
 from pathlib import Path
-from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from rnnlm.config import ModelKind
 from rnnlm.losses.loss import Loss, exact_cross_entropy
+from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
@@ -19,7 +20,7 @@ from rnnlm.training.loop import Outcome, Training, TrainingPlan
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import Schedule
-from tests.configs import plain_model, plain_training
+from tests.configs import KINDS, plain_model, plain_training
 
 EVERYTHING = {
     "dropout.words": 0.2,
@@ -36,6 +37,7 @@ EVERYTHING = {
     "validation.early_stopping_patience": 3,
     "validation.evaluations": 9,
 }
+SAMPLED = SampledCrossEntropy(np.array([0, 1, 0, *range(9, 0, -1)]), 5)  # classes that each step draws anew
 
 
 def network(layers: int = 2, kind: ModelKind = "elman") -> LanguageModel:
@@ -154,11 +156,16 @@ class KilledError(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("kind", "killed_after"), [("elman", 3), ("elman", 9), ("elman", 19), *((kind, 13) for kind in get_args(ModelKind))]
+    ("kind", "killed_after", "loss"),
+    [
+        *(("elman", step, exact_cross_entropy) for step in (3, 9, 19)),
+        *((kind, 13, loss) for kind in KINDS for loss in (exact_cross_entropy, SAMPLED)),
+    ],
+    ids=lambda value: "sampled" if value is SAMPLED else None,
 )
 @pytest.mark.long
 def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break(
-    tmp_path: Path, kind: ModelKind, killed_after: int
+    tmp_path: Path, kind: ModelKind, killed_after: int, loss: Loss
 ) -> None:
     """Killed before the average begins, between two lowerings of the rate, and while stopping early waits."""
     batches = [rows(2, 4, 5, 6, 3, carries_state=step % 5 > 0) for step in range(20)]
@@ -167,7 +174,7 @@ def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break
     def attempt(folder: Path, kill: bool) -> tuple[LanguageModel, Outcome, TrainingState]:
         model = network(kind=kind)
         checkpoints = Checkpoints(folder, 3, 0.0)
-        run = training(model, batches, EVERYTHING, said, checkpoints=checkpoints)
+        run = training(model, batches, EVERYTHING, said, loss=loss, checkpoints=checkpoints)
         saved = checkpoints.load_newest()
         if saved is not None:
             run.state.load_state_dict(saved)

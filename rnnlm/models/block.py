@@ -10,7 +10,13 @@ class Block(Cell):
     """A layer in two parts: y = x + mix(norm(x)) reads other time steps; output = y + feed_forward(norm(y)) does not.
 
     Subclasses define the first part. Normalization is by RMS (Zhang and Sennrich 2019); the feed-forward layer is gated
-    (Shazeer 2020). If the input's size is not H, a projection without bias comes first.
+    (Shazeer 2020):
+
+        norm(x) = gain ⊙ x / √(mean of x² + 1e-6)                               (H,)
+        feed_forward(x) = (silu(x W_gate) ⊙ x W_up) W_down                       silu(a) = a σ(a)
+
+    W_gate, W_up: (H, F) and W_down: (F, H), with F of `feed_forward_size`. If the input's size is not H, a projection
+    without bias comes first.
     """
 
     def __init__(self, input_size: int, hidden_size: int, state_size: int) -> None:

@@ -15,6 +15,12 @@ ROTARY_BASE = 10_000.0
 class TransformerBlock(Block):
     """y = x + attention(norm(x)); output = y + feed_forward(norm(y)).
 
+    In each head of d = H / heads units, with R_t for `rotate` by position t:
+
+        q_t = norm(x_t) W_q,  k_t = norm(x_t) W_k,  v_t = norm(x_t) W_v         (d,)
+        a_ts = softmax over s of R_t q_t · R_s k_s / √d                          t - window < s ≤ t
+        y_t = x_t + (Σ_s a_ts v_s of all heads) W_y                              (H,)
+
     The state is the key-value cache: keys and values of the last `window` tokens, the newest last, and how many of them
     there are, (b, 2 · window · H + 1).
     """

@@ -2,6 +2,8 @@
 
 Both kinds of layer have the block that xLSTM 7B (Beck et al. 2025) and transformers have: that of the Transformer with
 a cell instead of attention. There is no convolution before the cell. Imports only torch.
+
+Shapes: batch b, time t, hidden size H, state size S.
 """
 
 import torch
@@ -18,7 +20,8 @@ class XLSTMBlock(Block):
     """y = x + cell(norm(x)); output = y + feed_forward(norm(y)).
 
     The lowest layer is an mLSTM, the next one an sLSTM, and so on: xLSTM[1:1] in the paper. All layers of a stack have
-    a state of the same size, so that the smaller one is padded with zeros.
+    a state of the same size, (b, S), so that the smaller one is padded with zeros: S is the larger of
+    N (d² + d + 1) and 4H, with N heads of d = H / N units.
     """
 
     def __init__(self, input_size: int, hidden_size: int, heads: int, layer: int) -> None:
@@ -39,6 +42,7 @@ class XLSTMBlock(Block):
         return self.add_feed_forward(x + outputs), self.padded(last)
 
     def padded(self, state: Tensor) -> Tensor:
+        """The cell's state → (b, S)"""
         return nn.functional.pad(state, (0, self.state_size - self.cell.state_size))
 
     def recurrent_weights(self) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 RUNNER = load_docs_module("run_tutorial")
-TRAINING = ("counting", "novel")  # the others take a second
+TRAINING = ("comparing", "counting", "novel")  # the others take a second
 
 
 @pytest.mark.parametrize(

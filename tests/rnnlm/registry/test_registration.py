@@ -16,9 +16,11 @@ from packaging.utils import canonicalize_name
 
 from rnnlm.config import GenerationConfig, ModelKind
 from rnnlm.errors import ModelError, TrackingError
+from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model, load_model, save_model
+from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry import registration
 from rnnlm.registry.bundle import find_bundle_damage
 from rnnlm.registry.model_lookup import model_folder
@@ -260,11 +262,16 @@ def test_every_shape_of_model_can_be_served(register: Registrar, shape: dict[str
     config = plain_model({"hidden_size": 8} | shape)
     save_model(build_model(config, register.dataset.vocabulary_size, seed=0), folder)
     register()
-    request = {"prompt": "the cat", "temperature": 0.0, "maximum_tokens": 5}
-    [served] = mlflow.pyfunc.load_model(served_source(register.home)).predict([request])
+    text = "the cat sees the dog .\nthe fox likes the bird near the tree ."
+    requests = [{"prompt": "the cat", "temperature": 0.0, "maximum_tokens": 5}, {"text": text}]
+    written, scored = mlflow.pyfunc.load_model(served_source(register.home)).predict(requests)
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
     settings = GenerationConfig(temperature=0.0, maximum_tokens=5)
-    mine = continue_prompt(load_model(folder), load_tokenizer(folder), "the cat", settings)
-    assert served["text"] == mine.text
+    assert written["text"] == continue_prompt(model, tokenizer, "the cat", settings).text
+    (loss,) = document_losses(model, tokenizer, [text], read_training_provenance(folder).cut)
+    nats = [-token["log_probability_nats"] for token in scored["tokens"]]
+    assert nats == pytest.approx(loss.nll_nats.tolist(), rel=1e-4)
+    assert scored["bits_per_byte"] == pytest.approx(loss.bits_per_byte, rel=1e-5)
 
 
 @pytest.mark.long

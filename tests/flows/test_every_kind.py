@@ -1,0 +1,60 @@
+"""From a corpus to a service, with other kinds of models than the configured one: two recurrent ones, and attention."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from flows.command_line import main
+from flows.operations.flow_runner import run_flow
+from flows.pipeline_flow import pipeline_flow
+from rnnlm.config import GenerationConfig, ModelKind
+from rnnlm.evaluation.document_losses import document_losses
+from rnnlm.generation.generate import continue_prompt
+from rnnlm.home import Home
+from rnnlm.models.model_factory import load_model
+from rnnlm.models.training_provenance import read_training_provenance
+from rnnlm.serving.model_loader import resolve_reference
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+from tests.configs import changed
+from tests.rnnlm.registry.contest import contest_config, write_contest_corpus
+from tests.rnnlm.serving.live import LiveServer
+
+TEXT = "the cat sees the zebra near the river .\nthe bird likes the fox .\n"
+
+
+@pytest.mark.parametrize("kind", ["lstm", "xlstm", "transformer"])
+@pytest.mark.long
+def test_a_better_model_is_promoted_and_served_and_scores_texts(
+    kind: ModelKind, tracked_home: Home, tmp_path: Path, prefect_server: None
+) -> None:
+    """The first one has been trained on a batch or two."""
+    write_contest_corpus(tmp_path / "corpus")
+    settings = {"model.kind": kind, "model.layers": 2, "training.optimizer.learning_rate": 0.01}
+    config = changed(contest_config(tmp_path / "corpus"), settings)
+    poor = run_flow(tracked_home, pipeline_flow, changed(config, {"training.maximum_tokens": 300}))
+    assert (poor.registered.version, poor.registered.alias) == (1, "champion")
+    good = run_flow(tracked_home, pipeline_flow, config)
+    assert (good.registered.version, good.registered.alias) == (2, "champion")
+    assert good.registered.reason.startswith("better: ")
+
+    folder = good.run.model_folder
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    assert model.config["kind"] == kind
+    with LiveServer(resolve_reference(tracked_home, good.registered.uri)) as live:
+        request = {"prompt": "the cat", "temperature": 0.0, "maximum_tokens": 9}
+        written = live.client.post("/generate", json=request).json()
+        scored = live.client.post("/score", json={"text": TEXT}).json()
+    assert written["model"] == scored["model"] == f"models:/{good.registered.name}/2"
+    generation = GenerationConfig(temperature=0.0, maximum_tokens=9)
+    assert written["text"] == continue_prompt(model, tokenizer, "the cat", generation).text
+    (loss,) = document_losses(model, tokenizer, [TEXT], read_training_provenance(folder).cut)
+    assert scored["bits_per_byte"] == pytest.approx(loss.bits_per_byte, rel=1e-5)
+
+    (tmp_path / "texts.txt").write_text(TEXT, encoding="utf-8")
+    output = tmp_path / "scores.parquet"
+    arguments = ["--input", str(tmp_path / "texts.txt"), "--output", str(output), "--model", good.registered.uri]
+    assert main(["score", *arguments]) == 0
+    nats = [row["log_probability"] for row in pq.read_table(output).to_pylist()]
+    assert len(nats) == 2  # a line is a document
+    assert -sum(nats) == pytest.approx(loss.summed_nll_nats, rel=1e-5)

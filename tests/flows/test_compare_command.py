@@ -1,6 +1,8 @@
 """`rnnlm compare`: real training runs of several kinds, on a real Prefect server with a real MLflow store."""
 
+import errno
 import json
+import os
 import re
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 from prefect.artifacts import Artifact
 
 from flows.command_line import main
+from rnnlm.comparison.comparison_config import ALL_MODELS, NAMES
 from rnnlm.home import Home
+from rnnlm.models.min_gru import MinGRUCell
 from rnnlm.records import CorpusRecord, RunRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
@@ -74,6 +78,91 @@ def mean_bits(found: dict[str, object], name: str) -> float:
     (model,) = (model for model in models if model["model"] == name)
     values = [run["test"]["bits_per_byte"] for run in model["runs"]]
     return float(sum(values) / len(values))
+
+
+@pytest.fixture
+def tiny(toy_folder: Path) -> tuple[str, ...]:
+    """One run of each model, in batches of ten sentences, which are of ten tokens each."""
+    settings = ("model.hidden_size=8", "training.epochs=1", "training.batch_size=10", "tokenizer.kind=word")
+    return (
+        *("--corpus", str(toy_folder), "--seeds", "1", "--cost-seconds", "0.1"),
+        *(part for setting in settings for part in ("--set", setting)),
+    )
+
+
+def test_every_model_has_its_row_in_the_report(
+    capsys: pytest.CaptureFixture[str], tracked_home: Home, tiny: tuple[str, ...], prefect_server: None
+) -> None:
+    found = json.loads(printed(capsys, *tiny, "--budget", "40000", "--json"))
+    assert sorted(model["model"] for model in found["models"]) == sorted(ALL_MODELS)
+    neural = [model for model in found["models"] if model["model"] != "kneser-ney"]
+    for model in neural:
+        assert model["parameters"] == pytest.approx(40_000, rel=0.02)
+        assert model["costs"]["tokens_per_second"] > 0
+        assert model["runs"][0]["trained_tokens"] == 300 * 10
+    page = (Path(found["folder"]) / "report.html").read_text(encoding="utf-8")
+    scores, costs, pairs = (re.findall(r"<tr>\s*<td>([^<]*)</td>", table) for table in page.split("<table>")[1:4])
+    ranked = [NAMES[model["model"]].removesuffix(" 5-gram").removesuffix(" network") for model in found["models"]]
+    assert scores == ranked
+    assert costs == [name for name in ranked if name != "Kneser-Ney"]
+    assert len(pairs) == 8 * 7 / 2
+
+
+def test_a_comparison_broken_off_in_its_second_kind_keeps_the_first_and_goes_on(
+    capsys: pytest.CaptureFixture[str],
+    tracked_home: Home,
+    tiny: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    prefect_server: None,
+) -> None:
+    """In the middle of training. Costs are measured before, in processes of their own."""
+    models = ("--models", "elman,min-gru,gru", "--budget", "40000")
+    calls: list[object] = []
+
+    def full_disk(*arguments: object) -> object:
+        calls.append(arguments)
+        if len(calls) == 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return sequence(*arguments)  # type: ignore[arg-type]
+
+    sequence = MinGRUCell.sequence
+    with monkeypatch.context() as disk:
+        disk.setattr(MinGRUCell, "sequence", full_disk)
+        assert main(["compare", *tiny, *models]) != 0
+    assert len(calls) == 4
+    finished = trained_weights(tracked_home)
+    assert [kind_of(path) for path in finished] == ["elman"]
+
+    found = json.loads(printed(capsys, *tiny, *models, "--json"))
+    assert {model["model"] for model in found["models"]} == {"elman", "min-gru", "gru"}
+    after = trained_weights(tracked_home)
+    assert sorted(map(kind_of, after)) == ["elman", "gru", "min-gru"]
+    assert finished.items() <= after.items()
+
+
+def trained_weights(home: Home) -> dict[Path, int]:
+    """The finished runs, with the time at which their weights were written."""
+    return {
+        marker.parent: (marker.parent / "model" / "model.safetensors").stat().st_mtime_ns
+        for marker in home.runs.glob("*/COMPLETE")
+    }
+
+
+def kind_of(run: Path) -> str:
+    return str(json.loads((run / "config.json").read_text(encoding="utf-8"))["model"]["kind"])
+
+
+def test_every_model_is_trained_on_the_same_tokens_or_for_as_many_seconds(
+    capsys: pytest.CaptureFixture[str], tracked_home: Home, tiny: tuple[str, ...], prefect_server: None
+) -> None:
+    """To within half a batch."""
+    models = ("--models", "elman,min-gru", "--set", "model.hidden_size=40", "--json")
+    found = json.loads(printed(capsys, *tiny, *models, "--match", "tokens", "--budget", "1000"))
+    assert [model["runs"][0]["trained_tokens"] for model in found["models"]] == [1000, 1000]
+    found = json.loads(printed(capsys, *tiny, *models, "--match", "seconds", "--budget", "1"))
+    for model in found["models"]:
+        (run,) = model["runs"]
+        assert abs(run["trained_tokens"] - model["costs"]["tokens_per_second"]) <= 51  # and a token by rounding
 
 
 def test_options_of_training_are_refused_for_registered_models(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,8 +65,10 @@ class StackStepper:
     def step(self, token_ids: list[int]) -> Tensor:
         weights = self.weights
         ids = torch.tensor(token_ids + self.padding_ids, device=weights.device)
-        hidden, self.state = weights.model.hidden(ids[:, None], self.state)
-        return torch.addmm(weights.head_bias, hidden[:, 0], weights.head)[: self.rows]
+        # A cell's `step`, not its `sequence`: torch's LSTM kernel prepares its weights anew at each call.
+        top, _, self.state = weights.model.stack.step(weights.model.embedding(ids), self.state)
+        hidden = weights.model.readout(top)
+        return torch.addmm(weights.head_bias, hidden, weights.head)[: self.rows]
 
     def keep(self, rows: list[int]) -> None:
         self.hold(self.current()[rows])

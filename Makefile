@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum |
 
 TEST := $(VENV)/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup run up test test-long test-slow test-services lint docs
+.PHONY: setup run up test test-long test-slow test-services test-ray lint docs
 
 setup: $(STAMP)
 
@@ -33,6 +33,10 @@ test-slow: setup
 test-services: setup # PostgreSQL, S3, both servers, two workers; installs PostgreSQL by apt-get if it is missing and we are root
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,services]"
 	$(VENV)/bin/python -m pytest -m services tests/services
+
+test-ray: setup # a Ray cluster of two nodes on this machine; installs the extra `ray`
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,ray]"
+	$(VENV)/bin/python -m pytest -m slow tests/flows/test_ray.py tests/rnnlm/training/distributed/test_ray_launcher.py
 
 lint: setup
 	$(VENV)/bin/ruff check .

@@ -1,15 +1,12 @@
 """Sizes are chosen so that every kind has the same number of parameters."""
 
-from typing import get_args
-
 import pytest
 
 from rnnlm.comparison.parameter_matching import TOLERANCE, match_parameters
 from rnnlm.config import ModelConfig, ModelKind
 from rnnlm.errors import ConfigError
 from rnnlm.models.parameter_count import count_parameters
-
-KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
+from tests.configs import KINDS
 
 
 def test_the_parameters_of_an_elman_network_are_counted_by_hand() -> None:

@@ -1,6 +1,6 @@
 """Every kind of model: its definition, step by step, and its fast form are one function; no kind sees the future."""
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -23,9 +23,8 @@ from rnnlm.models.transformer import TransformerBlock
 from rnnlm.models.xlstm import XLSTMBlock
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.training_setup import prepare_updates
-from tests.configs import new_model
+from tests.configs import KINDS, new_model
 
-KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
 VOCABULARY = 11
 
 

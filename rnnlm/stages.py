@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 # made again. The versions of libraries that a stage depends on enter its key beside it.
 STAGE_VERSIONS = {
     "corpus": 4,
-    "tokenizer": 4,
+    "tokenizer": 5,
     "sequences": 3,
     "training": 4,
     "evaluation": 2,
@@ -39,6 +39,7 @@ STAGE_VERSIONS = {
 }
 SETTLED_NANOSECONDS = 2_000_000_000  # the coarsest time stamps of a file system: a later change shows in the stamp
 P = ParamSpec("P")
+Stamp = list[Any]  # of a file: its sha256, then its size, modification and change time when it was hashed
 R = TypeVar("R", bound=StageRecord)
 
 
@@ -99,13 +100,16 @@ def write_once(
         partial = partial_path(final)
         partial.mkdir()
         try:
+            verified: dict[str, Stamp] = {}
             fetched = not force and copy_from_storage(final, partial)
             if not fetched:
                 build(partial)
-                mark_complete(partial)
+                verified = mark_complete(partial)
             move_aside(final)
             partial.replace(final)
             sync(final.parent)
+            if verified:
+                note_verified(home, final, verified)
         finally:
             move_back(final)
             remove_partials(final)
@@ -170,13 +174,24 @@ def read_stored_json(path: Path) -> Any:
     return stored.get("value") if isinstance(stored, dict) and is_intact(stored) else None
 
 
-def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> None:
-    """Write the COMPLETE marker: the digest of every file in the folder, except in the entries of apart_from."""
+def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, Stamp]:
+    """Write the COMPLETE marker: the digest of every file in the folder, except in the entries of apart_from.
+
+    Returns file name → stamp of those that note_verified may note.
+    """
     entries = (path for path in folder.iterdir() if path.name not in {COMPLETE, *apart_from})
     files = sorted(file for path in entries for file in (path, *path.rglob("*")) if file.is_file())
     for path in files:
         sync(path)
-    write_json(folder / COMPLETE, {str(path.relative_to(folder)): file_digest(path) for path in files})
+    digests: dict[str, str] = {}
+    verified: dict[str, Stamp] = {}
+    for path in files:
+        name, began, stamp = str(path.relative_to(folder)), time.time_ns(), stamp_of(path)
+        digests[name] = file_digest(path)
+        if is_settled(stamp, began):
+            verified[name] = [digests[name], *stamp]
+    write_json(folder / COMPLETE, digests)
+    return verified
 
 
 def mark_used(folder: Path) -> None:
@@ -216,30 +231,47 @@ def find_damage(
 
 
 def find_new_damage(home: Home, folder: Path, apart_from: Collection[str] = ()) -> str | None:
-    """Like find_damage, but hash only files whose size or times have changed since they were last hashed.
-
-    What was hashed is noted in home.verified. A file that was changed less than two seconds before it is hashed is
-    not noted: a change right afterwards might leave its times as they are.
-    """
-    path = home.verified / f"{folder.parent.name}-{folder.name}.json"
-    known, verified = read_json(path) or {}, {}
+    """Like find_damage, but hash only files whose size or times have changed since they were last hashed."""
+    known: dict[str, Stamp] = read_json(verified_path(home, folder)) or {}
+    verified: dict[str, Stamp] = {}
 
     def matches(file: Path, digest: str) -> bool:
-        began = time.time_ns()
-        status = read_with_retries(file, Path.stat)
-        name, stamp = str(file.relative_to(folder)), [digest, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-        if known.get(name) != stamp and not has_digest(file, digest):
+        name, began, stamp = str(file.relative_to(folder)), time.time_ns(), stamp_of(file)
+        if known.get(name) != [digest, *stamp] and not has_digest(file, digest):
             return False
-        if max(status.st_mtime_ns, status.st_ctime_ns) < began - SETTLED_NANOSECONDS:
-            verified[name] = stamp
+        if is_settled(stamp, began):
+            verified[name] = [digest, *stamp]
         return True
 
     damage = find_damage(folder, apart_from, matches)
     if damage is None and verified != known:
-        with suppress(OSError, HomeError):  # of a home that cannot be written to, everything is hashed
-            home.make(home.verified)
-            write_json(path, verified)
+        note_verified(home, folder, verified)
     return damage
+
+
+def stamp_of(file: Path) -> list[int]:
+    """Size, modification time and change time; times in nanoseconds."""
+    status = read_with_retries(file, Path.stat)
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def is_settled(stamp: list[int], began: int) -> bool:
+    """False for a file that was changed less than two seconds before its hashing began: it must not be noted.
+
+    A change right afterwards might leave its times as they are.
+    """
+    return max(stamp[1:]) < began - SETTLED_NANOSECONDS
+
+
+def note_verified(home: Home, folder: Path, verified: dict[str, Stamp]) -> None:
+    """Remember in home.verified which files of the folder were hashed, so that find_new_damage leaves them out."""
+    with suppress(OSError, HomeError):  # of a home that cannot be written to, everything is hashed each time
+        home.make(home.verified)
+        write_json(verified_path(home, folder), verified)
+
+
+def verified_path(home: Home, folder: Path) -> Path:
+    return home.verified / f"{folder.parent.name}-{folder.name}.json"
 
 
 def forget_verified(home: Home) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, processors
 
 from rnnlm.config import TokenizerConfig
-from rnnlm.corpora.splits import corpus_documents
+from rnnlm.corpora.splits import documents_in, stretches
 from rnnlm.engines import OpenEngine, in_this_process
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import CorpusRecord, TokenizerRecord
@@ -20,6 +20,7 @@ from rnnlm.tokenizers.vocabularies import train_vocabulary
 from rnnlm.tokenizers.word_counts import count_corpus
 
 SUBWORD_TRAINERS = {"bpe": train_bpe, "unigram": train_unigram}
+PIECE_BYTES = 256 << 10  # of text: what subwords are learnt from, in one place of a large corpus
 
 
 @stage("tokenizer")
@@ -63,15 +64,19 @@ def train_tokenizer(
 
 
 def training_lines(corpus: CorpusRecord, byte_limit: int) -> Iterator[str]:
-    """The lines of the training documents; if they exceed byte_limit, of every n-th document."""
+    """The lines of the training documents. If the text exceeds byte_limit, of pieces spread evenly over it.
+
+    Only the pieces are read, so that the time does not grow with the corpus.
+    """
     size = corpus.sample.byte_count if corpus.sample else corpus.corpus_bytes
-    every = max(1, -(-size // byte_limit))
-    index = 0
-    for document in corpus_documents(corpus):
-        if document.split == "train":
-            if index % every == 0:
+    share = min(1.0, byte_limit / size)
+    for stretch in stretches(corpus, size if share == 1.0 else int(PIECE_BYTES / share)):
+        end = stretch.byte_offset + share * stretch.byte_count
+        for document in documents_in(corpus, stretch):
+            if document.byte_offset >= end:
+                break
+            if document.split == "train":
                 yield from document.lines
-            index += 1
 
 
 def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:

@@ -16,7 +16,7 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import FlowRunContext
-from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
+from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
 from prefect.utilities.callables import get_call_parameters
 
 from rnnlm.config import EngineConfig
@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 
 
 def engine_of(task: Task[..., Any], config: EngineConfig) -> OpenEngine:
-    """Runs of the task where the configuration says; in this process if one local process is enough."""
+    """Runs of the task where the configuration says."""
 
     def open_engine(worth: int) -> contextlib.AbstractContextManager[Engine]:
         if config.engine == "ray":
@@ -41,14 +41,18 @@ def engine_of(task: Task[..., Any], config: EngineConfig) -> OpenEngine:
 
 @contextlib.contextmanager
 def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> Iterator[Engine]:
-    """Runs of the task in processes of this machine; in this process outside a flow, or if one is enough.
+    """Runs of the task in processes of this machine; in a thread of this process if one is enough.
 
-    processes: None for one per CPU core.
+    Outside a flow run there are no task runs: the calls run here. processes: None for one per CPU core.
     """
     count = min(processes or os.cpu_count() or 1, worth)
-    if count == 1 or FlowRunContext.get() is None:
+    if FlowRunContext.get() is None:
         with in_this_process(worth) as engine:
             yield engine
+        return
+    if count == 1:
+        with ThreadPoolTaskRunner(1) as runner:
+            yield Engine(submission(runner, task), 1)
         return
     # The processes read from the pipe until its other end closes. Only this process has that one: spawned processes
     # inherit nothing that they are not given.

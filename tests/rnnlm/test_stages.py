@@ -157,13 +157,14 @@ class Hashed:
         return find_new_damage(self.home, self.folder), sorted(self.names)
 
 
+def build_two(partial: Path) -> None:
+    (partial / "a").write_text("one")
+    (partial / "b").write_text("two")
+
+
 @pytest.fixture
 def hashed(home: Home, monkeypatch: pytest.MonkeyPatch) -> Hashed:
-    def build(partial: Path) -> None:
-        (partial / "a").write_text("one")
-        (partial / "b").write_text("two")
-
-    write_once(home, home.corpora / "one", build)
+    write_once(home, home.corpora / "one", build_two)
     names: list[str] = []
 
     def digest(path: Path) -> str:
@@ -194,6 +195,13 @@ def test_what_has_just_been_written_is_hashed_again(hashed: Hashed, monkeypatch:
     monkeypatch.setattr("rnnlm.stages.SETTLED_NANOSECONDS", 60_000_000_000)
     for _ in range(2):
         assert hashed.damage() == (None, ["a", "b"])
+
+
+def test_what_was_hashed_when_it_was_made_is_not_hashed_again(hashed: Hashed) -> None:
+    other = Hashed(hashed.home, hashed.home.corpora / "two", hashed.names)
+    write_once(other.home, other.folder, build_two)
+    assert other.names == ["a", "b"]
+    assert other.damage() == (None, [])
 
 
 def test_what_changes_no_time_stamp_is_found_by_verifying(hashed: Hashed) -> None:

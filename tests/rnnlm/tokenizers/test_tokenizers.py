@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
+from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
-from rnnlm.records import TokenizerRecord
+from rnnlm.records import CorpusRecord, TokenizerRecord
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.tokenizers import tokenizer_training
 from rnnlm.tokenizers.pretrained import load_pretrained, own_spellings
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.text_tokenizer import (
@@ -32,7 +35,7 @@ from rnnlm.tokenizers.text_tokenizer import (
     load_tokenizer,
 )
 from rnnlm.tokenizers.token_colors import coloured
-from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer, training_lines
 from rnnlm.tokenizers.vocabularies import train_vocabulary
 from rnnlm.tokenizers.word_counts import count_words
 
@@ -112,6 +115,29 @@ def test_an_unchanged_tokenizer_is_not_trained_again(home: Home, tmp_path: Path)
     again = train(home, tmp_path / "c")
     assert (first.skipped, again.skipped, first.digest) == (False, True, again.digest)
     assert train(home, tmp_path / "c", minimum_count=3).digest != first.digest
+
+
+def test_subwords_are_learnt_from_pieces_all_over_a_large_text(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f"line {number:05d}" for number in range(10_000)]
+    (tmp_path / "text.txt").write_text("".join(f"{line}\n\n" for line in lines))
+    corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "text.txt"), valid_share=0, test_share=0))
+    read: list[CorpusDocument] = []
+
+    def documents_read(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocument]:
+        for document in documents_in(corpus, stretch):
+            read.append(document)
+            yield document
+
+    monkeypatch.setattr(tokenizer_training, "PIECE_BYTES", 60)  # five lines
+    monkeypatch.setattr(tokenizer_training, "documents_in", documents_read)
+    assert [line for line in training_lines(corpus, corpus.corpus_bytes) if line] == lines
+    read.clear()
+    found = [line for line in training_lines(corpus, corpus.corpus_bytes // 10) if line]
+    assert 900 < len(found) < 1_300  # a piece ends with a whole line
+    assert len(read) < 1_500  # the text between the pieces is not read
+    assert all(any(line in found for line in lines[first : first + 60]) for first in range(0, 10_000, 60))
 
 
 CAT = ["the cat sees"] * 9

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect import flow, task
-from prefect.cache_policies import NO_CACHE
+from prefect import flow
+from prefect.client.orchestration import get_client
 from prefect.settings import get_current_settings
 
 from rnnlm.config import SequencesConfig
@@ -19,10 +19,11 @@ from rnnlm.corpora.sources import find_source
 from rnnlm.engines import Engine
 from rnnlm.errors import CorpusError, EngineError, ExtraError
 from rnnlm.extras import EXTRAS
+from rnnlm.home import Home
 from rnnlm.polling import poll_until
 from rnnlm.records import CorpusRecord, TokenizerRecord
 from rnnlm.sequences import corpus_shards
-from tasks.operations.task_runners import is_worth_a_retry, local_processes
+from tasks.operations.task_runners import local_processes, piece_task
 from tasks.store_sequences import store_sequences
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,9 +44,12 @@ sleep()
 """
 
 
-@task(cache_policy=NO_CACHE, retries=1, retry_condition_fn=is_worth_a_retry)
+@piece_task("call {function.__name__}")
 def called(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
+
+
+called = called.with_options(retry_delay_seconds=0)
 
 
 def in_flow(use: Callable[[Engine], Any], worth: int = 2) -> Any:
@@ -125,27 +129,47 @@ def test_a_killed_flow_leaves_no_process(prefect_server: None) -> None:
     assert poll_until(lambda: not any(is_running(child) for child in children), 60, every_seconds=0.05)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("worth_a_process", [16 << 20, 5_000])
-def test_only_a_large_corpus_is_tokenized_in_task_runs(
+@pytest.mark.long
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_each_shard_is_a_task_run(
     prefect_server: None,
     toy_corpus: CorpusRecord,
     toy_tokenizer: TokenizerRecord,
+    home: Home,
     monkeypatch: pytest.MonkeyPatch,
-    worth_a_process: int,
+    processes: int,
 ) -> None:
-    from prefect.client.orchestration import get_client
-
     def shard_runs() -> int:
         with get_client(sync_client=True) as client:
             return sum(run.name.startswith("tokenize shard ") for run in client.read_task_runs())
 
-    monkeypatch.setattr(corpus_shards, "BYTES_WORTH_A_PROCESS", worth_a_process)
+    monkeypatch.setattr(corpus_shards, "BYTES_WORTH_A_PROCESS", 5_000)
     before = shard_runs()
-    dataset = flow(store_sequences)(toy_corpus, toy_tokenizer, SequencesConfig(mode="stream", processes=2))
-    assert not dataset.skipped
-    expected = 3 if toy_corpus.corpus_bytes > worth_a_process else 0  # a shard for each split's file
-    assert poll_until(lambda: shard_runs() - before == expected, 20)
+    config = SequencesConfig(mode="stream", processes=processes)
+    assert not flow(store_sequences)(toy_corpus, toy_tokenizer, config).skipped
+    assert poll_until(lambda: shard_runs() - before == 3, 20)  # one for each split's file
+
+
+def fail_the_first_time(error: type[Exception], notes: Path) -> int:
+    """The number of calls so far. The first raises the error."""
+    with notes.open("a") as stream:
+        stream.write("called\n")
+    calls = len(notes.read_text().splitlines())
+    if calls == 1:
+        raise error("the network is away")
+    return calls
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_piece_runs_again_after_a_failure_that_may_pass(prefect_server: None, tmp_path: Path, workers: int) -> None:
+    def call(error: type[Exception]) -> int:
+        notes = tmp_path / error.__name__
+        return in_flow(lambda engine: engine.submit(fail_the_first_time, error, notes).result(), worth=workers)
+
+    assert call(OSError) == 2
+    with pytest.raises(CorpusError, match="the network is away"):
+        call(CorpusError)
+    assert (tmp_path / "CorpusError").read_text() == "called\n"
 
 
 def test_ray_without_its_packages_says_how_to_install_them(

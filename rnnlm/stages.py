@@ -130,12 +130,24 @@ def copy_to_storage(final: Path) -> None:
         storage.store(place, final)
 
 
+def fetch_folder(final: Path) -> None:
+    """Copy the folder `final` of a home from the storage, if it is there and the home lacks it."""
+    if final.exists():
+        return
+    partial = partial_path(final)
+    partial.mkdir()
+    try:
+        if copy_from_storage(final, partial):
+            partial.replace(final)
+    finally:
+        remove_partials(final)
+
+
 def copy_from_storage(final: Path, partial: Path) -> bool:
     """Copy the folder `final` of a home from the storage to `partial`, an empty folder. False if it is not there."""
     storage, place = find_storage(), place_in_storage(final)
-    if not (storage and place and storage.holds(place)):
+    if not (storage and place and storage.fetch(place, partial)):
         return False
-    storage.fetch(place, partial)
     damage = find_damage(partial)
     if damage is not None:
         logger.warning("%s in %s: %s; it is made again", place, storage.address, damage)

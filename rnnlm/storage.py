@@ -3,9 +3,9 @@
 RNNLM_STORAGE names it: s3://bucket/prefix, or any other address of pyarrow.fs. Credentials, region and endpoint are
 those of the AWS tools (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …). Without it nothing is copied.
 
-A stored folder holds the same files under the same name as in the home. Its COMPLETE marker is written last, so a
-folder without one is unfinished and is written again. Folders are named by digests of what they depend on. Two machines
-that write the same one at once may mix their files; the digests in the marker then show that it is damaged.
+A stored folder has its name in the home. Its COMPLETE marker is written last: a folder without one is unfinished and is
+written again. The files lie one level deeper, in a folder named by the digest of the marker, so that two machines that
+write the same folder at once do not mix their files.
 """
 
 import functools
@@ -13,13 +13,14 @@ import json
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import fs
 
 from rnnlm.errors import HomeError
+from rnnlm.home import file_digest
 from rnnlm.redaction import redacted
 
 logger = logging.getLogger(__name__)
@@ -42,28 +43,41 @@ class Storage:
         with self.errors_explained():
             return bool(self.files.get_file_info(f"{self.root}/{name}/{COMPLETE}").type == fs.FileType.File)
 
-    def fetch(self, name: str, folder: Path) -> None:
+    def fetch(self, name: str, folder: Path) -> bool:
         """Copy a complete folder's files to the local `folder`, the marker first: it names the others.
 
-        A file that is missing is left out.
+        A file that is missing is left out. False if the folder is not stored.
         """
-        with self.errors_explained():
-            self.copy(f"{self.root}/{name}/{COMPLETE}", folder / COMPLETE, to_storage=False)
-            for file in json.loads((folder / COMPLETE).read_bytes()):
-                (folder / file).parent.mkdir(parents=True, exist_ok=True)
-                with suppress(FileNotFoundError):
-                    self.copy(f"{self.root}/{name}/{file}", folder / file, to_storage=False)
+        if not self.fetch_file(f"{name}/{COMPLETE}", folder / COMPLETE):
+            return False
+        for file in json.loads((folder / COMPLETE).read_bytes()):
+            self.fetch_file(f"{files_of(name, folder)}/{file}", folder / file)
         logger.info("%s: copied from %s", name, self.address)
+        return True
+
+    def fetch_file(self, name: str, path: Path) -> bool:
+        """Copy one file to the local `path`. False if it is not stored."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self.errors_explained():
+            try:
+                self.copy(f"{self.root}/{name}", path, to_storage=False)
+            except FileNotFoundError:
+                return False
+        return True
 
     def store(self, name: str, folder: Path) -> None:
         """Copy a complete local folder."""
-        with self.errors_explained():
-            files = json.loads((folder / COMPLETE).read_bytes())
-            for file in (*files, COMPLETE):  # the marker last
-                target = f"{self.root}/{name}/{file}"
-                self.files.create_dir(target.rpartition("/")[0], recursive=True)
-                self.copy(target, folder / file, to_storage=True)
+        for file in json.loads((folder / COMPLETE).read_bytes()):
+            self.store_file(f"{files_of(name, folder)}/{file}", folder / file)
+        self.store_file(f"{name}/{COMPLETE}", folder / COMPLETE)
         logger.info("%s: copied to %s", name, self.address)
+
+    def store_file(self, name: str, path: Path) -> None:
+        """Copy one local file."""
+        target = f"{self.root}/{name}"
+        with self.errors_explained():
+            self.files.create_dir(target.rpartition("/")[0], recursive=True)
+            self.copy(target, path, to_storage=True)
 
     def forget(self, name: str) -> None:
         """Remove a folder's marker, so that the folder is written again."""
@@ -85,6 +99,11 @@ class Storage:
             raise HomeError(
                 f"{VARIABLE}={self.address}: {reason};\ncheck address, network and credentials, or unset {VARIABLE}"
             ) from error
+
+
+def files_of(name: str, folder: Path) -> str:
+    """Where the files of the local folder are stored."""
+    return f"{name}/{file_digest(folder / COMPLETE)[:16]}"
 
 
 @functools.cache

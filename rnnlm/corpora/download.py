@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.catalogue import CATALOGUE
-from rnnlm.corpora.freshness import Note, as_json, freshness_of, is_current, now, read_note
+from rnnlm.corpora.freshness import Note, fetch_note, freshness_of, is_current, now, read_note, write_note
 from rnnlm.corpora.hub import HUB_PREFIX, hub_name
 from rnnlm.corpora.local_files import HIDDEN, NOTE, WILDCARDS
 from rnnlm.corpora.preflight import look_at
@@ -152,10 +152,12 @@ def remembered(home: Home, config: CorpusConfig, key: Metadata, source: Source, 
     home.make(home.corpora)
     with home.lock(f"corpus-{name}"):  # of two simultaneous runs, the second finds what the first wrote
         note = None if force else read_note(home, path)
+        if source.remote and not (force or note):
+            note = fetch_note(home, path)
         if not (note and is_current(note, config, source, began)):
             note, made = renewed(home, config, source, name, note, force)
             home.make(path.parent)
-            write_json(path, {**as_json(note), "key": key})
+            write_note(path, note, key, source.remote)
             if made:
                 return made
         return record(home, config, note, source)

@@ -7,9 +7,10 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import Metadata, Source
-from rnnlm.home import Home, read_json
+from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import LeftOut
-from rnnlm.stages import find_new_damage, mark_used
+from rnnlm.stages import fetch_folder, find_new_damage, mark_used
+from rnnlm.storage import find_storage
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -43,6 +44,32 @@ def read_note(home: Home, path: Path) -> Note | None:
     return Note(
         **{name: noted[name] for name in ("digest", "version", "obtained", "checked", "problem")}, left_out=left_out
     )
+
+
+def write_note(path: Path, note: Note, key: Metadata, remote: bool) -> None:
+    """Write the note; if its source is remote, to the storage, too, so that other machines need not read the source.
+
+    key: what the note is named by.
+    """
+    write_json(path, {**as_json(note), "key": key})
+    storage = find_storage()
+    if storage and remote:
+        storage.store_file(stored_name(path), path)
+
+
+def fetch_note(home: Home, path: Path) -> Note | None:
+    """The note that another machine has put into the storage, with its corpus; None if there is none."""
+    storage = find_storage()
+    if storage is None or not storage.fetch_file(stored_name(path), path):
+        return None
+    corpus = home.corpora / read_json(path)["digest"][:16]
+    with home.lock(f"{home.corpora.name}-{corpus.name}"):
+        fetch_folder(corpus)
+    return read_note(home, path)
+
+
+def stored_name(path: Path) -> str:
+    return f"corpora/known/{path.name}"
 
 
 def as_json(note: Note) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from rnnlm.errors import ModelError
 from rnnlm.evaluation.paired.bootstrap import measure_evidence
 from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, holdout_documents, write_known_digests
 from rnnlm.evaluation.paired.paired_losses import KnownDocuments, load_contestant, write_paired_losses
-from rnnlm.evaluation.token_losses import stored_nll
+from rnnlm.evaluation.token_losses import evaluation_device, stored_nll
 from rnnlm.home import Home
+from rnnlm.models.devices import float32_products
 from rnnlm.records import Evidence
 from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS, evidence_folder
 from rnnlm.registry.model_lookup import all_pages, registered_folder
@@ -83,9 +84,10 @@ def compare_with_champion(
     If the champion cannot be loaded it stays champion: the candidate becomes challenger with that as the reason.
     """
     config, dataset, number = candidate.config, candidate.dataset, int(champion.version)
+    own_folder, device = candidate.run.model_folder, str(evaluation_device(candidate.run))
     try:
         champion_folder = registered_folder(home, f"models:/{champion.name}/{number}")
-        champion_model = load_contestant(champion_folder)
+        champion_model = load_contestant(champion_folder, device)
     except ModelError as error:
         return undecidable(number, f"its model cannot be loaded ({str(error).splitlines()[0]}); see rnnlm promote")
     if (why := cleaning_hides_text(config.corpus, champion)) is not None:
@@ -100,10 +102,11 @@ def compare_with_champion(
         if not documents:
             return undecidable(number, "the training of one of the two has seen every validation document")
         contestants = {
-            "candidate": load_contestant(candidate.run.model_folder, known_documents(home, candidate, documents)),
+            "candidate": load_contestant(own_folder, device, known_documents(home, candidate, documents)),
             "champion": champion_model,
         }
-        write_paired_losses(contestants, documents, corpus_folder(home, dataset), losses)
+        with float32_products("float32"):
+            write_paired_losses(contestants, documents, corpus_folder(home, dataset), losses)
         evidence = measure_evidence(losses, config.registry, 1 + comparisons_before(client, champion))
         client.log_model_artifact(version.tags["logged_model_id"], str(losses), EVIDENCE)
     decision = decide(evidence, number, config.registry)

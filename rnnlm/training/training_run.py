@@ -19,13 +19,13 @@ from typing import Any
 
 from rnnlm.config import PipelineConfig, TrainingConfig, result_settings
 from rnnlm.extras import need_extra
-from rnnlm.home import Home, partial_path, read_json, remove_partials, write_json
+from rnnlm.home import Home, read_json, remove_partials, write_json
 from rnnlm.models.devices import choose_device
 from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.stages import (
     COMPLETE,
-    copy_from_storage,
     copy_to_storage,
+    fetch_folder,
     find_new_damage,
     mark_complete,
     mark_used,
@@ -68,8 +68,8 @@ def run_training(
     folder = home.runs / run_id
     home.make(home.runs)
     with home.lock(f"run-{run_id}"):
-        if not (force or folder.exists()):
-            fetch_run(folder)
+        if not force:
+            fetch_folder(folder)
         mark_used(folder)
         damage = find_run_damage(home, folder)
         if damage is None and not force:
@@ -97,17 +97,6 @@ def check_launcher(training: TrainingConfig) -> None:
         need_extra("ray", "training.distributed.launcher=ray")
     else:
         choose_device(training.device)
-
-
-def fetch_run(folder: Path) -> None:
-    """Copy the finished run from the storage, if it is there."""
-    partial = partial_path(folder)
-    partial.mkdir()
-    try:
-        if copy_from_storage(folder, partial):
-            partial.replace(folder)
-    finally:
-        remove_partials(folder)
 
 
 def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:

@@ -1,6 +1,7 @@
 """Two homes share a storage, here a folder: the second takes what the first has made. tests/services has S3."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from rnnlm.errors import HomeError
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.sequences.dataset_writer import store_sequences
-from rnnlm.stages import is_complete, write_once
-from rnnlm.storage import VARIABLE
+from rnnlm.stages import copy_to_storage, is_complete, write_once
+from rnnlm.storage import VARIABLE, Storage
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.training.training_run import run_training
 from tests.conftest import untracked
@@ -36,6 +37,12 @@ def greet(partial: Path) -> None:
     (partial / "below" / "greeting.txt").write_text("hello")
 
 
+def stored_file(stored: Path, name: str) -> Path:
+    """A file of the only stored corpus."""
+    (path,) = stored.glob(f"corpora/*/*/{name}")
+    return path
+
+
 def never(partial: Path) -> None:
     pytest.fail("made again")
 
@@ -45,7 +52,7 @@ def test_a_folder_is_made_once_for_all_homes(home: Home, other: Home, stored: Pa
     assert write_once(other, other.corpora / "one", never)
     assert (other.corpora / "one" / "below" / "greeting.txt").read_text() == "hello"
     assert is_complete(other.corpora / "one")
-    assert is_complete(stored / "corpora" / "one")
+    assert stored_file(stored, "below/greeting.txt").read_text() == "hello"
     assert not write_once(other, other.corpora / "one", greet, force=True)
 
 
@@ -67,7 +74,7 @@ def test_only_what_is_needed_elsewhere_is_stored(home: Home, stored: Path) -> No
 @pytest.mark.parametrize("harm", ["changed", "removed", "unfinished"])
 def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, stored: Path, harm: str) -> None:
     write_once(home, home.corpora / "one", greet)
-    greeting, marker = stored / "corpora/one/below/greeting.txt", stored / "corpora/one/COMPLETE"
+    greeting, marker = stored_file(stored, "below/greeting.txt"), stored / "corpora/one/COMPLETE"
     if harm == "changed":
         greeting.write_text("hellO")
     elif harm == "removed":
@@ -75,9 +82,40 @@ def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, st
     else:
         marker.unlink()
     assert not write_once(other, other.corpora / "one", greet)
-    for made in (other.corpora / "one", stored / "corpora/one"):  # it is stored again
-        assert (made / "below" / "greeting.txt").read_text() == "hello"
-        assert is_complete(made)
+    for made in (other.corpora / "one" / "below" / "greeting.txt", greeting):  # it is stored again
+        assert made.read_text() == "hello"
+    assert is_complete(other.corpora / "one")
+    assert marker.exists()
+
+
+def test_two_machines_that_store_a_folder_at_once_do_not_mix_its_files(
+    home: Home, other: Home, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As two trainings of the same run do, whose files differ."""
+
+    def build(text: str) -> Callable[[Path], None]:
+        def write(partial: Path) -> None:
+            for name in ("a", "b"):
+                (partial / name).write_text(text)
+
+        return write
+
+    monkeypatch.delenv(VARIABLE)
+    for where, text in ((home, "one"), (other, "two")):
+        write_once(where, where.runs / "same", build(text))
+    monkeypatch.setenv(VARIABLE, stored.as_uri())
+    copy, waiting = Storage.copy, [other.runs / "same"]
+
+    def copy_and_be_overtaken(storage: Storage, name: str, local: Path, *, to_storage: bool) -> None:
+        copy(storage, name, local, to_storage=to_storage)
+        if waiting:
+            storage.store("runs/same", waiting.pop())
+
+    monkeypatch.setattr(Storage, "copy", copy_and_be_overtaken)
+    copy_to_storage(home.runs / "same")
+    third = Home(other.root.parent / "third")
+    assert write_once(third, third.runs / "same", never)
+    assert [(third.runs / "same" / name).read_text() for name in ("a", "b")] == ["one", "one"]
 
 
 @pytest.mark.parametrize("address", ["nonsense", "unknown://bucket/prefix"])
@@ -105,7 +143,7 @@ def test_another_machine_tokenizes_and_trains_nothing(
 
     dataset, run = stages(home)
     assert (dataset.dataset_id, run.run_id) == (toy_dataset.dataset_id, toy_run.run_id)
-    assert is_complete(stored / "runs" / run.run_id)
+    assert (stored / "runs" / run.run_id / "COMPLETE").exists()
     dataset, run = stages(other)
     assert (dataset.skipped, run.skipped) == (True, True)
     assert run.folder == other.runs / toy_run.run_id

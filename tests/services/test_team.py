@@ -9,6 +9,7 @@ import httpx
 import psutil
 import pytest
 
+from rnnlm.home import file_digest, read_json
 from rnnlm.registry.bundle import BUNDLE
 from rnnlm.storage import KINDS
 from tests.conftest import write_toy_corpus
@@ -142,8 +143,11 @@ def test_machines_with_homes_of_their_own_share_finished_work_through_s3(trained
     stored = trained.stored_objects()
     fetched = [path for kind in KINDS for path in (tmp_path / "two" / kind).glob("*/COMPLETE")]
     assert len(fetched) == len(KINDS)
-    for path in fetched:
-        assert stored[f"homes/{path.relative_to(tmp_path / 'two')}"] == path.stat().st_size
+    for marker in fetched:
+        place = f"homes/{marker.relative_to(tmp_path / 'two').parent}"
+        assert stored[f"{place}/COMPLETE"] == marker.stat().st_size
+        for name in read_json(marker):
+            assert stored[f"{place}/{file_digest(marker)[:16]}/{name}"] == (marker.parent / name).stat().st_size
 
 
 def test_the_service_answers_with_the_champion_for_those_with_the_token(trained: Team) -> None:

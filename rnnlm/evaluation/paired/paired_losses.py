@@ -57,11 +57,11 @@ class KnownDocuments:
         )
 
 
-def load_contestant(folder: Path, known: KnownDocuments | None = None) -> Contestant:
+def load_contestant(folder: Path, device: str = "cpu", known: KnownDocuments | None = None) -> Contestant:
     """From a model's folder. ModelError if it is incomplete or damaged."""
     return Contestant(
         known=known,
-        model=load_model(folder),
+        model=load_model(folder, device),
         tokenizer=load_tokenizer(folder),
         cut=read_training_provenance(folder).cut,
     )

@@ -16,6 +16,7 @@ from rnnlm.errors import FetchError
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord
 from rnnlm.reports.pipeline_page import corpus_report
+from rnnlm.storage import VARIABLE
 from tests.rnnlm.corpora.loopback import QUICK, TEXT, Server
 
 TODAY = datetime.now(UTC).date().isoformat()
@@ -110,6 +111,21 @@ def test_never_and_an_age_ask_no_oftener_than_they_say(server: Server, home: Hom
     assert len(server.asked) == 2
     with pytest.raises(ValidationError):
         CorpusConfig(refresh="sometimes")
+
+
+def test_a_text_that_another_machine_has_downloaded_is_taken_from_the_storage(
+    server: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, (tmp_path / "storage").as_uri())
+    first, other = obtain(home, server.url), Home(tmp_path / "other")
+    again = obtain(other, server.url)
+    assert server.conditions == [None, '"one"']  # asked whether it has changed
+    assert (again.skipped, again.digest, again.folder.parent) == (True, first.digest, other.corpora)
+    assert (again.folder / "text.txt").read_bytes() == TEXT
+    server.body, server.etag = TEXT.upper(), '"two"'
+    grown = obtain(other, server.url)
+    assert obtain(Home(tmp_path / "third"), server.url).digest == grown.digest != first.digest
+    assert server.conditions[-1] == '"two"'
 
 
 def test_a_data_set_s_revision_is_asked_for(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

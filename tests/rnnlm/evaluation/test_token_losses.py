@@ -8,7 +8,15 @@ import torch
 
 import rnnlm.evaluation.shared_prefix_scoring
 import rnnlm.evaluation.token_losses
-from rnnlm.evaluation.token_losses import TokenLosses, joined_losses, nll_of_batches, nll_of_split, token_losses
+from rnnlm.evaluation.token_losses import (
+    TokenLosses,
+    evaluation_device,
+    joined_losses,
+    nll_of_batches,
+    nll_of_split,
+    token_losses,
+)
+from rnnlm.home import read_json, write_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
@@ -102,3 +110,18 @@ def test_the_toy_losses_sum_to_its_score(
     losses = everything(model, StoredSplit(toy_dataset, "test"), "sentence")
     score = toy_evaluation.scores["test"]
     assert losses.nll_nats.sum(dtype=np.float64) == pytest.approx(score.nll_nats_per_token * score.tokens, rel=1e-6)
+
+
+def test_the_device_of_training_evaluates_unless_another_machine_lacks_it(
+    toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = read_json(toy_run.folder / "config.json")
+
+    def device(configured: str, present: bool) -> str:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: present)
+        config["training"]["device"] = configured
+        write_json(toy_run.folder / "config.json", config)
+        return evaluation_device(toy_run).type
+
+    assert [device("auto", True), device("cuda", True), device("cpu", True)] == ["cuda", "cuda", "cpu"]
+    assert [device("auto", False), device("cuda", False)] == ["cpu", "cpu"]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rnnlm.config import STAGES, PipelineConfig, Section
+from rnnlm.config import STAGES, EngineConfig, PipelineConfig, Section
 from rnnlm.home import find_home
 from rnnlm.presets import build_config, is_section, read_presets
 
@@ -96,6 +96,21 @@ HiddenSize = Annotated[
     str | None,
     typer.Option("--hidden-size", metavar="N", help="Number of units per layer.", rich_help_panel=PIPELINE),
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", metavar="ENGINE", help=EngineConfig.model_fields["engine"].description, rich_help_panel=PIPELINE
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        metavar="ADDRESS",
+        help=EngineConfig.model_fields["ray_address"].description,
+        rich_help_panel=PIPELINE,
+    ),
+]
 Force = Annotated[
     list[str] | None,
     typer.Option(
@@ -124,9 +139,16 @@ def pipeline_config(
     force: list[str] | None,
     epochs: str | None = None,
     hidden_size: str | None = None,
+    engine: str | None = None,
+    ray_address: str | None = None,
 ) -> PipelineConfig:
     """The configuration that the options above describe; --set wins over the others."""
-    short: dict[str, Any] = {"training.epochs": epochs, "model.hidden_size": hidden_size}
+    short: dict[str, Any] = {
+        "training.epochs": epochs,
+        "model.hidden_size": hidden_size,
+        "sequences.engine": engine,
+        "sequences.ray_address": ray_address,
+    }
     named = [f"{path}={value}" for path, value in short.items() if value is not None]
     return with_checked_source(build_config(preset, [*named, *(overrides or ())], corpus, force or (), file))
 

@@ -10,10 +10,12 @@ from flows.commands.command import FlowSession, Session, add_command
 from flows.commands.options import (
     ConfigFile,
     Corpus,
+    Engine,
     Epochs,
     Force,
     HiddenSize,
     Preset,
+    RayAddress,
     Set,
     Verify,
     complete_runs,
@@ -46,6 +48,8 @@ def run_command(
     config: ConfigFile = None,
     epochs: Epochs = None,
     hidden_size: HiddenSize = None,
+    engine: Engine = None,
+    ray_address: RayAddress = None,
     set: Set = None,
     force: Force = None,
     verify: Verify = False,
@@ -55,7 +59,7 @@ def run_command(
     rnnlm run --preset smoke --corpus my-text.txt
     rnnlm run --set model.hidden_size=256 --force training
     """
-    settings = pipeline_config(corpus, preset, config, set, force, epochs, hidden_size)
+    settings = pipeline_config(corpus, preset, config, set, force, epochs, hidden_size, engine, ray_address)
     check_device(settings)
     if verify:
         forget_verified(session.home)
@@ -71,6 +75,8 @@ def prepare_command(
     corpus: Corpus = None,
     preset: Preset = None,
     config: ConfigFile = None,
+    engine: Engine = None,
+    ray_address: RayAddress = None,
     set: Set = None,
     force: Force = None,
     verify: Verify = False,
@@ -78,8 +84,9 @@ def prepare_command(
     """Prepare a corpus: download, train the tokenizer, store sequences.
 
     rnnlm prepare --corpus my-text.txt --set tokenizer.kind=bpe
+    rnnlm prepare --corpus my-text.txt --engine ray
     """
-    settings = pipeline_config(corpus, preset, config, set, force)
+    settings = pipeline_config(corpus, preset, config, set, force, engine=engine, ray_address=ray_address)
     if verify:
         forget_verified(session.home)
     from flows.pipeline_flow import prepare_flow

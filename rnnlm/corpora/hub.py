@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora.kept_rows import keeping_rows, kept_rows
 from rnnlm.corpora.split_names import check_roles, split_named, warn_of_omissions
 from rnnlm.corpora.table_files import no_column, no_text, text_column
 from rnnlm.corpora.text_encoding import printable, tidy_cell
 from rnnlm.corpora.text_writer import CorpusWriter
-from rnnlm.errors import CorpusError, FetchError
+from rnnlm.errors import CorpusError, FetchError, RnnlmError
 
 HUB_ROWS_AT_ONCE = 1000
 REVISION_SECONDS = 30.0  # timeout of the hub
@@ -60,9 +61,18 @@ def find_revision(source: str) -> str:
             raise not_found(source, error) from error
 
 
-def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter, revision: str | None) -> None:
-    """Write the train, validation and test splits; warn of others."""
-    with hub_errors_explained(source):
+def write_hub(
+    source: str, config: CorpusConfig, writer: CorpusWriter, revision: str | None, kept: Path | None = None
+) -> None:
+    """Write the train, validation and test splits; warn of others.
+
+    kept: a file for the texts. If it exists, they are read from it.
+    """
+    if kept is not None and kept.exists():
+        for role, label, texts in kept_rows(kept):
+            writer.append(role, limited(texts, label, config), label, rows=True)
+        return
+    with hub_errors_explained(source), keeping_rows(kept) as keep:
         splits = load_splits(hub_name(source), revision)
         roles = {name: split_named(name) for name in sorted(splits)}
         if not any(roles.values()):
@@ -76,7 +86,7 @@ def write_hub(source: str, config: CorpusConfig, writer: CorpusWriter, revision:
             if role is not None:
                 label = f"{source}: {name}"
                 texts = limited(cells(splits[name], label, text_column(config)), label, config)
-                writer.append(role, texts, label, rows=True)
+                writer.append(role, keep(role, label, texts), label, rows=True)
 
 
 def load_splits(name: HubName, revision: str | None) -> Any:
@@ -121,7 +131,7 @@ def hub_errors_explained(source: str) -> Iterator[None]:
     """Turn the many error types of `datasets` into FetchError, worth a retry, or CorpusError."""
     try:
         yield
-    except CorpusError:
+    except RnnlmError:
         raise
     except Exception as error:
         from datasets.exceptions import DatasetNotFoundError

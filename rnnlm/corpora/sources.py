@@ -15,6 +15,7 @@ from rnnlm.corpora.http_download import Version
 from rnnlm.corpora.hub import HUB_PREFIX, find_revision, hub_name, write_hub
 from rnnlm.corpora.local_files import WILDCARDS, Found, digest_of_file, files_of_glob, states, texts_below
 from rnnlm.corpora.markup import library_versions
+from rnnlm.corpora.table_files import text_column
 from rnnlm.corpora.text_encoding import unreadable
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError
@@ -147,7 +148,7 @@ class OnHub:
         return {"hub": self.source, "files": states(sorted(path for path in folder.rglob("*") if path.is_file()))}
 
     def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Metadata | None) -> Written:
-        version = None
+        version, kept = None, None
         if self.remote:
             try:
                 version = {"revision": find_revision(self.source)}
@@ -157,7 +158,10 @@ class OnHub:
                 raise UnavailableError(str(error)) from error
             if version == known:
                 raise UnchangedError
-        write_hub(self.source, config, writer, version["revision"] if version else None)
+            home.make(home.corpora / "downloads")
+            name = digest_of([self.source, text_column(config), version])[:16]
+            kept = home.corpora / "downloads" / f"{name}.parquet"
+        write_hub(self.source, config, writer, version["revision"] if version else None, kept)
         return Written(version=version)
 
 

@@ -56,9 +56,8 @@ def expected(text: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple
 
 
 def prepare(home: Home, text: Path, engine: str, address: str) -> "subprocess.Popen[bytes]":
-    settings = ["tokenizer.kind=word", f"sequences.engine={engine}"]
-    settings += [f"sequences.ray_address={address}"] if address else []
-    options = [part for setting in settings for part in ("--set", setting)]
+    options = ["--set", "tokenizer.kind=word", "--engine", engine]
+    options += ["--ray-address", address] if address else []
     return rnnlm(home, "prepare", "--corpus", str(text), *options)
 
 

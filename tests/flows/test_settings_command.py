@@ -52,6 +52,8 @@ def test_a_file_wins_over_the_preset_and_set_over_the_file(tmp_path: Path) -> No
 def test_short_options_stand_for_settings_and_set_wins() -> None:
     config = pipeline_config(None, "default", None, ["training.epochs=3"], None, epochs="9", hidden_size="33")
     assert (config.training.epochs, config.model.hidden_size) == (3, 33)
+    config = pipeline_config(None, "default", None, None, None, engine="ray", ray_address="head:6379")
+    assert (config.sequences.engine, config.sequences.ray_address) == ("ray", "head:6379")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import http_download, hub
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.errors import FetchError
+from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord
 from rnnlm.reports.pipeline_page import corpus_report
@@ -153,6 +153,36 @@ def test_a_data_set_s_revision_is_asked_for(home: Home, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", away)
     assert obtain(home, "hf:owner/name").freshness.startswith("its server was unavailable")
+
+
+def test_other_settings_do_not_download_a_data_set_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub's client needs a process of its own to talk to a server of ours: see test_hub.py."""
+    loaded = []
+
+    def load(name: hub.HubName, revision: str | None) -> dict[str, object]:
+        from datasets import Dataset
+
+        loaded.append(name)
+        return {
+            split: Dataset.from_dict({"text": [f"{split} Row {row}" for row in range(rows)]}).to_iterable_dataset()
+            for split, rows in (("train", 2_500), ("test", 1))
+        }
+
+    monkeypatch.setattr(hub, "load_splits", load)
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: SimpleNamespace(sha="a" * 40))
+    first, lower = obtain(home, "hf:owner/name"), obtain(home, "hf:owner/name", lowercase=True)
+    assert len(loaded) == 1
+    assert set(lower.files) == set(first.files) == {"train", "test"}
+    for name in first.files.values():
+        assert (lower.folder / name).read_text() == (first.folder / name).read_text().lower()
+    assert (first.folder / "train.txt").read_text().splitlines()[2_499] == "train Row 2499"
+    (kept,) = (home.corpora / "downloads").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-1])
+    with pytest.raises(CorpusError, match=r"is damaged .*; delete it and run again"):
+        obtain(home, "hf:owner/name", digits="#")
+    kept.unlink()
+    assert obtain(home, "hf:owner/name", digits="#").digest != first.digest
+    assert len(loaded) == 2
 
 
 def test_a_changed_text_that_is_none_is_an_error_and_the_known_one_stays(server: Server, home: Home) -> None:

@@ -1,4 +1,4 @@
-"""A cancelled Prefect run writes a checkpoint first: Prefect ends its process by SIGTERM and raises in the task."""
+"""A cancelled Prefect run keeps what it has done: Prefect ends its process by SIGTERM and raises in the task."""
 
 import contextlib
 import json
@@ -7,19 +7,26 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import CorpusConfig, PipelineConfig, SequencesConfig, TokenizerConfig
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
+from rnnlm.sequences.corpus_shards import Shard, ShardMaker
+from rnnlm.sequences.dataset_checks import check_dataset
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training.training_run import name_run
 from tests.configs import changed
 
 ROOT = Path(__file__).resolve().parents[2]
-FLOW = """
+SETUP = """
 import sys
 from rnnlm.home import find_home
 from flows.operations.prefect_environment import set_environment
@@ -27,20 +34,55 @@ set_environment(find_home())
 from flows.operations.flow_runner import migrate_database
 migrate_database(find_home())
 from prefect import flow
+
+def run(task, *kinds):
+    @flow
+    def cancelled() -> None:
+        try:
+            task(*(kind.model_validate_json(line) for kind, line in zip(kinds, sys.stdin)))
+        except BaseException as error:
+            print("the task raised", type(error).__name__, flush=True)
+            raise
+
+    cancelled()
+"""
+TRAINING = """
 from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord
 from tasks.train_model import train_model
 
-@flow
-def training(config: PipelineConfig, dataset: DatasetRecord) -> None:
-    try:
-        train_model(config, dataset)
-    except BaseException as error:
-        print("the task raised", type(error).__name__, flush=True)
-        raise
-
-training(*(kind.model_validate_json(line) for kind, line in zip((PipelineConfig, DatasetRecord), sys.stdin)))
+run(train_model, PipelineConfig, DatasetRecord)
 """
+TOKENIZING = """
+from rnnlm.config import SequencesConfig
+from rnnlm.records import CorpusRecord, TokenizerRecord
+from tasks.store_sequences import store_sequences
+
+run(store_sequences, CorpusRecord, TokenizerRecord, SequencesConfig)
+"""
+
+
+def cancel(folder: Path, code: str, arguments: list[BaseModel], may_stop: Callable[[], bool]) -> str:
+    """Run a task in a flow in a process of its own. End it by SIGTERM when `may_stop`. Returns what it printed."""
+    (folder / "requests").write_text("".join(argument.model_dump_json() + "\n" for argument in arguments))
+    with (folder / "requests").open() as requests, (folder / "said").open("w") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SETUP + code],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdin=requests,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
+    try:
+        while process.poll() is None and not may_stop():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=120) != 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its temporary Prefect server outlives it
+    return (folder / "said").read_text()
 
 
 @pytest.mark.slow
@@ -49,29 +91,49 @@ def test_sigterm_to_a_flow_run_writes_a_checkpoint_and_is_prefects_again(
 ) -> None:
     config = changed(toy_config, {"training.epochs": 300, "training.checkpoints.every_seconds": 1000.0})
     folder = tracked_home.runs / name_run(config, toy_dataset)
-    (tmp_path / "requests").write_text(config.model_dump_json() + "\n" + toy_dataset.model_dump_json() + "\n")
     history = folder / "history.jsonl"
-    with (tmp_path / "requests").open() as requests, (tmp_path / "said").open("w") as said:
-        process = subprocess.Popen(
-            [sys.executable, "-c", FLOW],
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            stdin=requests,
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-        )
-    try:
-        while process.poll() is None and not (history.exists() and history.read_bytes().count(b"\n") > 5):
-            time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=120) != 0
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # its temporary Prefect server outlives it
-    assert "the task raised TerminationSignal" in (tmp_path / "said").read_text()
+    told = cancel(
+        tmp_path,
+        TRAINING,
+        [config, toy_dataset],
+        lambda: history.exists() and history.read_bytes().count(b"\n") > 5,
+    )
+    assert "the task raised TerminationSignal" in told
     [checkpoint] = sorted((folder / "checkpoints").iterdir())[-1:]
     last = [json.loads(line)["step"] for line in history.read_text().splitlines()][-1]
     assert last <= int(checkpoint.name.removeprefix("step-")) < last + config.training.epochs * 10 // 200 + 1
     noted = json.loads((folder / "tracking.json").read_text())
     with reaching_mlflow(tracked_home) as client:
         assert client.get_run(noted["mlflow_run_id"]).info.status == "KILLED"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_shards_that_were_finished_before_a_cancellation_are_not_made_again(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"line {number} of a text that is tokenized in shards .\n" for number in range(1_500_000)))
+    corpus = obtain_corpus(home, CorpusConfig(source=str(text)))
+    tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word", vocabulary_size=1_000))
+    config = SequencesConfig(processes=processes)
+
+    def finished() -> set[str]:
+        return {path.name for path in home.shards.glob("*/*/*.documents.parquet") if path.name[0] != "."}
+
+    told = cancel(tmp_path, TOKENIZING, [corpus, tokenizer, config], lambda: len(finished()) > 2)
+    assert "the task raised TerminationSignal" in told
+    before, made = finished(), []
+    assert 2 < len(before) < 20  # of about 38
+
+    def make(maker: ShardMaker, shard: Shard) -> int:
+        made.append(shard.documents.name)
+        return tokenize(maker, shard)
+
+    tokenize = ShardMaker.__call__
+    monkeypatch.setattr(ShardMaker, "__call__", make)
+    dataset = store_sequences(home, corpus, tokenizer, config)
+    assert len(made) == len(set(made)) > 15
+    assert not before & set(made)
+    assert check_dataset(dataset)
+    assert sum(dataset.sequence_counts.values()) == 1_500_000

@@ -22,7 +22,7 @@ from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device
 from rnnlm.progress import Progress
 from rnnlm.records import Record, StageRecord
-from rnnlm.scoring.document_reader import DOCUMENT_SCHEMA, InputDocument, in_shards, read_documents
+from rnnlm.scoring.document_reader import DOCUMENT_SCHEMA, InputDocument, in_shards, read_documents, shard_growth
 from rnnlm.scoring.document_scores import Scorer, tail_dtype
 from rnnlm.scoring.input_files import InputFile, find_inputs, input_states
 from rnnlm.scoring.score_output import (
@@ -174,13 +174,14 @@ def score_shards(
     """One file per shard, in order; existing ones are kept."""
     shards: list[Path] = []
     start, tokens = time.monotonic(), 0
+    growth = shard_growth(total_bytes(files))
     with (
         open_engine(worthwhile_processes(config, files)) as engine,
         Progress("scoring", None, "document") as progress,
     ):
 
         def missing_shards() -> Iterator[tuple[Path, pa.Table]]:
-            for number, shard in enumerate(in_shards(read_documents(files, config), config)):
+            for number, shard in enumerate(in_shards(read_documents(files, config), config, growth)):
                 path = folder / f"{number // SHARDS_A_FOLDER:05d}" / f"{number:08d}.parquet"
                 shards.append(path)
                 if path.exists():
@@ -202,7 +203,11 @@ def worthwhile_processes(config: ScoringConfig, files: list[InputFile]) -> int:
     """One for a GPU."""
     if choose_device(config.device).type != "cpu":
         return 1
-    return 1 + sum(file.path.stat().st_size for file in files) // BYTES_WORTH_A_PROCESS
+    return 1 + total_bytes(files) // BYTES_WORTH_A_PROCESS
+
+
+def total_bytes(files: list[InputFile]) -> int:
+    return sum(file.path.stat().st_size for file in files)
 
 
 def measure_totals(output: Path) -> Totals:

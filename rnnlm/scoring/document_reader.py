@@ -17,10 +17,12 @@ from rnnlm.corpora.text_encoding import single_lines
 from rnnlm.errors import CorpusError
 from rnnlm.scoring.input_files import InputFile
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.sequences.corpus_shards import SHARD_BYTES, shard_bytes
 from rnnlm.sequences.dataset_parts import locate_parts
 from rnnlm.sql_statements import literal, statement
 
 SHARD_CHARACTERS = 2 << 20  # a shard ends with the document that reaches it
+LARGEST_GROWTH = 16
 TABLE_ROWS_AT_ONCE = 1_024
 # Of DuckDB. One thread: rows come in the table's order, and torch has the other cores.
 READ_SETTINGS: dict[str, Any] = {
@@ -56,14 +58,22 @@ def read_documents(files: list[InputFile], config: ScoringConfig) -> Iterator[In
             number += 1
 
 
-def in_shards(found: Iterator[InputDocument], config: ScoringConfig) -> Iterator[list[InputDocument]]:
-    """Consecutive documents, up to shard_documents or about SHARD_CHARACTERS. A document is never cut."""
+def shard_growth(input_bytes: int) -> int:
+    """How many times larger than a small input's its shards are: one of 1 GiB has twice the size, of 64 GiB 16 times.
+
+    So a large input has thousands of shards, not millions. Beyond that they would take too much memory.
+    """
+    return max(1, min(LARGEST_GROWTH, shard_bytes(input_bytes) // SHARD_BYTES))
+
+
+def in_shards(found: Iterator[InputDocument], config: ScoringConfig, growth: int = 1) -> Iterator[list[InputDocument]]:
+    """Consecutive documents, up to shard_documents or about SHARD_CHARACTERS, times growth. A document is never cut."""
     shard: list[InputDocument] = []
     characters = 0
     for document in found:
         shard.append(document)
         characters += len(document.text or "")
-        if len(shard) == config.shard_documents or characters >= SHARD_CHARACTERS:
+        if len(shard) == growth * config.shard_documents or characters >= growth * SHARD_CHARACTERS:
             yield shard
             shard, characters = [], 0
     if shard:

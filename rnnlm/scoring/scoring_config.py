@@ -32,7 +32,10 @@ class ScoringConfig(EngineConfig):
     surprising_tokens: int = Field(5, ge=0, le=1_000, description="Highest-loss tokens stored per document.")
     batch_size: int = Field(256, ge=1, le=65_536, description="Rows scored together; changes results by rounding only.")
     shard_documents: int = Field(
-        4_096, ge=1, le=1_000_000, description="Documents per shard, the most that a killed run scores again."
+        4_096,
+        ge=1,
+        le=1_000_000,
+        description="Documents per shard, the most that a killed run scores again; more from 1 GiB on.",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
         "auto", description="Where to compute. auto: a GPU if there is one, but on Ray the CPU."

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rnnlm.corpora.splits import paragraphs
 from rnnlm.errors import CorpusError
 from rnnlm.scoring import document_reader
-from rnnlm.scoring.document_reader import InputDocument, in_shards, read_documents
+from rnnlm.scoring.document_reader import InputDocument, in_shards, read_documents, shard_growth
 from rnnlm.scoring.input_files import find_inputs
 from rnnlm.scoring.scoring_config import ScoringConfig
 
@@ -188,6 +188,16 @@ def test_a_shard_is_full_by_documents_or_by_characters(monkeypatch: pytest.Monke
         [20],
         [2],
     ]
+
+
+def test_shards_of_a_large_input_are_larger() -> None:
+    gibibyte = 1 << 30
+    assert [shard_growth(size) for size in (0, gibibyte // 2, gibibyte, 16 * gibibyte, 64 * gibibyte, 1 << 40)] == [
+        *(1, 1, 2, 8, 16, 16)
+    ]
+    config = ScoringConfig(input="-", output="x.parquet", shard_documents=3)
+    found = (InputDocument(number, "", number, None, "text") for number in range(10))
+    assert [len(shard) for shard in in_shards(found, config, growth=2)] == [6, 4]
 
 
 def test_no_more_than_a_shard_is_read_ahead() -> None:

@@ -69,8 +69,8 @@ def write_hub(
     kept: a file for the texts. If it exists, they are read from it.
     """
     if kept is not None and kept.exists():
-        for role, label, texts in kept_rows(kept):
-            writer.append(role, limited(texts, label, config), label, rows=True)
+        for split, label, texts in kept_rows(kept):
+            writer.append(split, limited(texts, label, config), label, rows=True)
         return
     with hub_errors_explained(source), keeping_rows(kept) as keep:
         splits = load_splits(hub_name(source), revision)

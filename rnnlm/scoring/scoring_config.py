@@ -35,7 +35,7 @@ class ScoringConfig(EngineConfig):
         4_096,
         ge=1,
         le=1_000_000,
-        description="Documents per shard, the most that a killed run scores again; more from 1 GiB on.",
+        description="Documents per shard, the most that a killed run scores again; more for an input of 1 GiB or more.",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
         "auto", description="Where to compute. auto: a GPU if there is one, but on Ray the CPU."

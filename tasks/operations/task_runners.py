@@ -51,8 +51,9 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
             yield engine
         return
     if count == 1:
-        with ThreadPoolTaskRunner(1) as runner:
-            yield Engine(submission(runner, task), 1)
+        thread: TaskRunner[Any]
+        with ThreadPoolTaskRunner(1) as thread:
+            yield Engine(submission(thread, task), 1)
         return
     # The processes read from the pipe until its other end closes. Only this process has that one: spawned processes
     # inherit nothing that they are not given.

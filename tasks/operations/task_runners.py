@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, ParamSpec, TypeVar
 
@@ -16,7 +17,7 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import FlowRunContext
-from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
+from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 from prefect.utilities.callables import get_call_parameters
 
 from rnnlm.config import EngineConfig
@@ -41,19 +42,15 @@ def engine_of(task: Task[..., Any], config: EngineConfig) -> OpenEngine:
 
 @contextlib.contextmanager
 def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> Iterator[Engine]:
-    """Runs of the task in processes of this machine; in a thread of this process if one is enough.
+    """Runs of the task in processes of this machine; in this process if one is enough.
 
     Outside a flow run there are no task runs: the calls run here. processes: None for one per CPU core.
     """
     count = min(processes or os.cpu_count() or 1, worth)
-    if FlowRunContext.get() is None:
+    outside = FlowRunContext.get() is None
+    if outside or count == 1:
         with in_this_process(worth) as engine:
-            yield engine
-        return
-    if count == 1:
-        thread: TaskRunner[Any]
-        with ThreadPoolTaskRunner(1) as thread:
-            yield Engine(submission(thread, task), 1)
+            yield engine if outside else Engine(partial(engine.submit, task), 1)
         return
     # The processes read from the pipe until its other end closes. Only this process has that one: spawned processes
     # inherit nothing that they are not given.

@@ -62,7 +62,10 @@ def fetch_note(home: Home, path: Path) -> Note | None:
     storage = find_storage()
     if storage is None or not storage.fetch_file(stored_name(path), path):
         return None
-    corpus = home.corpora / read_json(path)["digest"][:16]
+    noted = read_json(path)
+    if not noted:  # just being written
+        return None
+    corpus = home.corpora / noted["digest"][:16]
     with home.lock(f"{home.corpora.name}-{corpus.name}"):
         fetch_folder(corpus)
     return read_note(home, path)

@@ -72,7 +72,7 @@ def write_hub(
         for split, label, texts in kept_rows(kept):
             writer.append(split, limited(texts, label, config), label, rows=True)
         return
-    with hub_errors_explained(source), keeping_rows(kept) as keep:
+    with keeping_rows(kept) as keep, hub_errors_explained(source):
         splits = load_splits(hub_name(source), revision)
         roles = {name: split_named(name) for name in sorted(splits)}
         if not any(roles.values()):

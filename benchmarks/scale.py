@@ -7,6 +7,7 @@ is there is used again. An engine is a number of local processes, or `ray` (extr
 one core each on this machine. Each run is the whole command in a fresh home, then the same command again (`again`),
 when everything is there. Memory is the peak over all processes, including the servers of Prefect and Ray. Training and
 evaluation do not grow with the corpus: training reads a fixed number of tokens, and the held-out splits are 1 MB each.
+Every dataset is stored as Parquet parts, which is the default for large texts only.
 """
 
 import argparse
@@ -105,6 +106,7 @@ def settings(text: Path, engine: str) -> list[str]:
         f"corpus.valid_share={held_out}",
         f"corpus.test_share={held_out}",
         "tokenizer.kind=word",
+        "sequences.parts_above_bytes=0",
         f"training.maximum_tokens={TRAINED_TOKENS}",
         "training.precision=float32",
         where,

@@ -97,16 +97,17 @@ def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome
 def up_text(session: Session, running: "RunningHome") -> str:
     import httpx
 
+    from flows.operations.home_password import FILE_NAME, home_password
     from flows.operations.prefect_query import PrefectQuery
     from flows.service.status import next_runs
 
     coming = []
     with contextlib.suppress(httpx.HTTPError):  # busy; everything else has answered
-        coming = next_runs(PrefectQuery(running.prefect_api))
+        coming = next_runs(PrefectQuery(running.prefect_api, home_password(session.home)))
     lines = [
         labelled("home", str(session.home.root)),
         labelled("prefect", running.prefect_url),
-        labelled("api", running.prefect_api),
+        labelled("login", f"user:password is in {session.home.root / FILE_NAME}; Prefect asks for all of it"),
         labelled("mlflow", os.environ.get("MLFLOW_TRACKING_URI", f"{running.mlflow_url}/#/models?{TRAINING_VIEW}")),
         *(labelled("next" if index == 0 else "", f"{when} {name}") for index, (name, when) in enumerate(coming[:3])),
         labelled("your text", "rnnlm schedule --corpus my-folder/"),

@@ -22,6 +22,25 @@ from rnnlm.tracking.mlflow_store import prepare_store
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
+# What a run of the process pool may choose for its process: only its name and labels. Command, environment and folder
+# are not among the variables, since each of them could run something else; the worker finds the command itself.
+JOB_TEMPLATE: dict[str, Any] = {
+    "job_configuration": {
+        "command": None,
+        "env": {"PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm", "GOMP_SPINCOUNT": "2000"},
+        "labels": "{{ labels }}",
+        "name": "{{ name }}",
+        "stream_output": True,
+        "working_dir": None,
+    },
+    "variables": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "title": "Name"},
+            "labels": {"type": "object", "title": "Labels", "additionalProperties": {"type": "string"}},
+        },
+    },
+}
 Plan = dict[str, Any]  # one entry of `deployments` in prefect.yaml
 
 
@@ -59,16 +78,16 @@ def deploy_all(home: Home) -> list[str]:
 
 
 def create_work_pool(client: "SyncPrefectClient") -> None:
-    """The process pool with Prefect's own job template; an existing pool keeps its settings."""
-    from prefect.client.schemas.actions import WorkPoolCreate
+    """The process pool with our job template. A pool of another type keeps its own: deploy/ has one for Kubernetes."""
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists
-    from prefect.workers.process import ProcessWorker
 
-    template = ProcessWorker.get_default_base_job_template()
     try:
-        client.create_work_pool(WorkPoolCreate(name=WORK_POOL, type="process", base_job_template=template))
+        client.create_work_pool(WorkPoolCreate(name=WORK_POOL, type="process", base_job_template=JOB_TEMPLATE))
     except ObjectAlreadyExists:
-        return
+        pool = client.read_work_pool(WORK_POOL)
+        if pool.type == "process" and pool.base_job_template != JOB_TEMPLATE:
+            client.update_work_pool(WORK_POOL, WorkPoolUpdate(base_job_template=JOB_TEMPLATE))
 
 
 def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from flows.operations.console import Detail, set_up_console, show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
+from flows.operations.prefect_environment import LOCAL_API
 from flows.operations.prefect_server import drain_prefect_workers, health_problem, temporary_server
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
@@ -29,7 +30,10 @@ def run_flow(home: Home, flow: Callable[..., FlowResult], *arguments: Any, detai
     server = get_current_settings().api.url  # None: neither the environment nor a profile names one
     if server is None:
         return run_on_temporary_server(home, flow, *arguments)
-    if problem := health_problem(server):
+    if (problem := health_problem(server)) and server == LOCAL_API:  # from `rnnlm env`, before a server was started
+        logger.warning("no Prefect server answers at %s; the run uses a temporary one", server)
+        return run_on_temporary_server(home, flow, *arguments)
+    if problem:
         raise ConfigError(
             f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
         )

@@ -4,12 +4,14 @@ import importlib.util
 import os
 from pathlib import Path
 
+from flows.operations.home_password import client_variables, home_password, server_variables
 from flows.operations.running_home import read_running
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
 from rnnlm.upkeep.retention_config import RetentionConfig
 
-LOCAL_API = "http://127.0.0.1:4200/api"  # where `prefect server start` listens
+DEFAULT_PORT = 4200  # where `prefect server start` listens
+LOCAL_API = f"http://127.0.0.1:{DEFAULT_PORT}/api"
 VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "true",  # MLflow takes only "true"; Prefect takes it too
@@ -40,14 +42,20 @@ def set_environment(home: Home) -> None:
         os.environ.setdefault("PREFECT_HOME", str(home.prefect))
         if running := read_running(home):
             os.environ["PREFECT_API_URL"] = running.prefect_api
+            os.environ.update(client_variables(home_password(home)))
             os.environ.setdefault("MLFLOW_PORT", str(running.mlflow_port))
 
 
 def server_environment(home: Home) -> dict[str, str]:
     """Variables for `prefect server`, `prefect worker` and `mlflow ui` on this home; what the user has set wins."""
-    wanted = home_defaults(home) | {
+    password, running = home_password(home), read_running(home)
+    port = running.prefect_port if running else DEFAULT_PORT
+    wanted = {
+        **home_defaults(home),
+        **client_variables(password),
+        **server_variables(password, port),
         "PREFECT_HOME": str(home.prefect),
-        "PREFECT_API_URL": LOCAL_API,
+        "PREFECT_API_URL": running.prefect_api if running else LOCAL_API,
         "MLFLOW_BACKEND_STORE_URI": embedded_uri(home),
     }
     return {name: os.environ.get(name, value) for name, value in sorted(wanted.items())}

@@ -5,19 +5,21 @@ from typing import Any
 
 import httpx
 
-from flows.operations.prefect_server import credentials
+from flows.operations.home_password import credentials
+from flows.operations.prefect_server import configured_credentials
 
 
 class PrefectQuery:
-    """trust_env: use HTTP proxies from the environment."""
+    """password: `user:password`, by default Prefect's own setting. trust_env: use HTTP proxies from the environment."""
 
-    def __init__(self, api: str, *, trust_env: bool = True) -> None:
+    def __init__(self, api: str, password: str | None = None, *, trust_env: bool = True) -> None:
         self.api = api
+        self.auth = credentials(password) if password else configured_credentials()
         self.trust_env = trust_env
 
     def post(self, path: str, **body: Any) -> Any:
         """The answer's JSON. httpx.HTTPError if the server does not answer, or refuses."""
-        answer = httpx.post(f"{self.api}/{path}", json=body, auth=credentials(), timeout=30, trust_env=self.trust_env)
+        answer = httpx.post(f"{self.api}/{path}", json=body, auth=self.auth, timeout=30, trust_env=self.trust_env)
         return answer.raise_for_status().json()
 
     @functools.cached_property

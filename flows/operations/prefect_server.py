@@ -1,22 +1,32 @@
-"""Prefect servers: check whether one answers, and run a temporary one that ends with the command.
+"""Prefect servers: check whether one answers, run that of `rnnlm up`, and a temporary one that ends with the command.
 
 Prefect starts a temporary server itself if none is configured, but in the command's process group: Ctrl-C kills the
 server before the flow can report its state, and a killed command leaves the server running. Ours has its own session,
 and its standard input is a pipe that the command holds open: the server stops at end of file.
+
+Prefect's own command answers whoever reaches it. Ours asks for a password, and refuses other names in the header Host
+and other sites' pages.
 """
 
 import contextlib
 import logging
 import os
+import secrets
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from flows.operations.home_password import USER, client_variables, credentials, server_variables
 from rnnlm.errors import ConfigError, RnnlmError
+from rnnlm.serving.middleware import LOOPBACK_NAMES, OwnOrigin
 from rnnlm.subprocess_environment import python_path
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 logger = logging.getLogger(__name__)
 CONFIGURED_STARTUP_SECONDS = 120.0  # a server takes long to start on a busy machine
@@ -40,10 +50,10 @@ def health_problem(address: str, *, trust_env: bool = True) -> str:
     return "" if status < 500 else f"status {status}"
 
 
-def credentials() -> tuple[str, str] | None:
+def configured_credentials() -> tuple[str, str] | None:
     """User and password of the Prefect API, from Prefect's own variable; None if it asks for none."""
-    user, _, password = os.environ.get("PREFECT_API_AUTH_STRING", "").partition(":")
-    return (user, password) if user else None
+    password = os.environ.get("PREFECT_API_AUTH_STRING")
+    return credentials(password) if password else None
 
 
 def wait_for_server(address: str) -> None:
@@ -63,8 +73,10 @@ def temporary_server() -> Iterator[str]:
     """Start a server on a free loopback port and make it Prefect's API inside the block. Yields its address."""
     from prefect.context import refresh_global_settings_context
 
-    with socket.create_server(("127.0.0.1", 0)) as listener, server_kept_alive(listener) as address:
+    password = f"{USER}:{secrets.token_urlsafe(24)}"
+    with socket.create_server(("127.0.0.1", 0)) as listener, server_kept_alive(listener, password) as address:
         wanted = {"PREFECT_API_URL": address, "PREFECT_UI_ENABLED": "0"}  # so that nobody links to its pages
+        wanted |= client_variables(password)
         before = {name: os.environ.get(name) for name in wanted}
         os.environ.update(wanted)
         refresh_global_settings_context()
@@ -80,14 +92,16 @@ def temporary_server() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def server_kept_alive(listener: socket.socket) -> Iterator[str]:
+def server_kept_alive(listener: socket.socket, password: str) -> Iterator[str]:
     """Run the server's process inside the block and restart it if it dies. Yields its address once it answers.
 
     Requests wait during a restart: the socket belongs to the command, and the server's state is in its database.
     """
-    address = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
+    port = listener.getsockname()[1]
+    address = f"http://127.0.0.1:{port}/api"
+    environment = os.environ | SERVER_SETTINGS | server_variables(password, port) | {"PYTHONPATH": python_path()}
     stopping = threading.Event()
-    process = start_server_process(listener)
+    process = start_server_process(listener, environment)
 
     def watch() -> None:
         nonlocal process
@@ -96,7 +110,7 @@ def server_kept_alive(listener: socket.socket) -> Iterator[str]:
             if stopping.wait(RESTART_SECONDS):
                 return
             logger.warning("Prefect's temporary server ended with code %d; restarting it", code)
-            process = start_server_process(listener)
+            process = start_server_process(listener, environment)
 
     watcher = threading.Thread(target=watch, daemon=True)
     try:
@@ -111,12 +125,12 @@ def server_kept_alive(listener: socket.socket) -> Iterator[str]:
             stop_server_process(process)  # in case the watcher had just restarted it
 
 
-def start_server_process(listener: socket.socket) -> "subprocess.Popen[bytes]":
+def start_server_process(listener: socket.socket, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
     # -P: do not import from the caller's working directory
-    command = [sys.executable, "-P", "-m", "flows.operations.prefect_server", str(listener.fileno())]
+    command = [sys.executable, "-P", "-m", "flows.operations.prefect_server", "--descriptor", str(listener.fileno())]
     return subprocess.Popen(
         command,
-        env=os.environ | SERVER_SETTINGS | {"PYTHONPATH": python_path()},
+        env=environment,
         stdin=subprocess.PIPE,
         pass_fds=[listener.fileno()],
         start_new_session=True,
@@ -161,12 +175,26 @@ def stop_server_process(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def run_server(listener: socket.socket) -> None:
-    """Answer requests until standard input ends; runs in the server's own process."""
-    import uvicorn
-    from prefect.server.api.server import create_app
+def server_command(port: int) -> list[str]:
+    """The server of `rnnlm up`, with pages and background services."""
+    return [sys.executable, "-P", "-m", "flows.operations.prefect_server", "--port", str(port)]
 
-    server = uvicorn.Server(uvicorn.Config(create_app, factory=True, log_level="error", lifespan="on"))
+
+def guarded_app() -> "ASGIApp":
+    """Prefect's API and pages for those who ask for them by a name of loopback, and not from another site's page."""
+    from prefect.server.api.server import create_app
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+    app = OwnOrigin(create_app(final=True))
+    return TrustedHostMiddleware(app, allowed_hosts=list(LOOPBACK_NAMES), www_redirect=False)
+
+
+def run_server(listener: socket.socket, *, temporary: bool) -> None:
+    """Answer requests; a temporary server ends with its standard input. Runs in the server's own process."""
+    import uvicorn
+
+    level = "error" if temporary else "warning"
+    server = uvicorn.Server(uvicorn.Config(guarded_app, factory=True, log_level=level, lifespan="on"))
 
     def stop_at_end_of_input() -> None:
         while os.read(0, 1024):
@@ -175,9 +203,14 @@ def run_server(listener: socket.socket) -> None:
         time.sleep(STOP_SECONDS)
         os._exit(1)
 
-    threading.Thread(target=stop_at_end_of_input, daemon=True).start()
+    if temporary:
+        threading.Thread(target=stop_at_end_of_input, daemon=True).start()
     server.run(sockets=[listener])
 
 
 if __name__ == "__main__":
-    run_server(socket.socket(fileno=int(sys.argv[1])))
+    option, number = sys.argv[1], int(sys.argv[2])
+    if option == "--descriptor":
+        run_server(socket.socket(fileno=number), temporary=True)
+    else:
+        run_server(socket.create_server(("127.0.0.1", number)), temporary=False)

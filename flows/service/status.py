@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from flows.operations.home_password import home_password
 from flows.operations.prefect_query import PrefectQuery
 from flows.operations.prefect_server import health_problem
 from flows.operations.running_home import RunningHome, read_running
@@ -63,7 +64,7 @@ def read_status(home: Home) -> HomeStatus:
     if api is None or health_problem(api):
         return status
     try:
-        return status.model_copy(update=runs_of(PrefectQuery(api)))
+        return status.model_copy(update=runs_of(PrefectQuery(api, home_password(home) if running else None)))
     except httpx.HTTPError as error:  # it has just ended, or is very busy
         return status.model_copy(update={"servers": (*servers, f"Prefect does not answer: {error}")})
 

@@ -25,9 +25,10 @@ from types import FrameType
 import httpx
 
 from flows.operations.dead_runs import WORK_POOL
+from flows.operations.home_password import client_variables, credentials, home_password, server_variables
 from flows.operations.prefect_environment import server_environment
 from flows.operations.prefect_query import PrefectQuery
-from flows.operations.prefect_server import health_problem
+from flows.operations.prefect_server import health_problem, server_command
 from flows.operations.running_home import LOCK, RunningHome, write_running
 from flows.service.home_processes import stop_flow_runs, stop_services
 from flows.service.ports import HOST, check_port
@@ -35,6 +36,7 @@ from flows.service.service_logs import LogReader, log_file
 from flows.service.service_process import ServiceProcess
 from rnnlm.errors import ConfigError, RnnlmError
 from rnnlm.home import Home
+from rnnlm.tracking.mlflow_accounts import APP_NAME, login_variables
 from rnnlm.tracking.mlflow_store import embedded_uri, prepare_store
 
 logger = logging.getLogger(__name__)
@@ -63,9 +65,10 @@ class Supervisor:
             mlflow_port=mlflow_port,
         )
         self.stopping = threading.Event()
-        self.environment = service_environment(home, self.running)
-        self.prefect_query = PrefectQuery(self.running.prefect_api, trust_env=False)
-        self.prefect = self.service("prefect", prefect_command(self.running), self.prefect_problem)
+        self.password = password = home_password(home)
+        self.environment = service_environment(home, self.running, password)
+        self.prefect_query = PrefectQuery(self.running.prefect_api, password, trust_env=False)
+        self.prefect = self.service("prefect", server_command(prefect_port), self.prefect_problem)
         self.mlflow = self.service("mlflow", mlflow_command(home, self.running), self.mlflow_problem)
         self.deploy = self.service("deploy", [sys.executable, "-m", "flows.command_line", "deploy"], lambda: "")
         self.worker = self.service("worker", worker_command(self.running), self.worker_problem)
@@ -108,6 +111,7 @@ class Supervisor:
             self.say(f"stopped {left} processes that a killed `rnnlm up` had left")
         check_port(self.running.prefect_port, "--port")
         check_port(self.running.mlflow_port, "--mlflow-port")
+        self.environment.update(login_variables(self.home, *credentials(self.password)))
         prepare_store(self.home)  # before MLflow's server and a first run could create it at the same time
         first = [service for service in self.services if service is not self.worker]
         for service in first:
@@ -215,37 +219,27 @@ class Supervisor:
         return "" if worker_name(self.running) in online else "not online yet"
 
 
-def service_environment(home: Home, running: RunningHome) -> dict[str, str]:
-    """For servers, worker and flow runs: this home, these ports."""
-    return (
-        dict(os.environ)
-        | server_environment(home)
-        | {
-            "PREFECT_HOME": str(home.prefect),
-            "PREFECT_API_URL": running.prefect_api,
-            "MLFLOW_HOST": HOST,  # flows build links to MLflow's UI from these two
-            "MLFLOW_PORT": str(running.mlflow_port),
-            "PYTHONUNBUFFERED": "1",
-        }
-    )
-
-
-def prefect_command(running: RunningHome) -> list[str]:
-    port = str(running.prefect_port)
-    return [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", port]
+def service_environment(home: Home, running: RunningHome, password: str) -> dict[str, str]:
+    """For servers, worker and flow runs: this home, these ports, this `user:password`."""
+    return {
+        **os.environ,
+        **server_environment(home),
+        **client_variables(password),
+        **server_variables(password, running.prefect_port),
+        "PREFECT_HOME": str(home.prefect),
+        "PREFECT_API_URL": running.prefect_api,
+        "MLFLOW_HOST": HOST,  # flows build links to MLflow's UI from these two
+        "MLFLOW_PORT": str(running.mlflow_port),
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 def mlflow_command(home: Home, running: RunningHome) -> list[str]:
-    address = [
-        "--host",
-        HOST,
-        "--port",
-        str(running.mlflow_port),
-        "--workers",
-        "1",
-        "--uvicorn-opts",
-        "--log-level warning",
-    ]
+    """MLflow's server with one account; it refuses other names in the header Host, and other sites' pages."""
+    names = [f"{name}:{running.mlflow_port}" for name in (HOST, "localhost")]
+    address = ["--host", HOST, "--port", str(running.mlflow_port), "--workers", "1"]
+    address += ["--uvicorn-opts", "--log-level warning", "--app-name", APP_NAME]
+    address += ["--allowed-hosts", ",".join(names), "--cors-allowed-origins", ",".join(f"http://{n}" for n in names)]
     store = ["--backend-store-uri", embedded_uri(home), "--default-artifact-root", home.artifacts.as_uri()]
     return [sys.executable, "-m", "mlflow", "server", *address, *store]
 

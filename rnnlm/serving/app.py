@@ -29,7 +29,7 @@ from rnnlm.serving.messages import (
     Scored,
     ScoreRequest,
 )
-from rnnlm.serving.middleware import BearerToken, BoundedBody, allowed_hosts
+from rnnlm.serving.middleware import BearerToken, BoundedBody, OwnOrigin, allowed_hosts
 from rnnlm.serving.pages import CONTENT_SECURITY_POLICY, page
 from rnnlm.serving.pages.openapi import openapi_page
 from rnnlm.serving.prometheus import MeasuringMiddleware, Metrics
@@ -43,6 +43,7 @@ PATHS = PAGES | {"/generate", "/score", "/explain", "/model", "/metrics"}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "invalid JSON, or a Host header that is not this service's"},
     401: {"model": Problem, "description": "missing or wrong token"},
+    403: {"model": Problem, "description": "sent by another site's page"},
     408: {"model": Problem, "description": "the request did not arrive in time"},
     413: {"model": Problem, "description": "body too large"},
     503: {"model": Problem, "description": "too busy; retry after Retry-After seconds"},
@@ -80,6 +81,8 @@ def build_app(service: Service) -> FastAPI:
     app.add_middleware(BoundedBody, maximum_bytes=config.maximum_body_bytes, maximum_seconds=config.maximum_seconds)
     if config.token:
         app.add_middleware(BearerToken, token=config.token.get_secret_value(), open_paths=PAGES)
+    elif config.is_loopback:
+        app.add_middleware(OwnOrigin)  # the token keeps other sites' pages out by itself
     names = allowed_hosts(config.host, config.is_loopback)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     app.add_middleware(MeasuringMiddleware, metrics=metrics)

@@ -13,6 +13,7 @@ import httpx
 import psutil
 import pytest
 
+from flows.operations.home_password import home_password
 from flows.operations.prefect_query import PrefectQuery
 from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
@@ -46,7 +47,7 @@ class Up:
     def flow_runs(self) -> list[dict[str, Any]]:
         """All runs that have begun, the newest first."""
         begun = {"state": {"type": {"not_any_": ["SCHEDULED"]}}}
-        query = PrefectQuery(self.running().prefect_api)
+        query = PrefectQuery(self.running().prefect_api, home_password(self.home))
         found: list[dict[str, Any]] = query.post("flow_runs/filter", flow_runs=begun, sort="START_TIME_DESC")
         return found
 

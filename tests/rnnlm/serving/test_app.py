@@ -258,6 +258,14 @@ def test_a_page_whose_name_was_made_to_point_here_is_refused(live: LiveServer, h
         assert live.client.get("/ready", headers={"Host": own}).status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/generate", "/score", "/ready"])
+def test_pages_of_other_sites_are_refused(live: LiveServer, path: str) -> None:
+    for foreign in ("https://example.org", f"http://example.org:{live.port}", "http://127.0.0.1:1", "null", "http://["):
+        assert live.client.post(path, json={}, headers={"Origin": foreign}).status_code == 403
+    for own in ("127.0.0.1", "localhost", "[::1]"):
+        assert live.client.get("/ready", headers={"Origin": f"http://{own}:{live.port}"}).status_code == 200
+
+
 @pytest.mark.long
 def test_a_token_is_asked_for(toy_model: Path) -> None:
     with serving(toy_model, token=TOKEN) as live:

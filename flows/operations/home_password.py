@@ -1,0 +1,45 @@
+"""The password of a home's own servers: `rnnlm up` makes it, commands and workers of the same home read it.
+
+Loopback keeps no one out: every program and every user of the machine can reach it, and so can every page in a browser.
+Whoever reaches Prefect's API without a password can have its worker run a shell command.
+"""
+
+import os
+import secrets
+
+from rnnlm.home import Home
+
+USER = "rnnlm"
+FILE_NAME = "password"  # one line, USER:PASSWORD, as Prefect takes it
+
+
+def home_password(home: Home) -> str:
+    """`user:password` of the home's servers, made at the first call. The file is readable by its owner alone."""
+    path = home.root / FILE_NAME
+    home.make(home.root)
+    with home.lock(FILE_NAME):
+        if not path.exists():
+            partial = path.with_name(f".{FILE_NAME}")
+            partial.unlink(missing_ok=True)
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(f"{USER}:{secrets.token_urlsafe(24)}\n")
+            partial.replace(path)
+        return path.read_text(encoding="utf-8").strip()
+
+
+def credentials(password: str) -> tuple[str, str]:
+    """User and password of `user:password`."""
+    user, _, secret = password.partition(":")
+    return user, secret
+
+
+def client_variables(password: str) -> dict[str, str]:
+    """What Prefect's clients read."""
+    return {"PREFECT_API_AUTH_STRING": password}
+
+
+def server_variables(password: str, port: int) -> dict[str, str]:
+    """What Prefect's server reads: it asks for the password, and lets only its own pages read its answers."""
+    origins = ",".join(f"http://{name}:{port}" for name in ("127.0.0.1", "localhost"))
+    return {"PREFECT_SERVER_API_AUTH_STRING": password, "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": origins}

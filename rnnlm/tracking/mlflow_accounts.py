@@ -1,0 +1,33 @@
+"""The login of the home's MLflow server, by MLflow's own app `basic-auth`: one account, which may do everything."""
+
+import os
+
+from rnnlm.home import Home
+
+APP_NAME = "basic-auth"
+SETTINGS = """\
+[mlflow]
+default_permission = NO_PERMISSIONS
+database_uri = sqlite:///{database}
+# A checked password is remembered for this many seconds: hashing it for each request takes most of a request's time.
+auth_cache_ttl_seconds = 60
+"""
+
+
+def login_variables(home: Home, user: str, password: str) -> dict[str, str]:
+    """Write MLflow's settings, and return the variables with which its server asks for this user and password.
+
+    The server makes its database of accounts anew, so that a changed password holds from its next start.
+    """
+    folder = home.root / "mlflow-accounts"
+    home.make(folder)
+    folder.chmod(0o700)
+    database, settings = folder / "accounts.db", folder / "accounts.ini"
+    database.unlink(missing_ok=True)
+    settings.write_text(SETTINGS.format(database=str(database).replace("%", "%%")), encoding="utf-8")
+    return {
+        "MLFLOW_AUTH_CONFIG_PATH": str(settings),
+        "MLFLOW_AUTH_ADMIN_USERNAME": user,
+        "MLFLOW_AUTH_ADMIN_PASSWORD": password,
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": os.urandom(16).hex(),
+    }

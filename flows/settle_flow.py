@@ -16,7 +16,8 @@ def settle_flow() -> int:
     """Return how many flow, task and MLflow runs of this home were settled."""
     show_library_lines()
     hold_run_lock()
-    settled = settle_dead_runs(find_home())
+    home = find_home()
+    settled = settle_dead_runs(home)
     with get_client(sync_client=True) as client:
-        resume_interrupted(client)
+        resume_interrupted(client, home)
     return settled

@@ -40,7 +40,7 @@ def schedule_command(
     settings = pipeline_config(absolute_source(corpus), preset, config, set, None)
     check_timing(cron, timezone)
     with prefect_client() as client:
-        full = schedule(client, name or corpus_name(settings.corpus), settings, cron, timezone)
+        full, paused_example = schedule(client, name or corpus_name(settings.corpus), settings, cron, timezone)
         [row] = [row for row in list_schedules(client) if row.name == full]
     own = full.partition("/")[2]
     text = [
@@ -48,6 +48,8 @@ def schedule_command(
         labelled("next", f"rnnlm trigger {own}     (now)"),
         labelled("", "rnnlm schedules"),
     ]
+    if paused_example:
+        text.append(labelled("paused", "pipeline/nightly, the example on python-docs; resume it in the Prefect UI"))
     session.print_result("\n".join(text), row.model_dump(mode="json"))
 
 

@@ -56,6 +56,12 @@ def up_command(
         session.print_result("\n".join(lines), lines)
         return
     if running := read_running(session.home):
+        asked, has = (port, mlflow_port), (running.prefect_port, running.mlflow_port)
+        if asked not in (has, (PREFECT_PORT, MLFLOW_PORT)):
+            raise ConfigError(
+                f"already up on the ports {has[0]} and {has[1]}, not on {port} and {mlflow_port};\n"
+                "stop it first: rnnlm down"
+            )
         session.print_result(f"already up\n{up_text(session, running)}", running.model_dump(mode="json"))
         return
     if detach:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import State
 
+    from flows.operations.prefect_query import PrefectQuery
+
 logger = logging.getLogger(__name__)
 LOCK_SUFFIX = ".flow-run"
 WORK_POOL = "rnnlm"  # as in prefect.yaml
@@ -101,6 +103,17 @@ def oldest_living_run(home: Home) -> float | None:
             if not dead or may_still_be_locked(path):
                 started.append(path.stat().st_mtime)
     return min(started, default=None)
+
+
+def has_dead_runs(home: Home, query: "PrefectQuery") -> bool:
+    """Whether settle_dead_runs would have something to do, asked by plain HTTP: importing Prefect takes seconds."""
+    ended = []
+    for path in lock_folder(home).glob(f"*{LOCK_SUFFIX}"):
+        with contextlib.suppress(FileNotFoundError), lock_released(path) as dead:
+            if dead and not may_still_be_locked(path):
+                ended.append(path.stem.removeprefix("."))
+    found = query.post("flow_runs/filter", flow_runs={"id": {"any_": ended}}) if ended else []
+    return any(run["state"]["type"] != "COMPLETED" for run in found)
 
 
 def lock_restored_runs(home: Home) -> int:

@@ -73,7 +73,7 @@ def deploy_all(home: Home) -> list[str]:
         deploy_automations(client)
         prepare_store(home)  # before `mlflow ui` and a first run could migrate it at the same time
         settle_dead_runs(home)
-        resume_interrupted(client)
+        resume_interrupted(client, home)
     return [full_name(plan) for plan in plans]
 
 

@@ -1,8 +1,13 @@
 """Start runs again that a stop, a kill or a power cut has interrupted; training resumes from its checkpoint."""
 
+import itertools
 import logging
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rnnlm.home import Home
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -12,19 +17,24 @@ logger = logging.getLogger(__name__)
 RESUMED = "resumed"  # tag of a run that goes on with an interrupted one
 RESUMABLE_FLOWS = ("pipeline", "train")
 WITHIN = timedelta(days=1)  # an older run is left to the next schedule
-ATTEMPTS = 3  # runs of one deployment that may be interrupted within that time: out of memory kills each of them
+ATTEMPTS = 3  # interrupted runs in a row that may have stored nothing: a lack of memory kills each of them
 
 
-def resume_interrupted(client: "SyncPrefectClient") -> int:
+def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
     """Start a new run for the last run of each deployment if it was interrupted. Returns how many.
 
-    Idempotent: an interrupted run is followed by one new run, however often this is called.
+    Idempotent: an interrupted run is followed by one new run, however often this is called. After more than ATTEMPTS in
+    a row without progress the last one's state says that it is not started again.
     """
     resumed = 0
     waiting = due_deployments(client)
     for deployment, runs in recent_runs(client).items():
-        last, interruptions = runs[0], sum(map(was_interrupted, runs))
-        if not was_interrupted(last) or interruptions > ATTEMPTS or deployment in waiting:
+        last = runs[0]
+        if not was_interrupted(last) or deployment in waiting:
+            continue
+        without_progress = sum(1 for _ in itertools.takewhile(lambda run: is_without_progress(home, run), runs))
+        if without_progress > ATTEMPTS:
+            give_up(client, last, without_progress)
             continue
         assert last.deployment_id is not None
         client.create_flow_run_from_deployment(
@@ -36,6 +46,35 @@ def resume_interrupted(client: "SyncPrefectClient") -> int:
         logger.info("flow run %s was interrupted; it is started again", last.name)
         resumed += 1
     return resumed
+
+
+def is_without_progress(home: Home, run: "FlowRun") -> bool:
+    """Whether the run was interrupted before it stored anything: a checkpoint, or the output of a stage."""
+    if not was_interrupted(run) or run.start_time is None:
+        return False
+    begin, end = run.start_time.timestamp(), (run.end_time or datetime.now(UTC)).timestamp()
+    return not any(begin <= path.stat().st_mtime <= end for path in stored_outputs(home) if path.exists())
+
+
+def stored_outputs(home: Home) -> Iterator[Path]:
+    """Checkpoints, finished pieces, and outputs of stages: what the next attempt need not do again."""
+    yield from home.runs.glob("*/checkpoints/step-*")
+    yield from home.shards.glob("*/*")
+    for folder in (home.corpora, home.tokenizers, home.datasets, home.runs):
+        yield from folder.glob("*/COMPLETE")
+
+
+def give_up(client: "SyncPrefectClient", run: "FlowRun", attempts: int) -> None:
+    """Say in the run's state, which the UI, `rnnlm status` and messages show, that it is not started again."""
+    from prefect.states import Crashed
+
+    message = (
+        f"Interrupted {attempts} times in a row without any progress, so it is not started again: look for the cause "
+        f"(rnnlm logs worker; is there enough memory?), then start it with rnnlm trigger."
+    )
+    if run.state is not None and run.state.message != message:
+        client.set_flow_run_state(run.id, Crashed(message=message), force=True)
+        logger.warning("flow run %s: %s", run.name, message)
 
 
 def recent_runs(client: "SyncPrefectClient") -> "dict[str, list[FlowRun]]":

@@ -32,8 +32,14 @@ class ScheduleRow(Record):
     last_run: datetime | None
 
 
-def schedule(client: "SyncPrefectClient", name: str, config: PipelineConfig, cron: str, timezone: str) -> str:
-    """Create or change the deployment `pipeline/NAME`. Returns its full name."""
+def schedule(
+    client: "SyncPrefectClient", name: str, config: PipelineConfig, cron: str, timezone: str
+) -> tuple[str, bool]:
+    """Create or change the deployment `pipeline/NAME`.
+
+    Returns its full name, and whether the schedule that comes with rnnlm was paused: it is only an example, and the
+    first schedule of one's own takes its place.
+    """
     [nightly] = [plan for plan in read_plans() if plan["name"] == "nightly"]
     if name in {plan["name"] for plan in read_plans()}:
         raise ConfigError(f"--name {name}: this deployment comes with rnnlm; choose another name")
@@ -49,8 +55,22 @@ def schedule(client: "SyncPrefectClient", name: str, config: PipelineConfig, cro
         "parameters": {"config": {"limits": nightly_limits} | config.model_dump(mode="json", exclude_defaults=True)},
         "schedules": [{"slug": name, "cron": cron, "timezone": timezone, "active": True}],
     }
+    is_first = not any(OWN in one.tags for one in client.read_deployments())
     apply(client, plan, tags=(OWN,))
-    return full_name(plan)
+    return full_name(plan), is_first and pause_example(client, full_name(nightly))
+
+
+def pause_example(client: "SyncPrefectClient", name: str) -> bool:
+    """Pause the deployment. False if it does not exist, or is paused."""
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        example = client.read_deployment_by_name(name)
+    except ObjectNotFound:
+        return False
+    if not example.paused:
+        client.pause_deployment(example.id)
+    return not example.paused
 
 
 def list_schedules(client: "SyncPrefectClient") -> list[ScheduleRow]:

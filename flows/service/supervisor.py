@@ -9,6 +9,7 @@
 Stopping: the worker is paused, the flow runs write their checkpoints and end, then worker, MLflow and Prefect stop.
 """
 
+import contextlib
 import logging
 import os
 import shutil
@@ -24,7 +25,7 @@ from types import FrameType
 
 import httpx
 
-from flows.operations.dead_runs import WORK_POOL
+from flows.operations.dead_runs import WORK_POOL, has_dead_runs
 from flows.operations.home_password import client_variables, credentials, home_password, server_variables
 from flows.operations.prefect_environment import server_environment
 from flows.operations.prefect_query import PrefectQuery
@@ -45,6 +46,7 @@ CHECKPOINT_SECONDS = 60.0  # for flow runs to write a checkpoint and end
 STOP_SECONDS = 15.0  # for a server to end
 POLL_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0  # between two starts of a service that dies at once
+DEAD_RUN_SECONDS = 20.0  # between two looks for flow runs whose process was killed
 STABLE_SECONDS = 60.0  # a service that lived as long starts again without delay
 
 
@@ -163,8 +165,12 @@ class Supervisor:
     def watch(self) -> None:
         """Start again what has ended, until it is time to stop."""
         restart_at: dict[str, float] = {}
+        look_at = time.monotonic() + DEAD_RUN_SECONDS
         while True:
             self.poll()
+            if time.monotonic() >= look_at:
+                self.restart_dead_runs()
+                look_at = time.monotonic() + DEAD_RUN_SECONDS
             for service in self.services:
                 service.rotate_log()
                 code, now = service.exit_code(), time.monotonic()
@@ -181,9 +187,20 @@ class Supervisor:
                     del restart_at[service.name]
                     service.stop(0)  # children that the killed process has left
                     self.start(service)
-                    if service is self.worker:  # runs end with their worker: settle and resume them
-                        self.deploy.stop(0)
-                        self.deploy.start()
+                    if service is self.worker:  # runs end with their worker
+                        self.settle_and_resume()
+
+    def restart_dead_runs(self) -> None:
+        """Notice flow runs whose process was killed while the worker lives: out of memory, or `kill -9`."""
+        with contextlib.suppress(httpx.HTTPError):  # Prefect is being started again; the next look will tell
+            if self.deploy.exit_code() is not None and has_dead_runs(self.home, self.prefect_query):
+                self.say("the process of a flow run was killed; the run is settled, and resumed if it can be")
+                self.settle_and_resume()
+
+    def settle_and_resume(self) -> None:
+        """`rnnlm deploy` settles dead runs and starts interrupted ones again."""
+        self.deploy.stop(0)
+        self.deploy.start()
 
     def stop_all(self) -> None:
         """The flow runs first, so that they can report their state; idempotent."""

@@ -79,7 +79,10 @@ class ValidationConfig(Section):
 
 class CheckpointsConfig(Section):
     every_seconds: PositiveFloat = setting(
-        120.0, "Seconds between checkpoints; one is also written before each validation.", changes_results=False
+        120.0,
+        "Seconds between checkpoints at most; they come earlier while writing them takes less than 1 % of the time. "
+        "One is also written before each validation.",
+        changes_results=False,
     )
     kept: PositiveInt = setting(3, "Number of newest checkpoints to keep.", changes_results=False)
 

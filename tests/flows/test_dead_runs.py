@@ -17,7 +17,8 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Pending
 
 from flows.operations import dead_runs
-from flows.operations.dead_runs import WAS_KILLED, settle_dead_runs
+from flows.operations.dead_runs import WAS_KILLED, has_dead_runs, settle_dead_runs
+from flows.operations.prefect_query import PrefectQuery
 from rnnlm.home import Home
 from rnnlm.polling import poll_until
 
@@ -74,14 +75,18 @@ def runs(home: Home, client: SyncPrefectClient) -> list[FlowRun]:
 def test_what_a_killed_process_ran_is_crashed_with_its_subflows_and_tasks(
     home: Home, client: SyncPrefectClient, process: subprocess.Popen[str]
 ) -> None:
+    query = PrefectQuery(str(PREFECT_API_URL.value()))
     before = runs(home, client)
     assert len(before) == 2
+    assert not has_dead_runs(home, query)
     assert settle_dead_runs(home) == 0  # alive
     process.send_signal(signal.SIGKILL)
     process.wait()
     # States of tasks reach the server a little later.
     assert poll_until(lambda: unfinished_tasks(client, before) != [], 60, every_seconds=0.1)
+    assert has_dead_runs(home, query)
     assert settle_dead_runs(home) >= 3
+    assert not has_dead_runs(home, query)
     for run in before:
         state = client.read_flow_run(run.id).state
         assert state is not None

@@ -18,6 +18,7 @@ import pytest
 from flows.command_line import main
 from flows.operations.automations import SHIPPED
 from flows.operations.deployments import deploy_all, read_plans
+from flows.operations.home_password import credentials, home_password
 from flows.service.ports import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name
@@ -56,6 +57,7 @@ def server(server_home: Home) -> Iterator[httpx.Client]:
         environment.setenv("PREFECT_API_URL", url)
         for name, value in printed_variables().items():
             environment.setenv(name, value)
+        client.auth = httpx.BasicAuth(*credentials(home_password(server_home)))
         log = (server_home.root / "server.log").open("w")
         command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", port]
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from flows.operations.home_password import credentials
 from flows.operations.prefect_server import wait_for_server
 from flows.service.ports import free_port
 from rnnlm.home import Home
@@ -87,7 +88,8 @@ def test_after_a_power_cut_the_next_night_runs_by_itself(night: Night, toy_folde
     short = small | {"training": {"epochs": 1, "device": "cpu"}}
     night.start()
     rnnlm("deploy")
-    with httpx.Client(base_url=os.environ["PREFECT_API_URL"], timeout=60) as client:
+    password = credentials(os.environ["PREFECT_API_AUTH_STRING"])
+    with httpx.Client(base_url=os.environ["PREFECT_API_URL"], auth=password, timeout=60) as client:
 
         def ask(method: str, path: str, json: object = None) -> Any:
             while (answer := client.request(method, path, json=json)).status_code == 503:

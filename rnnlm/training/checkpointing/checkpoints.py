@@ -10,6 +10,7 @@ Nothing is ever unpickled.
 
 import json
 import logging
+import math
 import re
 import shutil
 import time
@@ -36,26 +37,35 @@ TENSORS, STATE = "tensors.safetensors", "state.json"
 
 @dataclass
 class Checkpoints:
-    """The newest `kept` checkpoints of a run. Only rank 0 writes; `write` and `load_newest` are collectives."""
+    """The newest `kept` checkpoints of a run. Only rank 0 writes; `write` and `load_newest` are collectives.
+
+    One is due when writing it costs at most `share` of the time since the last, after `every_seconds` at the latest: a
+    killed process loses seconds of training, whatever the size of its model.
+    """
 
     folder: Path
     kept: int
     every_seconds: float
     process_group: ProcessGroup = SINGLE_PROCESS
+    share: float = 0.01  # of the time; 0: only every_seconds counts
 
     def __post_init__(self) -> None:
-        self.next = time.monotonic() + self.every_seconds
+        self.written = time.monotonic()  # when the last one was, or when training began
+        self.cost_seconds = 0.0  # of the last one; unknown before the first, which is due at once
         self.last_step: int | None = None  # of the checkpoint last written or read
 
     @property
     def due(self) -> bool:
         """True if rank 0 should write one now; False on other ranks."""
-        return self.process_group.is_main and time.monotonic() >= self.next
+        cheap_after = self.cost_seconds / self.share if self.share else math.inf
+        return self.process_group.is_main and time.monotonic() - self.written >= min(self.every_seconds, cheap_after)
 
     def write(self, step: int, state: dict[str, Any]) -> bool:
         """True if the checkpoint was written. A full or read-only disk only causes a warning."""
-        self.next = time.monotonic() + self.every_seconds
+        start = time.monotonic()
         written = self.process_group.is_main and self.try_write(step, state)
+        self.written = time.monotonic()
+        self.cost_seconds = self.written - start
         if not self.process_group.max(written):
             return False
         self.last_step = step

@@ -91,6 +91,7 @@ def up(home: Home) -> Iterator[Up]:
 def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up: Up, toy_folder: Path) -> None:
     up.rnnlm("up", "--detach", *up.ports)
     assert "already up" in up.rnnlm("up", "--detach", *up.ports)
+    assert "already up on the ports" in up.rnnlm("up", "--port", str(free_port()), code=2)
     other = {"RNNLM_HOME": str(toy_folder.parent / "other")}
     command = [sys.executable, "-m", "flows.command_line", "up", *up.ports]
     refused = subprocess.run(command, env=os.environ | other, capture_output=True, text=True, timeout=60)
@@ -102,6 +103,7 @@ def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up
     options = [part for setting in settings for part in ("--set", setting)]
     scheduled = up.rnnlm("schedule", "--corpus", os.path.relpath(toy_folder), "--name", "mine", *options)
     assert "pipeline/mine" in scheduled
+    assert "paused     pipeline/nightly" in scheduled  # the example gives way to the first own schedule
     assert "0 2 * * *" in up.rnnlm("schedules")
     up.rnnlm("trigger", "mine")
     up.wait_for(lambda: up.history_bytes() > 0, "training")
@@ -118,11 +120,21 @@ def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up
     before = up.history_bytes()
     up.wait_for(lambda: up.history_bytes() > before, "training after the worker's end")
 
+    # The flow run's process alone, as the kernel kills it without memory: nobody waits for the next settling.
+    before, killed = len(up.pipeline_runs()), find_home_processes(up.home).flow_runs
+    for process in killed.values():
+        process.kill()
+    up.wait_for(lambda: len(up.pipeline_runs()) == before + 1, "resumed run after its process was killed")
+    living = {run["id"] for run in up.flow_runs() if run["state"]["type"] == "RUNNING"}
+    assert not living & set(killed)
+    before = up.history_bytes()
+    up.wait_for(lambda: up.history_bytes() > before, "training after the process of a flow run was killed")
+
     psutil.Process(up.running().pid).kill()
     up.wait_for(lambda: read_running(up.home) is None, "end of rnnlm up")
     assert "killed rnnlm up" in up.rnnlm("status")
     up.rnnlm("up", "--detach", *up.ports)
-    up.wait_for(lambda: len(up.pipeline_runs()) == 3, "resumed run after rnnlm up was killed")
+    up.wait_for(lambda: len(up.pipeline_runs()) == 4, "resumed run after rnnlm up was killed")
     before = up.history_bytes()
     up.wait_for(lambda: up.history_bytes() > before, "training after rnnlm up was killed")
 

@@ -1,9 +1,9 @@
 """A checkpoint is whole or not used: damage, a full disk and a folder in the way cost the newest one, no more."""
 
 import json
-import logging
 import resource
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +201,29 @@ def test_training_where_no_folder_can_be_made_ends_as_ever(
     assert is_complete(folder)
 
 
-def test_checkpoints_are_due_by_the_clock(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
-    assert Checkpoints(tmp_path, 1, 0.0).due
-    assert not Checkpoints(tmp_path, 1, 1000.0).due
+def test_a_checkpoint_is_due_once_it_costs_little_of_the_time_since_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    checkpoints = Checkpoints(tmp_path, 1, every_seconds=120.0)
+    assert checkpoints.due  # the first, since its cost is unknown
+    checkpoints.cost_seconds = 0.25
+    now += 24.9
+    assert not checkpoints.due
+    now += 0.2
+    assert checkpoints.due  # 0.25 s are 1 % of 25 s
+    checkpoints.cost_seconds = 60.0  # a large model, a slow disk
+    assert not checkpoints.due
+    now += 95.0
+    assert checkpoints.due  # 120 s after the last
+
+
+@pytest.mark.parametrize(("every_seconds", "due"), [(0.0, True), (1000.0, False)])
+def test_without_a_share_only_the_clock_counts(tmp_path: Path, every_seconds: float, due: bool) -> None:
+    assert Checkpoints(tmp_path, 1, every_seconds, share=0.0).due == due
+
+
+def test_the_cost_of_a_checkpoint_is_measured(checkpoints: Checkpoints) -> None:
+    assert checkpoints.cost_seconds > 0.0
+    assert not checkpoints.due  # it was written just now

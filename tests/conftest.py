@@ -24,6 +24,7 @@ from rnnlm.records import (
     StageRecord,
     TokenizerRecord,
 )
+from rnnlm.tracking.stored_locations import move_locations
 from tests.configs import plain_config, plain_model, plain_training
 from tests.registrar import Registrar
 
@@ -100,6 +101,7 @@ def tracked_home(home: Home, mlflow_template: Path) -> Home:
 def copy_store(home: Home, mlflow_template: Path) -> None:
     home.artifacts.mkdir(parents=True, exist_ok=True)
     shutil.copy(mlflow_template, home.mlflow_database)
+    move_locations(home.mlflow_database, mlflow_template.parent, home.root)
 
 
 def write_toy_corpus(folder: Path) -> Path:

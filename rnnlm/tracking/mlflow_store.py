@@ -12,6 +12,7 @@ from rnnlm.errors import TrackingError
 from rnnlm.home import Home
 from rnnlm.redaction import redacted
 from rnnlm.tracking.experiment_page import EXPERIMENT_TAGS
+from rnnlm.tracking.stored_locations import mend_locations
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient  # importing it takes 2 s, so imports at run time are local
@@ -58,7 +59,10 @@ def settle_mlflow() -> None:
 
 
 def prepare_store(home: Home) -> None:
-    """Create the home's SQLite store once, also with concurrent processes. Other stores are left to their server."""
+    """Create the home's SQLite store once, also with concurrent processes. Other stores are left to their server.
+
+    If the home has moved, MLflow's paths are mended.
+    """
     settle_mlflow()
     if not is_embedded(home):
         return
@@ -69,6 +73,7 @@ def prepare_store(home: Home) -> None:
         with home.lock("mlflow"):
             if not home.mlflow_database.exists():
                 make_database(home)
+    mend_locations(home.mlflow_database, home.root)
     # `mlflow ui` may have made the file, in SQLite's default mode. While it is busy the mode cannot change; only speed
     # depends on it.
     with suppress(sqlite3.OperationalError):

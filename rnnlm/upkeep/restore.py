@@ -4,8 +4,6 @@ MLflow stores absolute paths: they are rewritten for the new home before its dat
 last, so a killed restore leaves no home that looks complete; run it again.
 """
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,6 +11,7 @@ from pydantic import ValidationError
 from rnnlm.errors import HomeError
 from rnnlm.home import Home, atomic_file, digest_of, file_digest, read_json, write_json
 from rnnlm.records import Record
+from rnnlm.tracking.stored_locations import move_locations
 from rnnlm.upkeep.backup import (
     FORMAT,
     MANIFEST,
@@ -25,15 +24,6 @@ from rnnlm.upkeep.backup import (
 )
 
 RESTORING = ".restoring.json"  # in a home whose restore was not finished
-LOCATIONS = (  # columns of MLflow's database with a path, a file: URI, or JSON with one
-    ("experiments", "artifact_location"),
-    ("runs", "artifact_uri"),
-    ("logged_models", "artifact_location"),
-    ("model_versions", "source"),
-    ("model_versions", "storage_location"),
-    ("datasets", "dataset_source"),
-    ("workspaces", "default_artifact_root"),
-)
 
 
 class RestoreRecord(Record):
@@ -125,15 +115,3 @@ def inside(home: Home, name: str) -> Path:
     if not path.resolve().is_relative_to(home.root.resolve()):
         raise HomeError(f"{name}: the backup's {MANIFEST} names a path outside of the home; it was changed by hand")
     return path
-
-
-def move_locations(database: Path, old: Path, new: Path) -> None:
-    """Rewrite MLflow's paths that begin with the old home."""
-    with closing(sqlite3.connect(database)) as connection, connection:
-        for table, column in LOCATIONS:
-            for before, after in ((old.as_uri(), new.as_uri()), (str(old), str(new))):
-                connection.execute(
-                    f"update {table} set {column} = replace({column}, :before, :after) "
-                    f"where substr({column}, 1, length(:before)) = :before or instr({column}, '\"' || :before)",
-                    {"before": f"{before}/", "after": f"{after}/"},
-                )

@@ -17,7 +17,7 @@ from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.run_names import page_key
-from rnnlm.tracking.mlflow_runs import open_tracker, tracked_run, tracked_run_url
+from rnnlm.tracking.mlflow_runs import open_tracker, tracked_run, tracked_run_url, ui_answers
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.training_run import run_training
@@ -38,7 +38,7 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
     def open_shown_tracker(run_id: str) -> Iterator[RunTracker]:
         with open_tracker(home, config, dataset, run_id, find_origin()) as tracker:
             url = tracked_run_url(home, tracker.mlflow_run_id)
-            if url:
+            if url and ui_answers(home):
                 logger.info("training: MLflow run %s", url)
             with shown_progress(page_key(dataset.corpus_name, "training"), url):
                 yield tracker

@@ -1,17 +1,21 @@
 """Every figure of the tutorial is what its code prints."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from flows.service.ports import free_port
 from tests.docs_module import load_docs_module
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 RUNNER = load_docs_module("run_tutorial")
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)  # language, text: without one, a shell's
 TRAINING = ("comparing", "counting", "novel")  # the others take a second
 
 
@@ -43,3 +47,35 @@ def test_one_chapter_runs_from_the_command_line() -> None:
     command = [sys.executable, str(ROOT / "docs" / "run_tutorial.py"), "perplexity"]
     output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     assert "perplexity: 48.0" in output
+
+
+@pytest.mark.long
+def test_the_first_page_runs_in_one_shell_from_top_to_bottom(tmp_path: Path) -> None:
+    """As a reader does who keeps one terminal open, and then trains again."""
+    (tmp_path / ".venv").symlink_to(Path(sys.prefix))
+    page = (RUNNER.CHAPTERS / "first-model.md").read_text(encoding="utf-8")
+    blocks = [text for language, text in FENCED.findall(page) if not language and "make setup" not in text]
+    commands = [with_servers_in_the_background(block) for block in blocks]
+    assert len(commands) >= 5
+    script = "\n".join(["set -euo pipefail", *commands, ".venv/bin/rnnlm run --preset smoke"])
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PREFECT", "MLFLOW"))
+    }
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert done.stdout.count("rnnlm-python-docs version 1") >= 2
+
+
+def with_servers_in_the_background(block: str) -> str:
+    """The commands, with those that serve until Ctrl-C on a free port and stopped once they answer."""
+    lines = []
+    for line in block.splitlines():
+        if "mlflow ui" in line or "rnnlm serve" in line:
+            port = free_port()
+            address = f"http://127.0.0.1:{port}/health"
+            lines += [f"{line.partition('#')[0]} --port {port} & SERVER=$!"]
+            lines += [f"until curl --silent --fail --output /dev/null {address}; do kill -0 $SERVER; sleep 0.2; done"]
+            lines += ["kill $SERVER; wait $SERVER || true"]
+        else:
+            lines.append(line)
+    return "\n".join(lines)

@@ -43,7 +43,7 @@ def inspect_command(
 ) -> None:
     """Show what would be read from a file, folder or glob, and what left out.
 
-    Nothing is stored. Of much text, the first 32 MiB are read.
+    Nothing is stored. Of much text, the first 32 MiB are read. The exit code is 2 if a run would end with an error.
 
     rnnlm inspect folder/
     rnnlm inspect 'data/**/*.md' --json
@@ -55,6 +55,8 @@ def inspect_command(
     show_warnings()
     found = inspect_source(build_config("default", set or (), source))
     session.print_result(inspection_text(found), found.model_dump(mode="json"))
+    if found.refusal is not None:
+        raise typer.Exit(2)
 
 
 def tokenize_command(

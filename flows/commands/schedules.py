@@ -2,8 +2,10 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 APP = typer.Typer()
+FINAL_STATES = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+FOLLOW_SECONDS = 2.0  # between two looks at the run
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A deployment, as rnnlm schedules lists it.")]
 
 
@@ -88,10 +92,17 @@ def unschedule_command(session: Session, name: Name) -> None:
     session.print_result(done, {"done": done})
 
 
-def trigger_command(session: Session, name: Name) -> None:
+def trigger_command(
+    session: Session,
+    name: Name,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow the run to its end; the exit code is 2 unless it has completed.")
+    ] = False,
+) -> None:
     """Start a deployment's run now.
 
     rnnlm trigger notes
+    rnnlm trigger notes --wait
     """
     from flows.operations.schedules import trigger
 
@@ -99,7 +110,37 @@ def trigger_command(session: Session, name: Name) -> None:
         full, run_id = trigger(client, name)
     address = os.environ["PREFECT_API_URL"].removesuffix("/api")
     text = f"started    {full}\nwatch      {address}/runs/flow-run/{run_id}\n           rnnlm status"
-    session.print_result(text, {"deployment": full, "flow_run_id": run_id})
+    if not wait:
+        session.print_result(text, {"deployment": full, "flow_run_id": run_id})
+        return
+    print(text, file=sys.stderr, flush=True)
+    state = follow_run(run_id, lambda line: print(line, file=sys.stderr, flush=True))
+    outcome = " ".join(part for part in (state["name"], state["message"]) if part)
+    value = {"deployment": full, "flow_run_id": run_id, "state": state["name"], "message": state["message"]}
+    session.print_result(labelled("ended", outcome), value)
+    if state["type"] != "COMPLETED":
+        raise typer.Exit(2)
+
+
+def follow_run(run_id: str, show: Callable[[str], None]) -> dict[str, Any]:
+    """Show the library's lines in the run's log as they come, and return its final state."""
+    import httpx
+
+    from flows.operations.prefect_query import PrefectQuery
+    from flows.service.status import read_logs
+
+    query = PrefectQuery(os.environ["PREFECT_API_URL"])
+    after: dict[str, Any] = {}  # the lines that are still to be shown
+    while True:
+        with contextlib.suppress(httpx.HTTPError):  # the server is being started again
+            [run] = query.post("flow_runs/filter", flow_runs={"id": {"any_": [run_id]}})
+            ended = run["state"]["type"] in FINAL_STATES
+            for log in reversed(read_logs(query, run, "rnnlm", **after)):
+                show(log["message"])
+                after = {"timestamp": {"after_": log["timestamp"]}}
+            if ended:
+                return dict(run["state"])
+        time.sleep(FOLLOW_SECONDS)
 
 
 @contextlib.contextmanager

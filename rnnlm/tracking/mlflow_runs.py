@@ -7,12 +7,14 @@ import json
 import logging
 import math
 import os
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from rnnlm.config import MODEL_NAMES, PipelineConfig
 from rnnlm.current_user import who
@@ -24,7 +26,7 @@ from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, Sa
 from rnnlm.run_names import run_name
 from rnnlm.tracking.experiment_page import RUN_LIST_VIEW, TRAINING_VIEW
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
-from rnnlm.tracking.mlflow_store import experiment_id, ignoring, reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import experiment_id, ignoring, is_embedded, reaching_mlflow, tracking_uri
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.events import TRACKING
@@ -333,6 +335,18 @@ def ui_address(home: Home) -> str:
         return uri.rstrip("/")
     host, port = os.environ.get("MLFLOW_HOST", "127.0.0.1"), os.environ.get("MLFLOW_PORT", "5000")
     return f"http://{host}:{port}"
+
+
+def ui_answers(home: Home) -> bool:
+    """Whether a link to MLflow's pages leads anywhere now. A server that the user has named is taken to be up."""
+    address = urlsplit(ui_address(home))
+    if not is_embedded(home) or "RNNLM_MLFLOW_UI_URL" in os.environ:
+        return True
+    try:
+        with socket.create_connection((str(address.hostname), address.port or 80), timeout=1):
+            return True
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -148,7 +148,9 @@ def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up
     assert {run["state"]["type"] for run in up.flow_runs()} <= {"CRASHED", "COMPLETED", "PENDING", "RUNNING"}
     short = [part for setting in [*SMALL, "training.epochs=1"] for part in ("--set", setting)]
     up.rnnlm("schedule", "--corpus", str(toy_folder), "--name", "short", *short)
-    up.rnnlm("trigger", "short")
+    followed = up.rnnlm("trigger", "short", "--wait")
+    assert "becomes champion" in followed
+    assert "ended      Completed" in followed
     up.wait_for(lambda: "rnnlm-toy" in up.rnnlm("status"), "champion")
     assert json.loads(up.rnnlm("status", "--json").splitlines()[0])["champions"][0]["model"] == "rnnlm-toy"
     assert "deleted pipeline/mine" in up.rnnlm("unschedule", "mine")

@@ -44,8 +44,12 @@ def mixed(tmp_path: Path) -> Path:
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["inspect", *arguments]) == 0
-    return capsys.readouterr().out
+    """What `rnnlm inspect` prints. Its exit code tells scripts whether a run would end with an error."""
+    code = main(["inspect", *arguments])
+    output = capsys.readouterr().out
+    refused = json.loads(output)["refusal"] is not None if "--json" in arguments else "a run would end with" in output
+    assert code == (2 if refused else 0)
+    return output
 
 
 def test_a_mixed_folder(home: Home, mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:

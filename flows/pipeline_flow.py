@@ -69,7 +69,6 @@ def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
     config = start_flow_run(config)
     with run_limits(config.limits):
         prepared = prepare_flow(config)
-        tag_run(prepared.dataset.corpus_name, config.preset)
         trained = train_flow(config, prepared.dataset)
     record = PipelineRecord(**dict(prepared), **dict(trained))
     publish_summary(config, prepared.dataset.corpus_name, record)

@@ -1,4 +1,4 @@
-"""The name and the tags of a flow run: corpus, preset and date, without paths and digests."""
+"""The name and the tags of a flow run: schedule, corpus, preset and date, without paths and digests."""
 
 import contextlib
 import logging
@@ -10,6 +10,7 @@ from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 
 from flows.operations.flow_start import with_deployment_values
+from flows.operations.schedules import OWN
 from rnnlm.comparison.comparison_config import CompareConfig
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.download import corpus_name
@@ -22,18 +23,37 @@ PROMOTED, UNCHANGED = "promoted", "unchanged"  # tags of a finished pipeline run
 
 
 def flow_run_label() -> str:
-    """`tickets · smoke · 23 Nov 02:00`, or `score inbox · 23 Nov 05:00`. Prefect calls it when a flow run starts."""
+    """`tickets · smoke · 23 Nov 02:00`, or `score inbox · 23 Nov 05:00`; of one's own schedule, its name comes first.
+
+    Prefect calls it when a flow run starts. The run is tagged here, too, before anything in it can fail, so that a list
+    filtered by a tag shows the failed nights.
+    """
     context = FlowRunContext.get()
     assert context is not None
     assert context.flow is not None
     flow = context.flow.name
-    subject, preset = "", ""
+    subject, preset, schedule = "", "", ""
     with failures_ignored():  # a wrong configuration is reported by the flow itself
         subject, preset = subject_of(context.parameters or {})
+        schedule = own_schedule(context)
     planned = context.flow_run.expected_start_time if context.flow_run else None
     # Prefect writes the flow's name before that of a subflow.
     title = subject if subject and (flow == MAIN_FLOW or is_started_by_flow()) else f"{flow} {subject}".strip()
+    if schedule not in ("", subject):
+        title = f"{schedule} · {title}"
+    if not is_started_by_flow():
+        tag_run(*filter(None, (subject, preset, schedule)))
     return run_name(title, preset, planned or datetime.now(UTC))
+
+
+def own_schedule(context: FlowRunContext) -> str:
+    """The name of the user's own schedule that has started the run; "" for other runs."""
+    run = context.flow_run
+    if run is None or run.deployment_id is None:
+        return ""
+    with get_client(sync_client=True) as client:
+        deployment = client.read_deployment(run.deployment_id)
+    return deployment.name if OWN in deployment.tags else ""
 
 
 def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:

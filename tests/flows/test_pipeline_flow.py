@@ -17,6 +17,7 @@ from flows.command_line import main
 from flows.operations.flow_runner import run_flow
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import STAGES, PipelineConfig
+from rnnlm.errors import CorpusError
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import Home
 from rnnlm.presets import build_config
@@ -237,3 +238,15 @@ def test_commands_work_on_the_registered_model(
     assert main([*generate, "zebra crossing"]) == 0
     assert capsys.readouterr().out.strip()
     assert "zebra" in caplog.text
+
+
+@pytest.mark.long
+def test_a_run_that_fails_at_once_has_its_tags(tracked_home: Home, tmp_path: Path, prefect_server: None) -> None:
+    """Whoever filters the list of runs by corpus or preset sees the bad nights."""
+    config = PipelineConfig.model_validate({"corpus": {"source": str(tmp_path / "missing-text.txt")}})
+    with pytest.raises(CorpusError, match="missing-text"):
+        pipeline_flow(config)
+    with get_client(sync_client=True) as client:
+        named = [one for one in client.read_flow_runs() if one.name.startswith("missing-text · default · ")]
+    [run] = [one for one in named if one.parent_task_run_id is None]
+    assert set(run.tags) == {"missing-text", "default"}

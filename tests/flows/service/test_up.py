@@ -125,6 +125,8 @@ def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up
     for process in killed.values():
         process.kill()
     up.wait_for(lambda: len(up.pipeline_runs()) == before + 1, "resumed run after its process was killed")
+    assert all({"toy", "default", "mine"} <= set(run["tags"]) for run in up.pipeline_runs())
+    assert all(run["name"].startswith("mine · toy · ") for run in up.pipeline_runs())
     living = {run["id"] for run in up.flow_runs() if run["state"]["type"] == "RUNNING"}
     assert not living & set(killed)
     before = up.history_bytes()

@@ -15,6 +15,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from rnnlm.contained_paths import inside
 from rnnlm.disk_errors import ABSENT, read_with_retries
 from rnnlm.errors import HomeError
 
@@ -57,7 +58,7 @@ class Home:
         """A lock across processes, to hold for a `with` block; the kernel frees it when its holder dies."""
         folder = self.root / "locks"
         self.make(folder)
-        return FileLock(folder / f"{name}.lock")
+        return FileLock(inside(folder, f"{name}.lock"))
 
     @contextmanager
     def lock_if_free(self, name: str) -> Iterator[bool]:

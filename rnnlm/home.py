@@ -144,14 +144,14 @@ def read_json(path: Path) -> Any:
 
 
 @contextmanager
-def atomic_file(final: Path) -> Iterator[Path]:
+def atomic_file(final: Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary path beside `final`, synced and renamed onto it when the block succeeds.
 
-    The file gets the permissions of any new file under the user's umask.
+    The file gets the permissions of any new file under the user's umask; a private one is the user's alone.
     """
     partial = partial_path(final)
     try:
-        partial.touch(exist_ok=False)
+        partial.touch(0o600 if private else 0o666, exist_ok=False)
         yield partial
         sync(partial)
         partial.replace(final)

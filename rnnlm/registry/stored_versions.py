@@ -137,7 +137,7 @@ def owned_folder(home: Home, location: str) -> Path | None:
     if path.name != "artifacts" or not path.is_relative_to(home.artifacts):
         return None
     with suppress(UnsafeNameError):
-        return inside(home.artifacts, path.parent.relative_to(home.artifacts).as_posix())
+        return inside(home.artifacts, path.parent.relative_to(home.artifacts).as_posix(), any_links=True)
     return None
 
 

@@ -167,7 +167,7 @@ def test_a_dataset_s_table_does_not_name_texts_outside(tmp_path: Path, name: str
         read_text(tmp_path / "corpus", document)
 
 
-@pytest.mark.parametrize("place", ["1/../../../outside", "..", "1/../..", "link/secret", "", "."])
+@pytest.mark.parametrize("place", ["1/../../../outside", "..", "1/../..", "", "."])
 def test_the_registry_owns_no_folder_outside_of_the_home(home: Home, tmp_path: Path, place: str) -> None:
     """`rnnlm prune` deletes what owned_folder returns."""
     add_links(home.artifacts, tmp_path / "outside")

@@ -8,7 +8,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,11 +69,23 @@ class Home:
         except Timeout:
             yield False
 
+    def keep_private(self) -> None:
+        """Take what may hold secrets from other users, also in a home of an older version: Prefect's folder, databases.
+
+        prefect.db holds the addresses and passwords of messages, and the key that encrypts them.
+        """
+        databases = [found for folder in (self.root, self.prefect) for found in folder.glob("*.db*")]
+        for path, mode in ((self.prefect, 0o700), *((database, 0o600) for database in databases)):
+            with suppress(FileNotFoundError, PermissionError):  # gone meanwhile, or another user's
+                if path.stat().st_mode & 0o077:
+                    path.chmod(mode)
+
     def make(self, folder: Path) -> None:
         """Create a folder of the home. HomeError if it is not writable."""
         try:
             self.root.mkdir(mode=0o755, parents=True, exist_ok=True)  # not group-writable: see find_home
             folder.mkdir(parents=True, exist_ok=True)
+            self.keep_private()
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable-"):
                 pass
         except OSError as error:

@@ -54,7 +54,10 @@ class RegistryConfig(Section):
     """The registered model, and when a candidate replaces the champion; see rnnlm/evaluation/paired."""
 
     model_name: str | None = setting(
-        None, "Name of the registered model. null: rnnlm-<corpus name>.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+        None,
+        "Name of the registered model, without a dot, which MLflow refuses. null: rnnlm-<corpus name>.",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$",
+        max_length=200,
     )
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = setting(
         0.95, "Share of bootstrap resamples in which a candidate must be better (one-sided)."

@@ -99,7 +99,7 @@ def find_home() -> Home:
     """RNNLM_HOME, else the nearest `.rnnlm/` upwards that only this user can write to, else `.rnnlm/` here."""
     named = os.environ.get("RNNLM_HOME")
     if named:
-        return Home(Path(named).expanduser().resolve())
+        return checked_home(Path(named).expanduser().resolve())
     here = Path.cwd()
     for folder in (here, *here.parents):
         found = folder / ".rnnlm"
@@ -107,13 +107,24 @@ def find_home() -> Home:
             continue
         problem = why_untrusted(found)
         if problem is None:
-            return Home(found)
+            return checked_home(found)
         # Files of a home are loaded: anyone who can write to it could run code as this user.
         message = f"{found}: not used as home, because {problem}"
         if folder == here:
             raise HomeError(f"{message}.\nMake it yours (chown), run chmod go-w on it, or set RNNLM_HOME.")
         logger.warning("%s", message)
-    return Home(here / ".rnnlm")
+    return checked_home(here / ".rnnlm")
+
+
+def checked_home(root: Path) -> Home:
+    """HomeError for a path that a library reads as something else, and then writes outside of the home."""
+    # DuckDB and SQLite's addresses take `?` for the beginning of options.
+    if "?" in str(root) or not str(root).isprintable():
+        raise HomeError(
+            f"{ascii(str(root))}: a home's path cannot hold `?` or control characters: databases would lie elsewhere.\n"
+            "Set RNNLM_HOME to another folder."
+        )
+    return Home(root)
 
 
 def why_untrusted(folder: Path) -> str | None:

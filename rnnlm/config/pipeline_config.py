@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
+from pydantic import Field, model_validator
 
-from rnnlm.config.bounds import Seed
+from rnnlm.config.bounds import LARGEST_COUNT, NonNegativeFloat, NonNegativeInt, PositiveFloat, Seed
 from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig, TokenizerConfig
 from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
 from rnnlm.config.model_config import WITHOUT_U, ModelConfig
@@ -64,10 +64,14 @@ class RegistryConfig(Section):
     )
     resamples: int = setting(10_000, "Number of bootstrap resamples.", ge=100, le=1_000_000)
     minimum_units: int = setting(
-        200, "Smallest number of documents to compare on; with fewer no candidate is promoted.", ge=2
+        200, "Smallest number of documents to compare on; with fewer no candidate is promoted.", ge=2, le=LARGEST_COUNT
     )
     maximum_documents: int = setting(
-        10_000, "Largest number of documents to compare on; of more, a random sample.", ge=2, added_later=True
+        10_000,
+        "Largest number of documents to compare on; of more, a random sample.",
+        ge=2,
+        le=LARGEST_COUNT,
+        added_later=True,
     )
     seed: Seed = setting(0, "Seed of the bootstrap and of the sample of documents.")
 

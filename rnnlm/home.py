@@ -8,13 +8,14 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from rnnlm.contained_paths import inside
 from rnnlm.disk_errors import ABSENT, read_with_retries
 from rnnlm.errors import HomeError
 
@@ -57,7 +58,7 @@ class Home:
         """A lock across processes, to hold for a `with` block; the kernel frees it when its holder dies."""
         folder = self.root / "locks"
         self.make(folder)
-        return FileLock(folder / f"{name}.lock")
+        return FileLock(inside(folder, f"{name}.lock"))
 
     @contextmanager
     def lock_if_free(self, name: str) -> Iterator[bool]:
@@ -68,11 +69,23 @@ class Home:
         except Timeout:
             yield False
 
+    def keep_private(self) -> None:
+        """Take what may hold secrets from other users, also in a home of an older version: Prefect's folder, databases.
+
+        prefect.db holds the addresses and passwords of messages, and the key that encrypts them.
+        """
+        databases = [found for folder in (self.root, self.prefect) for found in folder.glob("*.db*")]
+        for path, mode in ((self.prefect, 0o700), *((database, 0o600) for database in databases)):
+            with suppress(FileNotFoundError, PermissionError):  # gone meanwhile, or another user's
+                if path.stat().st_mode & 0o077:
+                    path.chmod(mode)
+
     def make(self, folder: Path) -> None:
         """Create a folder of the home. HomeError if it is not writable."""
         try:
             self.root.mkdir(mode=0o755, parents=True, exist_ok=True)  # not group-writable: see find_home
             folder.mkdir(parents=True, exist_ok=True)
+            self.keep_private()
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable-"):
                 pass
         except OSError as error:
@@ -86,7 +99,7 @@ def find_home() -> Home:
     """RNNLM_HOME, else the nearest `.rnnlm/` upwards that only this user can write to, else `.rnnlm/` here."""
     named = os.environ.get("RNNLM_HOME")
     if named:
-        return Home(Path(named).expanduser().resolve())
+        return checked_home(Path(named).expanduser().resolve())
     here = Path.cwd()
     for folder in (here, *here.parents):
         found = folder / ".rnnlm"
@@ -94,13 +107,24 @@ def find_home() -> Home:
             continue
         problem = why_untrusted(found)
         if problem is None:
-            return Home(found)
+            return checked_home(found)
         # Files of a home are loaded: anyone who can write to it could run code as this user.
         message = f"{found}: not used as home, because {problem}"
         if folder == here:
             raise HomeError(f"{message}.\nMake it yours (chown), run chmod go-w on it, or set RNNLM_HOME.")
         logger.warning("%s", message)
-    return Home(here / ".rnnlm")
+    return checked_home(here / ".rnnlm")
+
+
+def checked_home(root: Path) -> Home:
+    """HomeError for a path that a library reads as something else, and then writes outside of the home."""
+    # DuckDB and SQLite's addresses take `?` for the beginning of options.
+    if "?" in str(root) or not str(root).isprintable():
+        raise HomeError(
+            f"{ascii(str(root))}: a home's path cannot hold `?` or control characters: databases would lie elsewhere.\n"
+            "Set RNNLM_HOME to another folder."
+        )
+    return Home(root)
 
 
 def why_untrusted(folder: Path) -> str | None:
@@ -143,14 +167,14 @@ def read_json(path: Path) -> Any:
 
 
 @contextmanager
-def atomic_file(final: Path) -> Iterator[Path]:
+def atomic_file(final: Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary path beside `final`, synced and renamed onto it when the block succeeds.
 
-    The file gets the permissions of any new file under the user's umask.
+    The file gets the permissions of any new file under the user's umask; a private one is the user's alone.
     """
     partial = partial_path(final)
     try:
-        partial.touch(exist_ok=False)
+        partial.touch(0o600 if private else 0o666, exist_ok=False)
         yield partial
         sync(partial)
         partial.replace(final)

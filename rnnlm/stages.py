@@ -11,11 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from rnnlm.contained_paths import inside
 from rnnlm.disk_errors import ABSENT, full_disk_explained, read_with_retries
 from rnnlm.errors import HomeError
 from rnnlm.home import Home, digest_of, file_digest, partial_path, read_json, remove_partials, sync, write_json
 from rnnlm.records import StageRecord
-from rnnlm.storage import COMPLETE, find_storage, place_in_storage
+from rnnlm.storage import COMPLETE, find_storage, place_in_storage, read_marker
 
 logger = logging.getLogger(__name__)
 # Part of the key of each stage's output. Raise a version when the same input gives another output: what exists is then
@@ -224,20 +225,18 @@ def find_damage(
     Entries in apart_from are ignored. HomeError if a file cannot be read: that is not damage.
     """
     try:
-        digests = json.loads(read_with_retries(folder / COMPLETE, Path.read_bytes))
+        digests = read_marker(folder)
     except ABSENT:
         return f"{COMPLETE} is missing: it was never finished"
-    except ValueError:
-        return f"{COMPLETE} is not JSON"
-    if not isinstance(digests, dict):
-        return f"{COMPLETE} is not a JSON object"
+    except ValueError as error:
+        return str(error)
     for name, digest in digests.items():
         if name.split("/")[0] in apart_from:
             continue
         try:
-            if not matches(folder / name, digest):
+            if not matches(inside(folder, name, any_links=True), digest):
                 return f"{name} differs from its sha256"
-        except (*ABSENT, ValueError):  # ValueError: a damaged marker holds an impossible file name
+        except ABSENT:
             return f"{name} is missing"
     return None
 

@@ -19,6 +19,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
+from rnnlm.contained_paths import UnsafeNameError, inside
+from rnnlm.disk_errors import read_with_retries
 from rnnlm.errors import HomeError
 from rnnlm.home import file_digest
 from rnnlm.redaction import redacted
@@ -46,12 +48,16 @@ class Storage:
     def fetch(self, name: str, folder: Path) -> bool:
         """Copy a complete folder's files to the local `folder`, the marker first: it names the others.
 
-        A file that is missing is left out. False if the folder is not stored.
+        A file that is missing is left out, and all if the marker is damaged. False if the folder is not stored.
         """
         if not self.fetch_file(f"{name}/{COMPLETE}", folder / COMPLETE):
             return False
-        for file in json.loads((folder / COMPLETE).read_bytes()):
-            self.fetch_file(f"{files_of(name, folder)}/{file}", folder / file)
+        try:
+            files = read_marker(folder)
+        except ValueError:
+            return True  # the caller verifies the folder, finds what is wrong, and tells it
+        for file in files:
+            self.fetch_file(f"{files_of(name, folder)}/{file}", inside(folder, file))
         logger.info("%s: copied from %s", name, self.address)
         return True
 
@@ -67,8 +73,8 @@ class Storage:
 
     def store(self, name: str, folder: Path) -> None:
         """Copy a complete local folder."""
-        for file in json.loads((folder / COMPLETE).read_bytes()):
-            self.store_file(f"{files_of(name, folder)}/{file}", folder / file)
+        for file in read_marker(folder):
+            self.store_file(f"{files_of(name, folder)}/{file}", inside(folder, file))
         self.store_file(f"{name}/{COMPLETE}", folder / COMPLETE)
         logger.info("%s: copied to %s", name, self.address)
 
@@ -99,6 +105,25 @@ class Storage:
             raise HomeError(
                 f"{VARIABLE}={self.address}: {reason};\ncheck address, network and credentials, or unset {VARIABLE}"
             ) from error
+
+
+def read_marker(folder: Path) -> dict[str, str]:
+    """File name → sha256, from the folder's COMPLETE marker; every name is one inside the folder.
+
+    A missing marker raises one of ABSENT. ValueError says what is wrong with a damaged one.
+    """
+    try:
+        digests = json.loads(read_with_retries(folder / COMPLETE, Path.read_bytes))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{COMPLETE} is not JSON") from error
+    if not isinstance(digests, dict):
+        raise ValueError(f"{COMPLETE} is not a JSON object")
+    for name in digests:
+        try:
+            inside(folder, name, any_links=True)  # one's own, to a larger disk
+        except UnsafeNameError as error:
+            raise ValueError(f"{COMPLETE} names {ascii(name)[:80]}, which is no file in this folder") from error
+    return digests
 
 
 def files_of(name: str, folder: Path) -> str:

@@ -7,6 +7,7 @@ import typer
 
 from flows.commands.command import Given, Session, add_command, fields
 from flows.commands.options import show_warnings
+from rnnlm.errors import HomeError
 from rnnlm.upkeep.retention_config import RetentionConfig
 
 APP = typer.Typer()
@@ -41,41 +42,74 @@ def prune_command(
 
 def backup_command(
     session: Session,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder, or one with an earlier backup.")],
+    place: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where to write it; with --verify, the backup's file.")
+    ],
+    verify: Annotated[bool, typer.Option("--verify", help="Only check the sha256 of every file in a backup.")] = False,
 ) -> None:
     """Back up registry, metrics, registered models and corpora.
 
-    Run it at any time, also while a training runs. Into the same folder again it copies only what is new. Datasets and
-    runs of registered versions and Prefect's database are in it, unfinished runs and caches are not.
+    Run it at any time, also while a training runs. Each backup is one new file in the folder, whole by itself. Datasets
+    and runs of registered versions and Prefect's database are in it, unfinished runs and caches are not.
 
     rnnlm backup /mnt/backup/rnnlm
     """
     show_warnings()
+    if verify:
+        verify_backup(session, place)
+        return
     from rnnlm.reports.upkeep_page import backup_text
     from rnnlm.upkeep.backup import back_up
 
-    backup = back_up(session.home, folder)
+    backup = back_up(session.home, place)
     session.print_result(backup_text(backup), backup.model_dump(mode="json"))
+    if backup.damaged:
+        raise HomeError(
+            f"{session.home.root}: {len(backup.damaged)} files were damaged before, first: {backup.damaged[0]};\n"
+            "the backup is made, and has them as they are. Keep an earlier one."
+        )
+
+
+def verify_backup(session: Session, archive: Path) -> None:
+    """Print what is in the archive. HomeError if a file of it is damaged."""
+    from rnnlm.reports.upkeep_page import verified_text
+    from rnnlm.upkeep.backup_archive import find_archive_damage, read_manifest
+
+    manifest = read_manifest(archive)
+    damaged = find_archive_damage(archive, manifest)
+    facts = manifest.model_dump(mode="json", include={"made", "rnnlm", "versions"})
+    session.print_result(verified_text(manifest, damaged), {**facts, "damaged": damaged})
+    if damaged:
+        raise HomeError(
+            f"{archive}: {len(damaged)} of {len(manifest.files):,} files differ from their sha256;\n"
+            "restore another backup, or the rest of this one: rnnlm restore"
+        )
 
 
 def restore_command(
     session: Session,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What rnnlm backup wrote.")],
+    archive: Annotated[Path, typer.Argument(metavar="BACKUP", help="The file that rnnlm backup wrote.")],
 ) -> None:
     """Restore a backup into an empty home.
 
-    The home is RNNLM_HOME, also on another path or machine than before.
+    The home is RNNLM_HOME, also on another path or machine than before. Files that are damaged in the backup are left
+    out and listed; the command then fails.
 
-    RNNLM_HOME=/srv/rnnlm rnnlm restore /mnt/backup/rnnlm
+    RNNLM_HOME=/srv/rnnlm rnnlm restore /mnt/backup/rnnlm/20261124T230000Z-1a2b3c4d.rnnlm-backup.tar
     """
     show_warnings()
     from flows.operations.dead_runs import lock_restored_runs
     from rnnlm.reports.upkeep_page import restore_text
     from rnnlm.upkeep.restore import restore_home
 
-    restored = restore_home(session.home, folder)
+    restored = restore_home(session.home, archive)
     lock_restored_runs(session.home)
     session.print_result(restore_text(restored), restored.model_dump(mode="json"))
+    if problems := (*restored.left_out, *restored.damaged):
+        raise HomeError(
+            f"{session.home.root}: restored without {len(problems)} damaged files, first: {problems[0]};\n"
+            "what needs them does not work: restore another backup, or make them again"
+        )
 
 
 add_command(APP, "prune", prune_command)

@@ -72,3 +72,4 @@ def migrate_database(home: Home) -> None:
         from prefect.server.database import provide_database_interface
 
         asyncio.run(provide_database_interface().create_db())
+        home.keep_private()

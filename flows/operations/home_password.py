@@ -4,10 +4,9 @@ Loopback keeps no one out: every program and every user of the machine can reach
 Whoever reaches Prefect's API without a password can have its worker run a shell command.
 """
 
-import os
 import secrets
 
-from rnnlm.home import Home
+from rnnlm.home import Home, atomic_file
 
 USER = "rnnlm"
 FILE_NAME = "password"  # one line, USER:PASSWORD, as Prefect takes it
@@ -19,12 +18,8 @@ def home_password(home: Home) -> str:
     home.make(home.root)
     with home.lock(FILE_NAME):
         if not path.exists():
-            partial = path.with_name(f".{FILE_NAME}")
-            partial.unlink(missing_ok=True)
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(f"{USER}:{secrets.token_urlsafe(24)}\n")
-            partial.replace(path)
+            with atomic_file(path, private=True) as partial:
+                partial.write_text(f"{USER}:{secrets.token_urlsafe(24)}\n", encoding="utf-8")
         return path.read_text(encoding="utf-8").strip()
 
 

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
 from rnnlm.config import MODEL_NAMES, ModelKind, PipelineConfig, Section, setting
+from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt, Size
 
 CountingModel = Literal["kneser-ney"]
 ComparedModel = ModelKind | CountingModel
@@ -23,7 +24,7 @@ class CompareConfig(Section):
     budget: PositiveInt | None = setting(
         None, "Parameters, trained tokens or seconds of each model. null: as the pipeline's settings say."
     )
-    seeds: PositiveInt = setting(3, "Number of runs of each model, from training.seed upwards.")
+    seeds: Size = setting(3, "Number of runs of each model, from training.seed upwards.")
     trials: NonNegativeInt = setting(
         0,
         "Number of tuning trials of each model: the configured learning rate and dropout, then random ones. The best "

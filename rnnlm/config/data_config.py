@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, field_serializer, model_validator
+from pydantic import Field, field_serializer, model_validator
 
+from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt
 from rnnlm.config.engine_config import EngineConfig
 from rnnlm.config.section import Section, setting
 from rnnlm.redaction import redacted
@@ -122,11 +123,10 @@ class SequencesConfig(EngineConfig):
     memory_mebibytes: int = setting(
         128, "Memory limit of DuckDB while it stores sequences, in MiB.", ge=16, le=1_048_576, changes_results=False
     )
-    parts_above_bytes: int = setting(
+    parts_above_bytes: NonNegativeInt = setting(
         4 << 30,
         "Size of a corpus, in bytes of UTF-8, above which its sequences are stored as Parquet parts beside the DuckDB "
         "file. 0: always.",
-        ge=0,
         changes_results=False,
     )
 

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from pydantic import NonNegativeInt, PositiveInt, model_validator
+from pydantic import model_validator
 
-from rnnlm.config.bounds import MaximumTokens, Seed, Temperature, TopK, TopP
+from rnnlm.config.bounds import MaximumTokens, NonNegativeInt, PositiveInt, Seed, Size, Temperature, TopK, TopP
 from rnnlm.config.section import Section, setting
 
 
@@ -18,7 +18,7 @@ class EvaluationConfig(Section):
         "null: none.",
         added_later=True,
     )
-    batch_size: PositiveInt = setting(64, "Number of sequences scored together, sentence mode.", changes_results=False)
+    batch_size: Size = setting(64, "Number of sequences scored together, sentence mode.", changes_results=False)
 
     @model_validator(mode="after")
     def check_splits(self) -> "EvaluationConfig":

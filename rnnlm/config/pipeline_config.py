@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
+from pydantic import Field, model_validator
 
-from rnnlm.config.bounds import Seed
+from rnnlm.config.bounds import LARGEST_COUNT, NonNegativeFloat, NonNegativeInt, PositiveFloat, Seed
 from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig, TokenizerConfig
 from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
 from rnnlm.config.model_config import WITHOUT_U, ModelConfig
@@ -54,17 +54,24 @@ class RegistryConfig(Section):
     """The registered model, and when a candidate replaces the champion; see rnnlm/evaluation/paired."""
 
     model_name: str | None = setting(
-        None, "Name of the registered model. null: rnnlm-<corpus name>.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+        None,
+        "Name of the registered model, without a dot, which MLflow refuses. null: rnnlm-<corpus name>.",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$",
+        max_length=200,
     )
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = setting(
         0.95, "Share of bootstrap resamples in which a candidate must be better (one-sided)."
     )
     resamples: int = setting(10_000, "Number of bootstrap resamples.", ge=100, le=1_000_000)
     minimum_units: int = setting(
-        200, "Smallest number of documents to compare on; with fewer no candidate is promoted.", ge=2
+        200, "Smallest number of documents to compare on; with fewer no candidate is promoted.", ge=2, le=LARGEST_COUNT
     )
     maximum_documents: int = setting(
-        10_000, "Largest number of documents to compare on; of more, a random sample.", ge=2, added_later=True
+        10_000,
+        "Largest number of documents to compare on; of more, a random sample.",
+        ge=2,
+        le=LARGEST_COUNT,
+        added_later=True,
     )
     seed: Seed = setting(0, "Seed of the bootstrap and of the sample of documents.")
 

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from rnnlm.config.bounds import Seed
+from rnnlm.config.bounds import LARGEST_FLOAT, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Seed, Size
 from rnnlm.config.section import Section, setting
 
 DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -14,7 +14,7 @@ class LossConfig(Section):
     kind: Literal["exact", "sampled"] = setting(
         "sampled", "Training loss. sampled: faster with a large vocabulary. Evaluation always uses the exact softmax."
     )
-    sampled_classes: PositiveInt = setting(1_024, "Number of classes in each step's sample, if kind is sampled.")
+    sampled_classes: Size = setting(1_024, "Number of classes in each step's sample, if kind is sampled.")
 
 
 class OptimizerConfig(Section):
@@ -84,11 +84,11 @@ class CheckpointsConfig(Section):
         "One is also written before each validation.",
         changes_results=False,
     )
-    kept: PositiveInt = setting(3, "Number of newest checkpoints to keep.", changes_results=False)
+    kept: Size = setting(3, "Number of newest checkpoints to keep.", changes_results=False)
 
 
 class DivergenceConfig(Section):
-    explosion_factor: Annotated[float, Field(gt=1.0)] = setting(
+    explosion_factor: Annotated[float, Field(gt=1.0, le=LARGEST_FLOAT)] = setting(
         10.0, "Training has diverged if its loss exceeds this multiple of a uniform guess's loss."
     )
     retries: NonNegativeInt = setting(
@@ -100,10 +100,8 @@ class DistributedConfig(Section):
     """Data-parallel training in several processes."""
 
     # It changes how sums are rounded, and so the result.
-    processes: PositiveInt = setting(
-        1, "Number of training processes on all nodes; each takes batch_size / processes rows."
-    )
-    processes_at_start: PositiveInt | None = setting(
+    processes: Size = setting(1, "Number of training processes on all nodes; each takes batch_size / processes rows.")
+    processes_at_start: Size | None = setting(
         None,
         "Number of processes that an unfinished run was started with, if another number continues it; "
         "`rnnlm train --resume` sets it. null: as many.",
@@ -115,9 +113,7 @@ class DistributedConfig(Section):
         "that RAY_ADDRESS names, which shares the home; needs the extra `ray`.",
         changes_results=False,
     )
-    nodes: PositiveInt = setting(
-        1, "Number of machines; start the others by hand with `rnnlm join`.", changes_results=False
-    )
+    nodes: Size = setting(1, "Number of machines; start the others by hand with `rnnlm join`.", changes_results=False)
     rendezvous: str | None = setting(
         None,
         "host:port of this machine, at which the other nodes join.",
@@ -172,15 +168,11 @@ class TrainingConfig(Section):
     maximum_tokens: PositiveInt | None = setting(
         None, "Approximate number of tokens to train on; the schedule is made for it. null: all epochs."
     )
-    batch_size: PositiveInt = setting(
+    batch_size: Size = setting(
         64, "Number of sequences (sentence mode) or lanes (stream mode) per step, over all processes."
     )
-    window_length: PositiveInt = setting(
-        35, "Number of predicted tokens between two detachments of the state, stream mode."
-    )
-    accumulation: PositiveInt = setting(
-        1, "Number of micro-batches per step and process: less memory for the same step."
-    )
+    window_length: Size = setting(35, "Number of predicted tokens between two detachments of the state, stream mode.")
+    accumulation: Size = setting(1, "Number of micro-batches per step and process: less memory for the same step.")
     precision: Literal["float32", "bfloat16"] = setting(
         "float32", "Precision of large matrix products; with bfloat16 a GPU's layers use TF32."
     )

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from rnnlm.config import CorpusConfig
+from rnnlm.contained_paths import inside
 from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.freshness import Note, fetch_note, freshness_of, is_current, now, read_note, write_note
 from rnnlm.corpora.hub import HUB_PREFIX, hub_name
@@ -224,8 +225,10 @@ def incoming(home: Home, name: str) -> Iterator[Path]:
 
 
 def record(home: Home, config: CorpusConfig, note: Note, source: Source, *, skipped: bool = True) -> CorpusRecord:
-    folder = home.corpora / note.digest[:16]
+    folder = inside(home.corpora, note.digest[:16])
     about = read_json(folder / "corpus.json")
+    for file_name in about["files"].values():
+        inside(folder, file_name)
     corpus = CorpusRecord(
         name=corpus_name(config),
         digest=note.digest,

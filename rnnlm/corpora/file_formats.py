@@ -72,8 +72,14 @@ FilePlan = list[tuple[SourceFile, dict[str, str]]]  # each file and its wanted m
 class Opener:
     """Reads the files of one source, counts their unpacked bytes, and notes what it leaves out."""
 
-    def __init__(self, source: str, config: CorpusConfig, scratch: Path, *, convert: bool = True) -> None:
-        """convert: False gives the text of documents with their markup, which is quick."""
+    def __init__(
+        self, source: str, config: CorpusConfig, scratch: Path, *, convert: bool = True, replace_nul: bool = False
+    ) -> None:
+        """convert: False gives the text of documents with their markup, which is quick.
+
+        replace_nul: a NUL in text becomes U+FFFD, instead of an error.
+        """
+        self.replace_nul = replace_nul
         self.source, self.config, self.scratch, self.convert = source, config, scratch, convert
         self.unpacked_bytes = 0
         self.left_out: list[LeftOut] = []
@@ -240,7 +246,7 @@ class Opener:
                 spooled.flush()
                 yield from parquet_cells(Path(spooled.name), label, self.config, meter)
             return
-        pieces = text_pieces(stream, label, self.config.encoding, self.config.undecodable)
+        pieces = text_pieces(stream, label, self.config.encoding, self.config.undecodable, replace_nul=self.replace_nul)
         column = text_column(self.config)
         if kind == "jsonl":
             yield from json_cells(pieces, label, column)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.config import CorpusConfig
+from rnnlm.contained_paths import UnsafeNameError, inside
 from rnnlm.corpora.sources import Metadata, Source
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.records import LeftOut
@@ -32,18 +33,16 @@ def now() -> str:
 
 
 def read_note(home: Home, path: Path) -> Note | None:
-    """The note, if its corpus is complete."""
+    """The note, if it and its corpus are complete."""
     noted = read_json(path)
-    if not noted:
+    try:
+        corpus = inside(home.corpora, noted["digest"][:16])
+        left_out = tuple(LeftOut(**one) for one in noted["left_out"])
+        kept = {name: noted[name] for name in ("digest", "version", "obtained", "checked", "problem")}
+    except (KeyError, TypeError, ValueError, UnsafeNameError):  # being written, or damaged: the source is read again
         return None
-    corpus = home.corpora / noted["digest"][:16]
     mark_used(corpus)
-    if find_new_damage(home, corpus) is not None:
-        return None
-    left_out = tuple(LeftOut(**one) for one in noted["left_out"])
-    return Note(
-        **{name: noted[name] for name in ("digest", "version", "obtained", "checked", "problem")}, left_out=left_out
-    )
+    return None if find_new_damage(home, corpus) is not None else Note(**kept, left_out=left_out)
 
 
 def write_note(path: Path, note: Note, key: Metadata, remote: bool) -> None:
@@ -62,10 +61,10 @@ def fetch_note(home: Home, path: Path) -> Note | None:
     storage = find_storage()
     if storage is None or not storage.fetch_file(stored_name(path), path):
         return None
-    noted = read_json(path)
-    if not noted:  # just being written
+    try:
+        corpus = inside(home.corpora, read_json(path)["digest"][:16])
+    except (KeyError, TypeError, UnsafeNameError):  # just being written, or damaged
         return None
-    corpus = home.corpora / noted["digest"][:16]
     with home.lock(f"{home.corpora.name}-{corpus.name}"):
         fetch_folder(corpus)
     return read_note(home, path)

@@ -4,13 +4,18 @@ A whole file is kept, so that the same text can be read with other settings. The
 changed.
 """
 
+import contextvars
 import logging
+import math
 import os
 import random
 import re
 import shutil
+import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import requests
@@ -38,6 +43,10 @@ class Version:
     def validator(self) -> str | None:
         """The value for If-Range: a strong ETag, else the date."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
+
+    def is_confirmed_by(self, other: "Version") -> bool:
+        """True if the other has the ETag or date that was sent as If-Range."""
+        return self.validator is not None and self.validator in (other.etag, other.modified)
 
     def differs(self, other: "Version") -> bool:
         """True if any field that both have differs."""
@@ -96,6 +105,7 @@ class DownloadRequest:
     policy: FetchPolicy
     known: Version | None  # download only if the server has another version
     deadline: float  # time.monotonic()
+    abandoned: threading.Event = field(default_factory=threading.Event)  # nobody waits for it any more
 
     @property
     def label(self) -> str:
@@ -109,7 +119,7 @@ class DownloadRequest:
             )
 
     def refuse_delay(self) -> None:
-        if time.monotonic() > self.deadline:
+        if time.monotonic() > self.deadline or self.abandoned.is_set():
             raise TimeLimitError(
                 f"{self.label}: took more than {self.policy.maximum_seconds:,.0f} s "
                 "(corpus.maximum_download_seconds);\n"
@@ -148,7 +158,7 @@ def fetch(
         resumed = stored.size > 0
         try:
             with network_errors_explained(request.label):
-                unchanged = not receive(request, stored)
+                unchanged = not within_deadline(request, lambda: receive(request, stored))
             if unchanged:
                 return None
             check_digest(request, stored)
@@ -188,6 +198,34 @@ def fetch(
     return version
 
 
+def within_deadline(request: DownloadRequest, work: Callable[[], bool]) -> bool:
+    """`work()` in a thread, so that a server that sends its answer's head a byte at a time is left at the deadline.
+
+    Sockets have limits between two reads alone. An abandoned thread writes nothing any more: see refuse_delay.
+    """
+    future: Future[bool] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
+    try:
+        remaining = request.deadline - time.monotonic()
+        return future.result(None if math.isinf(remaining) else max(0.0, remaining))
+    except TimeoutError:
+        if future.done():  # the work's own
+            raise
+        request.abandoned.set()
+        request.refuse_delay()
+        raise AssertionError from None
+    except KeyboardInterrupt:
+        request.abandoned.set()
+        raise
+
+
 def receive(request: DownloadRequest, stored: StoredDownload) -> bool:
     """One attempt to get the rest of the file, or all of it. False if the server still has the known version.
 
@@ -205,8 +243,13 @@ def receive(request: DownloadRequest, stored: StoredDownload) -> bool:
         headers |= {"If-None-Match": latest.etag} if latest.etag else {}
         headers |= {"If-Modified-Since": latest.modified} if latest.modified else {}
     with ask(request.url, headers, request.policy) as response:
+        request.refuse_delay()
         begin, version = range_of(response)
         if response.status_code == 304:
+            if not headers.keys() & {"If-None-Match", "If-Modified-Since"}:
+                raise CorpusError(
+                    f"{request.label}: the server answered 304 to a request without a condition; try later"
+                )
             return whole is not None and (request.known is None or whole.differs(request.known))
         if response.status_code == 200:
             offset = 0
@@ -216,6 +259,9 @@ def receive(request: DownloadRequest, stored: StoredDownload) -> bool:
             raise TransientError(f"{request.label}: the file on the server has changed; run again")
         elif response.status_code == 416 and version.total_bytes == offset:
             return True  # it was complete
+        elif not (request.sha256 or begun.is_confirmed_by(version)):  # without either, it may be of another version
+            stored.discard()
+            raise TransientError(f"{request.label}: the server sent a rest without the ETag or date that was asked for")
         elif begin != offset:
             stored.discard()
             raise TransientError(f"{request.label}: the server sent another range than requested; run again")
@@ -261,13 +307,13 @@ def append(response: requests.Response, path: Path, offset: int, total: int | No
     """Write the body as it arrives."""
     with Progress(request.label, total, BYTES, done=offset) as progress, path.open("ab") as stream:
         for piece in pieces(response):
+            request.refuse_delay()
             try:
                 stream.write(piece)
             except OSError as error:
                 raise HomeError(f"{path}: cannot be written ({error.strerror}); free some space") from error
             offset += len(piece)
             request.refuse_size(offset)
-            request.refuse_delay()
             progress.update(len(piece))
 
 

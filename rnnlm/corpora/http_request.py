@@ -3,7 +3,9 @@
 import contextlib
 import datetime
 import email.utils
+import ipaddress
 import math
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
@@ -97,6 +99,20 @@ def refuse_redirect(asked: str, url: str, target: str) -> None:
             f"{asked}: redirects from https to {redacted(target)}, which is not encrypted;\n"
             "if you trust the network, give that address"
         )
+    if is_loopback(urlsplit(target).hostname) and not is_loopback(urlsplit(url).hostname):
+        raise CorpusError(
+            f"{asked}: redirects to {redacted(target)}, a server on this machine;\n"
+            "if you want its text, give that address"
+        )
+
+
+def is_loopback(host: str | None) -> bool:
+    """True if the name or address leads to this machine. A name that is not known does not."""
+    try:
+        found = {ipaddress.ip_address(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
+    except (OSError, ValueError):
+        return False
+    return any(address.is_loopback or address.is_unspecified for address in found)
 
 
 def pieces(response: requests.Response) -> Iterator[bytes]:

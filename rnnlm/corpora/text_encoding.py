@@ -82,7 +82,12 @@ def check_encoding(encoding: str) -> None:
 
 
 def text_pieces(
-    stream: Readable, label: str, encoding: str, undecodable: Literal["refuse", "replace"] = "refuse"
+    stream: Readable,
+    label: str,
+    encoding: str,
+    undecodable: Literal["refuse", "replace"] = "refuse",
+    *,
+    replace_nul: bool = False,
 ) -> Iterator[str]:
     """The stream's text in pieces of any length, with line feeds as line ends and without a byte-order mark.
 
@@ -113,6 +118,8 @@ def text_pieces(
         text = line_ends.decode(text, final=not chunk)
         if not begun and text:
             text, begun = text.removeprefix("\ufeff"), True  # byte-order mark
+        if replace_nul:
+            text = text.replace("\x00", "\ufffd")
         if "\x00" in text:
             raise EncodingError(
                 label, encoding, "contains NUL bytes, so it is not text", guess_around(chunk, 0, encoding)

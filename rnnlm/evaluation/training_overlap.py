@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rnnlm.contained_paths import inside
 from rnnlm.corpora.splits import letters_of
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_text
@@ -25,7 +26,7 @@ def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, sp
     Lines, not documents: one line more at the beginning of a text moves the borders of all its documents. None if the
     training text is not in this home.
     """
-    trained = find_dataset(home, origin.dataset_id)
+    trained = find_dataset(home, str(inside(home.datasets, origin.dataset_id)))
     if trained is None:
         return None
     try:
@@ -48,7 +49,7 @@ def line_keys(home: Home, dataset: DatasetRecord, split: Split) -> tuple[np.ndar
 
 def lines_of(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[bytes]:
     """CorpusError if the text is gone or changed."""
-    folder = home.corpora / dataset.corpus_digest[:16]
+    folder = inside(home.corpora, dataset.corpus_digest[:16])
     with connect(dataset) as connection:
         rows = table(connection, "queries/read_documents", {"split": split})
     for row in rows:

@@ -1,8 +1,9 @@
 """Options of `rnnlm lm-eval`; not a stage of the pipeline."""
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
 from rnnlm.config import Section
+from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, Size
 
 
 class HarnessConfig(Section):
@@ -14,7 +15,7 @@ class HarnessConfig(Section):
     file: str | None = Field(None, description="measure bits per byte and perplexities of this whole text")
     limit: PositiveFloat | None = Field(None, description="documents per task; below 1, a share of them")
     fewshot: NonNegativeInt | None = Field(None, description="examples before each question; default: the task's own")
-    batch_size: PositiveInt = Field(64, description="texts scored together")
+    batch_size: Size = Field(64, description="texts scored together")
 
     @model_validator(mode="after")
     def has_something_to_measure(self) -> "HarnessConfig":

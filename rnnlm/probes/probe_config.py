@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field
 
 from rnnlm.config import EngineConfig, ModelKind, Nonlinearity, RecurrentInitialization, Section, Seed, setting
+from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt, Size
 
 SyntheticTaskName = Literal["parity", "modulo-3", "dyck-2", "copying", "echo", "recall"]
 RowLength = Annotated[int, Field(ge=6, le=192)]  # 192: associative recall has keys for 64 pairs
@@ -18,7 +19,7 @@ class GradientProbeConfig(Section):
     rows: int = setting(64, "Number of windows of validation text.", ge=1, le=4_096)
     factor: PositiveFloat = setting(1.2, "Factor of the scaled identity.")
     trained_steps: NonNegativeInt = setting(0, "Optimizer steps before a second measurement. 0: none.")
-    batch_size: PositiveInt = setting(32, "Number of sequences or lanes per step.")
+    batch_size: Size = setting(32, "Number of sequences or lanes per step.")
     learning_rate: PositiveFloat = setting(4e-3, "Learning rate.")
     seed: Seed = setting(0, "Seed of initial weights and batches.")
 
@@ -34,7 +35,7 @@ class EchoConfig(Section):
     symbols: int = setting(8, "Number of symbols.", ge=2, le=1_000)
     hidden_size: int = setting(64, "Number of units.", ge=1, le=4_096)
     training_steps: PositiveInt = setting(500, "Number of optimizer steps.")
-    batch_size: PositiveInt = setting(64, "Number of rows per step.")
+    batch_size: Size = setting(64, "Number of rows per step.")
     learning_rate: PositiveFloat = setting(1e-3, "Learning rate.")
     seed: Seed = setting(0, "Seed of initial weights and rows.")
 
@@ -48,6 +49,6 @@ class AbilitiesConfig(EngineConfig):
     layers: int = setting(2, "Number of layers.", ge=1, le=16)
     parameters: int = setting(40_000, "Number of parameters: decides the number of units.", ge=1_000, le=10_000_000)
     training_steps: PositiveInt = setting(4_000, "Largest number of optimizer steps: fewer if the task is solved.")
-    batch_size: PositiveInt = setting(64, "Number of rows per step.")
+    batch_size: Size = setting(64, "Number of rows per step.")
     learning_rate: PositiveFloat = setting(2e-3, "Learning rate.")
-    seeds: PositiveInt = setting(3, "Number of networks for each kind and task.")
+    seeds: Size = setting(3, "Number of networks for each kind and task.")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rnnlm.contained_paths import inside
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, digest_of
 from rnnlm.records import ModelVersion
@@ -191,7 +192,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
     run_id = version.tags.get("run_id")
     if run_id is None:
         raise ModelError(f"{reference}: another program registered it, without a run;\ngive a run's folder or its id")
-    folder = home.runs / run_id / "model"
+    folder = inside(home.runs, run_id) / "model"
     if not is_model(folder):
         raise ModelError(
             f"{reference}: its run {run_id} is not under {home.runs}, and this command reads the run's folder.\n"

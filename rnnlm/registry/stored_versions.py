@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
+from rnnlm.contained_paths import UnsafeNameError, inside
 from rnnlm.home import Home
 from rnnlm.records import Record
 from rnnlm.registry.champion_history import Change, read_history
@@ -133,7 +134,11 @@ def owned_folder(home: Home, location: str) -> Path | None:
     if url.scheme not in ("", "file"):
         return None
     path = Path(url2pathname(url.path))
-    return path.parent if path.name == "artifacts" and home.artifacts in path.parent.parents else None
+    if path.name != "artifacts" or not path.is_relative_to(home.artifacts):
+        return None
+    with suppress(UnsafeNameError):
+        return inside(home.artifacts, path.parent.relative_to(home.artifacts).as_posix(), any_links=True)
+    return None
 
 
 def remove_versions(

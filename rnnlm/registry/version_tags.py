@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rnnlm.config import PipelineConfig
+from rnnlm.contained_paths import inside
 from rnnlm.home import Home, read_json
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.registry.bundle import LIBRARY, model_digest
@@ -73,7 +74,7 @@ def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> d
 
 def corpus_folder(home: Home, dataset: DatasetRecord) -> Path:
     """The folder of the dataset's text."""
-    return home.corpora / dataset.corpus_digest[:16]
+    return inside(home.corpora, dataset.corpus_digest[:16])
 
 
 def short_configuration(config: PipelineConfig) -> str:

@@ -2,6 +2,7 @@
 
 from rnnlm.text_layout import TableRows, columns, labelled, markdown_table
 from rnnlm.upkeep.backup import BackupRecord
+from rnnlm.upkeep.backup_archive import Manifest
 from rnnlm.upkeep.prune import PruneRecord
 from rnnlm.upkeep.restore import RestoreRecord
 
@@ -56,12 +57,22 @@ def prune_rows(pruned: PruneRecord) -> TableRows:
 
 def backup_text(backup: BackupRecord) -> str:
     lines = [
-        labelled("backup", str(backup.folder)),
+        labelled("backup", str(backup.archive)),
         labelled("files", f"{backup.files:,}, {size(backup.bytes)}"),
-        labelled("copied", f"{backup.copied_files:,}, {size(backup.copied_bytes)}; the rest was there"),
         labelled("versions", f"{len(backup.versions)}"),
         *(labelled("damaged", f"{problem}; backed up as it is") for problem in backup.damaged),
         *(labelled("missing", what) for what in backup.not_covered),
+    ]
+    return "\n".join(lines)
+
+
+def verified_text(manifest: Manifest, damaged: tuple[str, ...]) -> str:
+    lines = [
+        labelled("backup", f"made {manifest.made} of {manifest.homes[0]}"),
+        labelled("files", f"{len(manifest.files):,}, {size(sum(file.bytes for file in manifest.files.values()))}"),
+        labelled("versions", f"{len(manifest.versions)}"),
+        *(labelled("damaged", name) for name in damaged),
+        *([] if damaged else [labelled("verified", "every file has its sha256")]),
     ]
     return "\n".join(lines)
 
@@ -71,6 +82,8 @@ def restore_text(restored: RestoreRecord) -> str:
         labelled("home", str(restored.home)),
         labelled("backup", f"made {restored.made} of {restored.moved_from}"),
         labelled("files", f"{restored.files:,}, {size(restored.bytes)}"),
+        *(labelled("left out", f"{name}: damaged in the backup") for name in restored.left_out),
+        *(labelled("damaged", f"{problem}, when it was backed up") for problem in restored.damaged),
         labelled("next", "rnnlm deploy, if a Prefect server runs your nightly training"),
     ]
     return "\n".join(lines)

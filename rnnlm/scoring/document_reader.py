@@ -83,10 +83,12 @@ def in_shards(found: Iterator[InputDocument], config: ScoringConfig, growth: int
 def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
     """One document per line or per paragraph, as in a corpus: up to the next blank lines, or 50 lines.
 
-    Compressed files are decompressed. Bytes that are not UTF-8 become U+FFFD: scores are there to find such text.
+    Compressed files are decompressed. NUL, and bytes that are not UTF-8, become U+FFFD: scores are there to find such
+    text.
     """
     with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
-        opener = Opener(str(path), CorpusConfig(format="text", undecodable="replace"), Path(scratch))
+        config_of_text = CorpusConfig(format="text", undecodable="replace")
+        opener = Opener(str(path), config_of_text, Path(scratch), replace_nul=True)
         lines = single_lines(opener.pieces_of_file(SourceFile(path, str(path), path.name)))
         if config.document == "line":
             yield from ((None, line) for line in lines)

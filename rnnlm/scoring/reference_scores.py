@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import EvaluationConfig
+from rnnlm.contained_paths import inside
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.document_losses import in_order
 from rnnlm.evaluation.token_losses import stored_nll
@@ -69,7 +70,7 @@ def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
     path = folder / f"{unit}.parquet"
     with home.lock(f"reference-{model.digest[:16]}"):
         if not is_reference(path, model):
-            dataset = find_dataset(home, model.origin.dataset_id)
+            dataset = find_dataset(home, str(inside(home.datasets, model.origin.dataset_id)))
             if dataset is None:
                 raise DatasetError(
                     f"{model.reference}: has no scores of its validation text, and its dataset "
@@ -114,7 +115,7 @@ def validation_texts(
 
     known: their losses are known, so REFERENCE_BYTES does not apply.
     """
-    corpus = home.corpora / model.origin.corpus_digest[:16]
+    corpus = inside(home.corpora, model.origin.corpus_digest[:16])
     with connect(dataset) as connection:
         rows = connection.execute(statement("scoring/read_validation_documents")).fetchall()
     count = sum(row[3] for row in rows) if unit == "line" else len(rows)

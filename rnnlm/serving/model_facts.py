@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from rnnlm.contained_paths import inside
 from rnnlm.home import Home, read_json
 from rnnlm.metrics import finite_or_none
 from rnnlm.models.language_model import LanguageModel
@@ -23,7 +24,7 @@ def read_model_facts(
 ) -> ModelFacts:
     """label: models:/NAME/3 or a folder; folder: where the model lies. What cannot be found is None or empty."""
     tags: dict[str, str] = dict(registered_version(home, label).tags) if label.startswith("models:/") else {}
-    run = home.runs / tags["run_id"] if "run_id" in tags else folder.parent
+    run = inside(home.runs, tags["run_id"]) if "run_id" in tags else folder.parent
     provenance = read_json(folder / "rnnlm.json") or {}
     scores = held_out_scores(run)
     return ModelFacts(
@@ -49,7 +50,8 @@ def held_out_scores(run: Path) -> dict[str, Any]:
 
 def corpus_bytes(home: Home, provenance: dict[str, Any]) -> int | None:
     """None if the corpus is not in this home."""
-    corpus = read_json(home.corpora / str(provenance.get("corpus_digest"))[:16] / "corpus.json")
+    digest = provenance.get("corpus_digest")
+    corpus = read_json(inside(home.corpora, digest[:16]) / "corpus.json") if isinstance(digest, str) else None
     return corpus.get("corpus_bytes") if isinstance(corpus, dict) else None
 
 

@@ -3,9 +3,10 @@
 import ipaddress
 from typing import Annotated
 
-from pydantic import Field, PositiveFloat, PositiveInt, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from rnnlm.config import Section
+from rnnlm.config.bounds import PositiveFloat, PositiveInt, Size
 
 
 class ServingConfig(Section):
@@ -23,7 +24,7 @@ class ServingConfig(Section):
         60.0, description="Seconds per request; a prompt out of time returns what is written so far."
     )
     maximum_body_bytes: PositiveInt = Field(1 << 20, description="Bytes in a request's body.")
-    maximum_connections: PositiveInt = Field(1_024, description="Open connections; more are refused with 503.")
+    maximum_connections: Size = Field(1_024, description="Open connections; more are refused with 503.")
     poll_seconds: PositiveFloat = Field(2.0, description="Seconds between checks for a new champion.")
     drain_seconds: PositiveInt = Field(30, description="Seconds for running requests to finish after SIGTERM.")
 

@@ -2,6 +2,7 @@
 
 import logging
 
+from rnnlm.contained_paths import inside
 from rnnlm.home import Home, read_json
 from rnnlm.tracking.mlflow_runs import best_effort
 from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow
@@ -22,7 +23,7 @@ def end_dead_mlflow_runs(home: Home) -> int:
         experiments = [found.experiment_id for found in client.search_experiments()]
         for run in client.search_runs(experiments, "attributes.status = 'RUNNING' and tags.`rnnlm.run_id` != ''"):
             run_id = run.data.tags["rnnlm.run_id"]
-            spool = read_json(home.runs / run_id / TRACKING) or {}
+            spool = read_json(inside(home.runs, run_id) / TRACKING) or {}
             if spool.get("mlflow_run_id") == run.info.run_id and not is_training(home, run_id):
                 client.set_terminated(run.info.run_id, status="KILLED")
                 logger.warning("MLflow run %s: its training was killed; ended as KILLED", run.info.run_name)

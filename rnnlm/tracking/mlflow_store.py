@@ -78,6 +78,7 @@ def prepare_store(home: Home) -> None:
     # depends on it.
     with suppress(sqlite3.OperationalError):
         write_ahead(home.mlflow_database)
+    home.keep_private()
 
 
 def write_ahead(database: Path) -> None:
@@ -97,6 +98,7 @@ def make_database(home: Home) -> None:
     store = SqlAlchemyStore(f"sqlite:///{partial}", home.artifacts.as_uri())
     store.engine.dispose()
     write_ahead(partial)
+    partial.chmod(0o600)
     partial.replace(home.mlflow_database)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from rnnlm.config import ModelConfig
+from rnnlm.contained_paths import inside
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, read_json
 from rnnlm.models.language_model import LanguageModel
@@ -32,7 +33,7 @@ SETTINGS = {  # field of a saved model → the setting that it comes from
 
 def start_folder(home: Home, start: StartedFrom) -> Path:
     """The copy of the model that a run starts from, with its tokenizer and ANCESTOR_DOCUMENTS if they are known."""
-    return home.starts / start.model_sha256[:16]
+    return inside(home.starts, start.model_sha256[:16])
 
 
 def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) -> str | None:

@@ -1,29 +1,26 @@
 """Restore a backup into an empty home, also on another path or machine.
 
 MLflow stores absolute paths: they are rewritten for the new home before its database gets its name. The databases come
-last, so a killed restore leaves no home that looks complete; run it again.
+last, so a killed restore leaves no home that looks complete; run it again. What is damaged in the archive is left out.
 """
 
+import hashlib
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from rnnlm.contained_paths import UnsafeNameError, inside
+from rnnlm.disk_errors import full_disk_explained
 from rnnlm.errors import HomeError
 from rnnlm.home import Home, atomic_file, digest_of, file_digest, read_json, write_json
 from rnnlm.records import Record
 from rnnlm.tracking.stored_locations import move_locations
-from rnnlm.upkeep.backup import (
-    FORMAT,
-    MANIFEST,
-    MLFLOW_DATABASE,
-    PREFECT_DATABASE,
-    BackedUpFile,
-    Manifest,
-    blob_path,
-    copy_hashing,
-)
+from rnnlm.upkeep.backup import MLFLOW_DATABASE, PREFECT_DATABASE
+from rnnlm.upkeep.backup_archive import BackedUpFile, Manifest, pieces_of, read_manifest
 
 RESTORING = ".restoring.json"  # in a home whose restore was not finished
+
+
+class DamagedFileError(HomeError):
+    """A file of the archive differs from its sha256."""
 
 
 class RestoreRecord(Record):
@@ -32,58 +29,57 @@ class RestoreRecord(Record):
     made: str  # when the backup was made
     files: int
     bytes: int
+    left_out: tuple[str, ...]  # files that are damaged in the archive
+    damaged: tuple[str, ...]  # what was wrong with the home when it was backed up
 
 
-def restore_home(home: Home, folder: Path) -> RestoreRecord:
-    """Write every file of the backup. HomeError if the home is not empty or the backup is not whole."""
-    folder = folder.expanduser().resolve()
-    manifest = read_manifest(folder)
+def restore_home(home: Home, archive: Path) -> RestoreRecord:
+    """Write every sound file of the backup. HomeError if the home is not empty or the archive is no whole backup."""
+    archive = archive.expanduser().resolve()
+    manifest = read_manifest(archive)
     identity = {"backup": digest_of(manifest.model_dump(mode="json"))}
     check_home(home, identity)
     home.make(home.root)
-    write_json(home.root / RESTORING, identity)
-    for name, file in in_order(manifest):
-        target = inside(home, name)
-        if target.exists() and target.stat().st_size == file.bytes and file_digest(target) == file.sha256:
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(target) as partial:
-            if copy_hashing(blob_path(folder, file.sha256), partial) != file.sha256:
-                raise HomeError(
-                    f"{blob_path(folder, file.sha256)}: differs from its sha256; the backup of {name} is damaged.\n"
-                    "Restore from another backup."
-                )
-            if name == MLFLOW_DATABASE:
-                move_locations(partial, manifest.home, home.root)
-    (home.root / RESTORING).unlink()
+    restored: list[BackedUpFile] = []
+    left_out: list[str] = []
+    with full_disk_explained(home.root):
+        write_json(home.root / RESTORING, identity)
+        for name, file in in_order(manifest):
+            try:
+                restore_file(archive, manifest, file, inside(home.root, name, any_links=True), home)
+            except (UnsafeNameError, DamagedFileError):
+                left_out.append(ascii(name)[1:-1])
+            else:
+                restored.append(file)
+        (home.root / RESTORING).unlink()
     return RestoreRecord(
         home=home.root,
-        moved_from=manifest.home,
+        moved_from=manifest.homes[0],
         made=manifest.made,
-        files=len(manifest.files),
-        bytes=sum(file.bytes for file in manifest.files.values()),
+        files=len(restored),
+        bytes=sum(file.bytes for file in restored),
+        left_out=tuple(left_out),
+        damaged=manifest.damaged,
     )
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """HomeError unless the backup is whole."""
-    content = read_json(folder / MANIFEST)
-    try:
-        manifest = Manifest.model_validate(content)
-    except ValidationError as error:
-        raise HomeError(
-            f"{folder}: no complete backup: {MANIFEST} is missing or damaged;\n"
-            "give the folder that rnnlm backup wrote to, or run that backup again to its end"
-        ) from error
-    if manifest.format != FORMAT:
-        raise HomeError(
-            f"{folder}: the backup has format {manifest.format}, expected {FORMAT}; use rnnlm {manifest.rnnlm}"
-        )
-    for name, file in manifest.files.items():
-        blob = blob_path(folder, file.sha256)
-        if not blob.is_file() or blob.stat().st_size != file.bytes:
-            raise HomeError(f"{blob}: the backup's copy of {name} is missing or cut off.\nRestore from another backup.")
-    return manifest
+def restore_file(archive: Path, manifest: Manifest, file: BackedUpFile, target: Path, home: Home) -> None:
+    """Write one file, unless a killed restore has. DamagedFileError if the archive's copy has another sha256."""
+    if target.is_file() and target.stat().st_size == file.bytes and file_digest(target) == file.sha256:
+        return
+    is_database = target in (home.root / MLFLOW_DATABASE, home.root / PREFECT_DATABASE)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(target, private=is_database) as partial:
+        digest = hashlib.sha256()
+        with partial.open("wb") as writer:
+            for piece in pieces_of(archive, file):
+                digest.update(piece)
+                writer.write(piece)
+        if digest.hexdigest() != file.sha256:
+            raise DamagedFileError(f"{archive}: its copy of {target} differs from its sha256")
+        if target == home.root / MLFLOW_DATABASE:
+            for before in manifest.homes:
+                move_locations(partial, before, home.root)
 
 
 def check_home(home: Home, identity: dict[str, str]) -> None:
@@ -107,11 +103,3 @@ def in_order(manifest: Manifest) -> list[tuple[str, BackedUpFile]]:
     """The registry last: until then no model is listed."""
     last = (PREFECT_DATABASE, MLFLOW_DATABASE)
     return sorted(manifest.files.items(), key=lambda entry: last.index(entry[0]) + 1 if entry[0] in last else 0)
-
-
-def inside(home: Home, name: str) -> Path:
-    """The path in the home. HomeError if a damaged manifest names one elsewhere."""
-    path = home.root / name
-    if not path.resolve().is_relative_to(home.root.resolve()):
-        raise HomeError(f"{name}: the backup's {MANIFEST} names a path outside of the home; it was changed by hand")
-    return path

@@ -56,11 +56,13 @@ def test_a_home_is_backed_up_and_restored_by_commands(
 ) -> None:
     text = said(capsys, "backup", str(tmp_path / "backup"))
     assert "versions   3" in text
-    assert main(["restore", str(tmp_path / "backup")]) == 2
+    (archive,) = (tmp_path / "backup").iterdir()
+    assert "every file has its sha256" in said(capsys, "backup", "--verify", str(archive))
+    assert main(["restore", str(archive)]) == 2
     assert "is not empty" in capsys.readouterr().err
     shutil.move(three_nights.root, tmp_path / "gone")
     monkeypatch.setenv("RNNLM_HOME", str(tmp_path / "new"))
-    assert "rnnlm deploy" in said(capsys, "restore", str(tmp_path / "backup"))
+    assert "rnnlm deploy" in said(capsys, "restore", str(archive))
     assert len(json.loads(said(capsys, "models", "--json"))) == 3
 
 

@@ -250,3 +250,17 @@ def test_what_changes_later_may_be_left_out_of_the_marker(tmp_path: Path) -> Non
     assert is_complete(tmp_path)
     (tmp_path / "result").write_text("changed")
     assert not is_complete(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["what?", "a?b/c", "new\nline", "escape\x1b"])
+def test_a_home_s_path_that_a_database_would_misread_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("RNNLM_HOME", str(tmp_path / name))
+    with pytest.raises(HomeError, match="cannot hold"):
+        find_home()
+    monkeypatch.delenv("RNNLM_HOME")
+    (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / name)
+    with pytest.raises(HomeError, match="cannot hold"):
+        find_home()

@@ -2,9 +2,10 @@
 
 from typing import Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field
 
 from rnnlm.config import Section, Seed
+from rnnlm.config.bounds import NonNegativeInt, Size
 
 
 class NgramConfig(Section):
@@ -17,7 +18,7 @@ class NgramConfig(Section):
         pattern=r"^[1-9][0-9]*(MB|GB|TB|MiB|GiB|TiB)$",
         description="DuckDB's memory, such as 2GB; the rest spills to disk.",
     )
-    threads: PositiveInt | None = Field(None, description="DuckDB's threads; default: one per core.")
+    threads: Size | None = Field(None, description="DuckDB's threads; default: one per core.")
     samples: NonNegativeInt = Field(0, description="Texts to sample.")
     maximum_tokens: int = Field(40, ge=1, le=100_000, description="Tokens per sample.")
     seed: Seed = Field(0, description="Random seed of the samples.")

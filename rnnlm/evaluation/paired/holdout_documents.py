@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rnnlm.contained_paths import inside
 from rnnlm.errors import CorpusError
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
@@ -123,7 +124,7 @@ def read_texts(folder: Path, documents: list[HoldoutDocument]) -> Iterator[list[
 
 
 def read_text(folder: Path, document: HoldoutDocument) -> str:
-    path = folder / document.source_file
+    path = inside(folder, document.source_file)
     try:
         with path.open("rb") as stream:
             stream.seek(document.byte_offset)

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from rnnlm.config import EvaluationConfig, PipelineConfig
+from rnnlm.contained_paths import inside
 from rnnlm.errors import DatasetError, ModelError
 from rnnlm.evaluation.surprise.surprise_plots import draw_surprise
 from rnnlm.evaluation.surprise.surprise_tables import SurpriseTables, query_surprise
@@ -74,7 +75,7 @@ def surprise_of_model(home: Home, model_folder: Path) -> Surprise:
             "Give a run's folder or its id: losses are stored with the run."
         )
     run = RunRecord(**facts, folder=folder)
-    dataset = find_dataset(home, run.dataset_id)
+    dataset = find_dataset(home, str(inside(home.datasets, run.dataset_id)))
     if dataset is None:
         raise DatasetError(
             f"{folder}: its dataset {run.dataset_id} is not under {home.datasets};\n"

@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import Field, NonNegativeFloat, PositiveInt
+from pydantic import Field
 
 from rnnlm.config import Section
+from rnnlm.config.bounds import NonNegativeFloat, Size
 
 
 class DynamicConfig(Section):
@@ -14,13 +15,13 @@ class DynamicConfig(Section):
     decay: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         0.01, description="Share of the way back to the trained weights at each step."
     )
-    segment_length: PositiveInt = Field(20, description="Tokens scored together, then learned from.")
+    segment_length: Size = Field(20, description="Tokens scored together, then learned from.")
     scaled: bool = Field(False, description="Scale each weight's rate and decay by its gradients on the training text.")
 
 
 class CacheConfig(Section):
     """The neural cache."""
 
-    size: PositiveInt = Field(500, description="Preceding tokens to remember.")
+    size: Size = Field(500, description="Preceding tokens to remember.")
     theta: NonNegativeFloat = Field(0.3, description="How much more a similar hidden state counts; 0: all the same.")
     share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.15, description="The cache's share of the mixture.")

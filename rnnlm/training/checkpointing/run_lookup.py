@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rnnlm.config import PipelineConfig
+from rnnlm.contained_paths import inside
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import Home, read_json
 from rnnlm.moved_settings import flatten, nest
@@ -46,7 +47,7 @@ def find_unfinished(
             f"{folder / 'config.json'}: not a configuration of this version of rnnlm ({error.error_count()} errors);\n"
             "train anew: rnnlm train --corpus …"
         ) from error
-    dataset = find_dataset(home, started["dataset_id"])
+    dataset = find_dataset(home, str(inside(home.datasets, started["dataset_id"])))
     if dataset is None:
         raise ModelError(
             f"{folder.name}: its dataset {started['dataset_id'][:12]} is missing or damaged;\n"

@@ -79,8 +79,12 @@ class Handler(BaseHTTPRequestHandler):
         """The file or the range asked for; If-Range is honoured as RFC 9110 wants it."""
         server, body, begin = self.server, self.server.body, 0
         asked = self.headers["Range"]
-        same = self.headers["If-Range"] in (None, server.etag) or server.behaviour == "ignores If-Range"
-        headers = {"ETag": server.etag} if server.etag else {}
+        same = self.headers["If-Range"] in (None, server.etag) or server.behaviour in (
+            "ignores If-Range",
+            "does not confirm",
+        )
+        silent = server.behaviour == "does not confirm" and asked
+        headers = {"ETag": server.etag} if server.etag and not silent else {}
         headers |= {"Last-Modified": server.modified} if server.modified else {}
         if server.conditions[-1] in {server.etag, server.modified} - {None}:
             self.answer(304, b"", **headers)

@@ -3,8 +3,12 @@
 import datetime
 import email.utils
 import hashlib
+import socket
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -320,3 +324,84 @@ def test_a_redirect_does_not_give_up_encryption(url: str, target: str, refusal: 
     else:
         with pytest.raises(CorpusError, match=refusal):
             refuse_redirect(url, url, target)
+
+
+def test_a_rest_without_the_etag_is_not_appended(server: Server, target: Path) -> None:
+    interrupted(server, target)
+    server.body, server.etag, server.behaviour = TEXT.upper(), '"two"', "does not confirm"
+    assert get(server, target) == TEXT.upper()
+    assert [begin for _, begin in server.asked] == [f"bytes={HALF}-", None]
+
+
+def test_an_answer_304_without_a_condition_is_told(server: Server, target: Path) -> None:
+    server.behaviour = "status 304"
+    with pytest.raises(CorpusError, match="304"):
+        get(server, target)
+
+
+@pytest.mark.parametrize("there", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433"])
+def test_a_redirect_from_elsewhere_to_this_machine_is_refused(there: str) -> None:
+    with pytest.raises(CorpusError, match="on this machine"):
+        refuse_redirect("asked", "http://192.0.2.1/a", f"http://{there}:8080/b")
+    refuse_redirect("asked", "http://127.0.0.1/a", f"http://{there}:8080/b")
+    refuse_redirect("asked", "http://192.0.2.1/a", "http://192.0.2.2/b")
+
+
+ANSWER = (
+    b"HTTP/1.1 100 Continue\r\n\r\n" * 3
+    + b'HTTP/1.1 200 OK\r\nETag: "one"\r\nContent-Length: 40\r\n\r\n'
+    + b"the cat sees the dog and likes the bird\n"
+)
+
+
+@contextmanager
+def raw_server(pause_seconds: float, upto: int, answer: bytes = ANSWER, endless: bytes = b"") -> Iterator[str]:
+    """Sends the answer's first bytes at once, then one byte per pause, or nothing more with 0; yields its URL."""
+    done = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        while not done.is_set():
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection, suppress(OSError):
+                connection.recv(1 << 16)
+                connection.sendall(answer[:upto])
+                rest = iter(answer[upto:])
+                while not done.wait(pause_seconds or 0.05):
+                    if endless:
+                        connection.sendall(endless)
+                    elif pause_seconds and (byte := next(rest, None)) is not None:
+                        connection.sendall(bytes([byte]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/text"
+        finally:
+            done.set()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("upto", [0, 5, 20, 26, 60, 90, 100, 120, 130, 150])
+@pytest.mark.parametrize("pause_seconds", [0, 0.1])
+def test_the_time_limit_holds_wherever_an_answer_stalls(target: Path, upto: int, pause_seconds: float) -> None:
+    policy = FetchPolicy(attempts=3, read_seconds=60, maximum_seconds=0.4, backoff_seconds=0.01)
+    with raw_server(pause_seconds, upto) as url:
+        began = time.monotonic()
+        with pytest.raises(FetchError, match="maximum_download_seconds"):
+            fetch(url, target, target.parent / "downloads", policy=policy)
+        assert time.monotonic() - began < 2
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("endless", [b"HTTP/1.1 100 Continue\r\n\r\n", b"X-Header: 1\r\n"])
+def test_the_time_limit_holds_for_an_answer_without_an_end(target: Path, endless: bytes) -> None:
+    policy = FetchPolicy(attempts=3, read_seconds=60, maximum_seconds=0.4)
+    with raw_server(0, 0 if endless.startswith(b"HTTP") else 95, endless=endless) as url:
+        began = time.monotonic()
+        with pytest.raises(FetchError):
+            fetch(url, target, target.parent / "downloads", policy=policy)
+        assert time.monotonic() - began < 2

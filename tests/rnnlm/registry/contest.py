@@ -11,6 +11,8 @@ from rnnlm.config import PipelineConfig
 from rnnlm.records import RegisteredVersion, RunRecord
 from rnnlm.registry.registration import register_model
 from rnnlm.registry.version_tags import Candidate
+from rnnlm.stages import mark_complete
+from rnnlm.training.training_run import UNMARKED
 from tests.configs import plain_config
 from tests.registrar import Registrar
 
@@ -82,4 +84,5 @@ class Contest(Registrar):
                 for name, value in weights.items()
             }
             save_file(noisy, folder / "model" / "model.safetensors", {"format": "pt"})
+            mark_complete(folder, apart_from=UNMARKED)
         return self.run.model_copy(update={"run_id": run_id, "folder": folder})

@@ -119,6 +119,12 @@ def test_a_row_without_a_text_is_a_document_without_one(tmp_path: Path) -> None:
     assert [document.text for document in read(tmp_path / "a.parquet")] == ["a", None, "b"]
 
 
+def test_the_strangest_line_is_read_and_marked_and_the_next_ones_too(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\na\x00b\nbad \xff byte\n\x00\x00\nlast\n")
+    texts = [document.text.rstrip("\n") for document in read(tmp_path / "a.txt") if document.text is not None]
+    assert texts == ["one", "a\ufffdb", "bad \ufffd byte", "\ufffd\ufffd", "last"]
+
+
 def test_a_number_is_read_as_it_is_written(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a"], "id": [17]}), tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet", id_column="id")[0].id == "17"
@@ -131,7 +137,6 @@ def test_a_number_is_read_as_it_is_written(tmp_path: Path) -> None:
         ("a.csv", b"text\na\n", {"id_column": "key"}, ["'key'", "--id-column"]),
         ("a.jsonl", b'{"text": "a"}\n{"text": \n', {}, ["a.jsonl", "jsonl"]),
         ("a.parquet", b"PAR1 nothing", {}, ["a.parquet", "parquet"]),
-        ("a.txt", b"a\x00b\n", {}, ["a.txt", "NUL"]),
     ],
 )
 def test_what_cannot_be_read_is_told_in_three_lines(

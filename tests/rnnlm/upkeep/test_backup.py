@@ -1,8 +1,8 @@
-"""A backup is whole and small, and a home restored from it elsewhere goes on as the old one would have."""
+"""A backup is whole and private, and a home restored from it elsewhere goes on as the old one would have."""
 
-import json
 import shutil
 import sqlite3
+import subprocess
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -16,12 +16,21 @@ from rnnlm.records import RunRecord
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.registry.promotion_commands import roll_back
+from rnnlm.registry.stored_versions import read_store
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.stages import is_complete
-from rnnlm.upkeep.backup import MANIFEST, back_up
+from rnnlm.upkeep.backup import back_up
+from rnnlm.upkeep.backup_archive import FORMAT, ArchiveWriter, Manifest, find_archive_damage, read_manifest
 from rnnlm.upkeep.restore import restore_home
 from tests.rnnlm.registry.contest import NAME, Contest
-from tests.rnnlm.upkeep.registered_home import check_aliases, random_history, register_night, write_folder
+from tests.rnnlm.test_contained_paths import hostile_text
+from tests.rnnlm.upkeep.registered_home import (
+    check_aliases,
+    lineage_damage,
+    random_history,
+    register_night,
+    write_folder,
+)
 
 
 def dump_of(database: Path) -> str:
@@ -43,7 +52,7 @@ def test_a_home_restored_elsewhere_serves_its_champion_and_registers_the_next_ve
     shutil.move(old.root, tmp_path / "gone")
     monkeypatch.setenv("RNNLM_HOME", str(new.root))
 
-    restored = restore_home(new, tmp_path / "backup")
+    restored = restore_home(new, backup.archive)
     assert restored.moved_from == old.root
     assert str(old.root) not in dump_of(new.mlflow_database)
     assert list_models(new) == listed
@@ -73,10 +82,10 @@ def test_mlflow_loads_a_restored_version_by_itself(contest: Contest, tmp_path: P
     import mlflow.pyfunc
 
     contest.register("good")
-    back_up(contest.home, tmp_path / "backup")
+    backup = back_up(contest.home, tmp_path / "backup")
     shutil.move(contest.home.root, tmp_path / "gone")
     new = Home(tmp_path / "restored")
-    restore_home(new, tmp_path / "backup")
+    restore_home(new, backup.archive)
     mlflow.set_tracking_uri(f"sqlite:///{new.mlflow_database}")
     try:
         model = mlflow.pyfunc.load_model(f"models:/{NAME}@champion")
@@ -90,29 +99,11 @@ def test_mlflow_loads_a_restored_version_by_itself(contest: Contest, tmp_path: P
 def test_random_registries_survive_backup_and_restore(tracked_home: Home, tmp_path: Path) -> None:
     random_history(tracked_home, seed=6, nights=5)
     held = check_aliases(tracked_home)
-    back_up(tracked_home, tmp_path / "backup")
+    backup = back_up(tracked_home, tmp_path / "backup")
     new = Home(tmp_path / "new")
-    restore_home(new, tmp_path / "backup")
+    restore_home(new, backup.archive)
     shutil.move(tracked_home.root, tmp_path / "gone")
     assert check_aliases(new) == held
-
-
-@pytest.mark.long
-def test_a_second_backup_copies_only_what_is_new(tracked_home: Home, tmp_path: Path) -> None:
-    register_night(tracked_home, "rnnlm-a", "1", 1)
-    first = back_up(tracked_home, tmp_path / "backup")
-    again = back_up(tracked_home, tmp_path / "backup")
-    assert first.copied_files > 10
-    assert again.copied_files == 0
-    register_night(tracked_home, "rnnlm-a", "2", 0)
-    second = back_up(tracked_home, tmp_path / "backup")
-    corpus = (tracked_home.corpora / "c000000000000002" / "corpus.json").stat().st_size
-    assert 2 < second.copied_files < first.copied_files  # mlflow.db and what differs from night 1: equal files are one
-    assert second.copied_bytes < tracked_home.mlflow_database.stat().st_size + 20 * corpus
-    restore_home(Home(tmp_path / "new"), tmp_path / "backup")
-    stored = {path.name for path in (tmp_path / "backup" / "blobs").rglob("*") if path.is_file()}
-    manifest = json.loads((tmp_path / "backup" / MANIFEST).read_text(encoding="utf-8"))
-    assert stored == {file["sha256"] for file in manifest["files"].values()}
 
 
 @pytest.mark.long
@@ -134,15 +125,14 @@ def test_a_backup_while_versions_are_registered_is_consistent(tracked_home: Home
     writer = threading.Thread(target=keep_registering)
     writer.start()
     try:
-        for number in range(3):
-            back_up(tracked_home, tmp_path / f"backup{number}")
+        archives = [back_up(tracked_home, tmp_path / "backups").archive for _ in range(3)]
     finally:
         done.set()
         writer.join()
     assert failures == []
-    for number in range(3):
+    for number, archive in enumerate(archives):
         new = Home(tmp_path / f"new{number}")
-        restore_home(new, tmp_path / f"backup{number}")
+        restore_home(new, archive)
         versions = list_models(new)
         assert versions
         for version in versions:
@@ -151,33 +141,119 @@ def test_a_backup_while_versions_are_registered_is_consistent(tracked_home: Home
                 assert (folder / "COMPLETE").exists()
 
 
-@pytest.mark.long
-def test_an_unfinished_backup_is_refused_and_the_one_before_it_stays_whole(tracked_home: Home, tmp_path: Path) -> None:
+def test_a_backup_never_touches_another(tracked_home: Home, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    (folder / "letter.txt").write_text("dear all")
     register_night(tracked_home, "rnnlm-a", "1", 1)
-    folder = tmp_path / "backup"
-    back_up(tracked_home, folder)
-    (folder / MANIFEST).rename(tmp_path / "kept")
+    first = back_up(tracked_home, folder).archive
+    before = first.read_bytes()
+    tracked_home.mlflow_database.unlink()
+    with pytest.raises(HomeError, match="registry is missing"):
+        back_up(tracked_home, folder)
+    other = Home(tmp_path / "other")
+    write_folder(other.corpora / "c", 0, corpus={})
+    second = back_up(other, folder).archive
+    assert first.read_bytes() == before
+    assert {path.name for path in folder.iterdir()} == {"letter.txt", first.name, second.name}
+    assert restore_home(Home(tmp_path / "new"), first).left_out == ()
+
+
+@pytest.mark.parametrize("cut", [0, 1, 200, 5_000, 200_000])
+def test_a_backup_that_was_cut_off_is_refused(tracked_home: Home, tmp_path: Path, cut: int) -> None:
+    register_night(tracked_home, "rnnlm-a", "1", 1)
+    archive = back_up(tracked_home, tmp_path / "backup").archive
+    with archive.open("r+b") as stream:
+        stream.truncate(max(0, archive.stat().st_size - cut) if cut else 0)
+    if cut in (1, 200):  # one of the trailing lines is enough
+        assert restore_home(Home(tmp_path / "new"), archive).left_out == ()
+        return
     with pytest.raises(HomeError, match="no complete backup"):
-        restore_home(Home(tmp_path / "new"), folder)
+        restore_home(Home(tmp_path / "new"), archive)
     assert not (tmp_path / "new").exists()
-    (tmp_path / "kept").rename(folder / MANIFEST)
-    register_night(tracked_home, "rnnlm-a", "2", 0)
-    blob = next(path for path in (folder / "blobs").rglob("*") if path.is_file())
-    blob.write_bytes(blob.read_bytes()[:-1])
-    with pytest.raises(HomeError, match="missing or cut off"):
-        restore_home(Home(tmp_path / "new"), folder)
-    back_up(tracked_home, folder)  # repairs it
-    restore_home(Home(tmp_path / "new"), folder)
 
 
-def test_a_changed_blob_is_noticed(tracked_home: Home, tmp_path: Path) -> None:
+def flip(path: Path, place: int) -> None:
+    with path.open("r+b") as stream:
+        stream.seek(place)
+        (value,) = stream.read(1)
+        stream.seek(place)
+        stream.write(bytes([value ^ 4]))
+
+
+def test_a_damaged_file_is_named_and_the_rest_is_restored(tracked_home: Home, tmp_path: Path) -> None:
     register_night(tracked_home, "rnnlm-a", "1", 1)
-    back_up(tracked_home, tmp_path / "backup")
-    for blob in (path for path in (tmp_path / "backup" / "blobs").rglob("*") if path.is_file()):
-        blob.write_bytes(bytes(reversed(blob.read_bytes())))
-    with pytest.raises(HomeError, match="differs from its sha256"):
-        restore_home(Home(tmp_path / "new"), tmp_path / "backup")
-    assert not (tmp_path / "new" / "mlflow.db").exists()
+    archive = back_up(tracked_home, tmp_path / "backup").archive
+    manifest = read_manifest(archive)
+    flip(archive, manifest.files["runs/r1/model.json"].offset + 3)
+    flip(archive, manifest.files["datasets/d1/dataset.json"].offset - 512)  # its header
+    assert find_archive_damage(archive, manifest) == ("runs/r1/model.json",)
+    new = Home(tmp_path / "new")
+    restored = restore_home(new, archive)
+    assert restored.left_out == ("runs/r1/model.json",)
+    assert [version.name for version in list_models(new)] == ["rnnlm-a"]
+    assert not (new.runs / "r1" / "model.json").exists()
+    assert is_complete(new.datasets / "d1")
+
+
+def test_an_archive_unpacks_with_tar(tracked_home: Home, tmp_path: Path) -> None:
+    register_night(tracked_home, "rnnlm-a", "1", 1)
+    archive = back_up(tracked_home, tmp_path / "backup").archive
+    assert archive.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "unpacked").mkdir()
+    subprocess.run(["tar", "-xf", archive, "-C", tmp_path / "unpacked"], check=True)
+    assert is_complete(tmp_path / "unpacked" / "runs" / "r1")
+
+
+@hostile_text
+def test_an_archive_writes_nothing_outside(tmp_path: Path, name: str) -> None:
+    (tmp_path / "text").write_text("evil")
+    archive = tmp_path / "evil.tar"
+    with archive.open("w+b") as stream:
+        writer = ArchiveWriter(stream)
+        file = writer.add("text", tmp_path / "text")
+        assert file is not None
+        writer.files[name.encode("utf-8", "replace").decode()] = file
+        writer.close(
+            Manifest(
+                format=FORMAT,
+                homes=(tmp_path / "old",),
+                made="",
+                rnnlm="",
+                versions=(),
+                damaged=(),
+                files=writer.files,
+            )
+        )
+    new = Home(tmp_path / "there" / "new")
+    ordinary = name in ("link/secret", "surrogate\ud800")  # in an empty home, and in UTF-8
+    assert len(restore_home(new, archive).left_out) == (0 if ordinary else 1)
+    assert {path.relative_to(new.root).parts[0] for path in new.root.rglob("*")} <= {"text", "link", "surrogate?"}
+    assert {path.name for path in (tmp_path / "there").iterdir()} == {"new"}
+    assert not Path("/tmp/rnnlm-outside").exists()
+
+
+def test_a_home_on_links_to_a_larger_disk_is_backed_up_and_restored(tracked_home: Home, tmp_path: Path) -> None:
+    register_night(tracked_home, "rnnlm-a", "1", 1)
+    disk, root = tmp_path / "disk", tracked_home.root
+    disk.mkdir()
+    for name in ("artifacts/experiments", "corpora", "datasets", "runs"):
+        (root / name).rename(disk / name.replace("/", "-"))
+        (root / name).symlink_to(disk / name.replace("/", "-"))
+    archive = back_up(tracked_home, tmp_path / "backup").archive
+    new = Home(tmp_path / "new")
+    for name in ("artifacts", "runs"):
+        (tmp_path / "new disk" / name).mkdir(parents=True)
+        new.root.mkdir(exist_ok=True)
+        (new.root / name).symlink_to(tmp_path / "new disk" / name)
+    assert restore_home(new, archive).left_out == ()
+    shutil.rmtree(root)
+    shutil.rmtree(disk)
+    (version,) = read_store(new).versions
+    assert lineage_damage(new, version) == []
+    (model,) = (model for model in read_store(new).models if model.model_id == version.logged_model_id)
+    assert model.folder is not None
+    assert is_complete(model.folder / "artifacts")
 
 
 def test_damage_in_the_home_is_reported_and_does_not_stop_the_backup(tracked_home: Home, tmp_path: Path) -> None:
@@ -189,44 +265,46 @@ def test_damage_in_the_home_is_reported_and_does_not_stop_the_backup(tracked_hom
         "runs/r1/model.json differs from its sha256",
         "datasets/d1/sequences.json is missing",
     }
-    restore_home(Home(tmp_path / "new"), tmp_path / "backup")
+    assert restore_home(Home(tmp_path / "new"), backup.archive).damaged == backup.damaged
 
 
 def test_a_home_that_is_not_empty_is_refused(tracked_home: Home, tmp_path: Path) -> None:
     register_night(tracked_home, "rnnlm-a", "1", 1)
-    back_up(tracked_home, tmp_path / "backup")
+    archive = back_up(tracked_home, tmp_path / "backup").archive
     with pytest.raises(HomeError, match="is not empty"):
-        restore_home(tracked_home, tmp_path / "backup")
+        restore_home(tracked_home, archive)
     other = Home(tmp_path / "other")
     write_folder(other.corpora / "c", 0, corpus={})
     with pytest.raises(HomeError, match="is not empty"):
-        restore_home(other, tmp_path / "backup")
+        restore_home(other, archive)
 
 
 @pytest.mark.long
-def test_a_killed_restore_goes_on(tracked_home: Home, tmp_path: Path) -> None:
+def test_a_killed_restore_goes_on(tracked_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     register_night(tracked_home, "rnnlm-a", "1", 1)
-    back_up(tracked_home, tmp_path / "backup")
-    blobs, new = tmp_path / "backup" / "blobs", Home(tmp_path / "new")
-    manifest = json.loads((tmp_path / "backup" / MANIFEST).read_text(encoding="utf-8"))
-    digest = manifest["files"]["runs/r1/model.json"]["sha256"]
-    blob = blobs / digest[:2] / digest
-    content = blob.read_bytes()
-    blob.write_bytes(bytes(len(content)))
-    with pytest.raises(HomeError, match="differs"):
-        restore_home(new, tmp_path / "backup")
-    blob.write_bytes(content)
-    restore_home(new, tmp_path / "backup")
+    archive, new = back_up(tracked_home, tmp_path / "backup").archive, Home(tmp_path / "new")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("rnnlm.upkeep.restore.move_locations", interrupt)
+        restore_home(new, archive)
+    assert not new.mlflow_database.exists()
+    restore_home(new, archive)
     assert [version.name for version in list_models(new)] == ["rnnlm-a"]
 
 
-def test_a_backup_does_not_go_into_the_home_or_over_other_files(tracked_home: Home, tmp_path: Path) -> None:
+def interrupt(*arguments: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_backup_does_not_go_into_the_home_or_onto_a_file(tracked_home: Home, tmp_path: Path) -> None:
     with pytest.raises(HomeError, match="is in the home"):
         back_up(tracked_home, tracked_home.root / "backup")
-    (tmp_path / "letters").mkdir()
-    (tmp_path / "letters" / "a.txt").touch()
-    with pytest.raises(HomeError, match="something else"):
-        back_up(tracked_home, tmp_path / "letters")
+    (tmp_path / "letter").touch()
+    with pytest.raises(HomeError, match="is a file"):
+        back_up(tracked_home, tmp_path / "letter")
+    with pytest.raises(HomeError, match="no complete backup"):
+        restore_home(Home(tmp_path / "new"), tmp_path / "letter")
+    with pytest.raises(HomeError, match="it has no backup"):
+        restore_home(Home(tmp_path / "new"), tmp_path)
 
 
 def test_a_server_s_store_is_named_as_not_covered(
@@ -238,6 +316,6 @@ def test_a_server_s_store_is_named_as_not_covered(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{other}")
     backup = back_up(tracked_home, tmp_path / "backup")
     assert any(f"MLflow at sqlite:///{other}" in what for what in backup.not_covered)
-    manifest = json.loads((tmp_path / "backup" / MANIFEST).read_text(encoding="utf-8"))
-    assert "mlflow.db" not in manifest["files"]
-    assert "runs/r1/model.json" in manifest["files"]
+    files = read_manifest(backup.archive).files
+    assert "mlflow.db" not in files
+    assert "runs/r1/model.json" in files

@@ -1,0 +1,50 @@
+"""Names that were read from a file, an archive or a table become paths here, and stay in their folder."""
+
+from pathlib import Path
+
+from rnnlm.errors import HomeError
+
+LONGEST_PART_BYTES = 255  # of every common file system
+
+
+class UnsafeNameError(HomeError):
+    """A name that was read from a file is no path inside its folder."""
+
+
+def inside(folder: Path, name: object, *, any_links: bool = False) -> Path:
+    """`folder / name` for a relative name like `model/config.json`. UnsafeNameError if it could lie elsewhere.
+
+    `folder` itself may be a link; links below it must not lead out, unless any_links says that its owner made them.
+    """
+    problem = problem_of(name)
+    if problem is None:
+        path = folder / str(name)
+        try:
+            contained = any_links or path.resolve().is_relative_to(folder.resolve())
+        except (OSError, RuntimeError):  # a loop of links: whoever opens the path is told
+            contained = True
+        if contained:
+            return path
+        problem = "a link leads out of the folder"
+    raise UnsafeNameError(
+        f"{folder}: expected the name of a file in this folder, found {ascii(name)[:80]} ({problem}).\n"
+        "The file that names it is damaged, or was changed by somebody: get it or make it again."
+    )
+
+
+def problem_of(name: object) -> str | None:
+    """Why it is no relative name in ordinary characters; None if it is one."""
+    if not isinstance(name, str):
+        return f"it is of type {type(name).__name__}"
+    if not name:
+        return "it is empty"
+    if not name.isprintable():  # NUL, ESC, line feeds, surrogates
+        return "it has control characters"
+    if name.startswith("/"):
+        return "it is absolute"
+    parts = name.split("/")
+    if not set(parts).isdisjoint(("", ".", "..")):
+        return "it has an empty part, `.` or `..`"
+    if any(len(part.encode()) > LONGEST_PART_BYTES for part in parts):
+        return f"a part has more than {LONGEST_PART_BYTES} bytes"
+    return None

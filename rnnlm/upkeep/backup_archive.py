@@ -1,0 +1,151 @@
+"""A backup's file: a tar archive of a home's files, its manifest, and where the manifest is.
+
+Each archive stands alone and is written once. `tar -x` unpacks it too. The manifest gives the place of every file, so
+that damage to one does not hide the next. It is stored twice, and the last lines say where.
+"""
+
+import hashlib
+import io
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import ValidationError
+
+from rnnlm.errors import HomeError
+from rnnlm.records import Record
+
+FORMAT = 2
+MANIFEST = "MANIFEST.json"
+SUFFIX = ".rnnlm-backup.tar"
+TRAILER = re.compile(rb"rnnlm-backup (\d{20}) (\d{20}) (\d{20}) ([0-9a-f]{64})\n")
+TRAILER_COPIES = 4
+PIECE_BYTES = 1 << 20
+
+
+class BackedUpFile(Record):
+    sha256: str
+    bytes: int
+    offset: int  # of its first byte in the archive
+
+
+class Manifest(Record):
+    format: int
+    homes: tuple[Path, ...]  # where it was: paths in the databases begin with one of them
+    made: str  # ISO 8601, UTC
+    rnnlm: str  # version of the program
+    versions: tuple[str, ...]  # NAME/3
+    damaged: tuple[str, ...]  # what was wrong with files of the home before
+    files: dict[str, BackedUpFile]  # path in the home → content
+
+
+class HashingReader:
+    """Reads exactly `size` bytes for tarfile, and hashes them; zeros stand for what a shrinking file lacks."""
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        self.stream, self.left, self.digest, self.whole = stream, size, hashlib.sha256(), True
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self.left if size < 0 else min(size, self.left)
+        data = self.stream.read(wanted)
+        if len(data) < wanted:
+            self.whole, data = False, data.ljust(wanted, b"\0")
+        self.left -= wanted
+        self.digest.update(data)
+        return data
+
+
+class ArchiveWriter:
+    """Appends files to a new archive."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+        self.tar = tarfile.TarFile(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT)
+        self.files: dict[str, BackedUpFile] = {}
+
+    def add(self, name: str, path: Path) -> BackedUpFile | None:
+        """Append a file. None if it shrank meanwhile: it is then not one of the backup's files."""
+        with path.open("rb") as source:
+            size = path.stat().st_size
+            reader = HashingReader(source, size)
+            offset = self.append(name, size, reader)
+        if not reader.whole:
+            return None
+        self.files[name] = BackedUpFile(sha256=reader.digest.hexdigest(), bytes=size, offset=offset)
+        return self.files[name]
+
+    def append(self, name: str, size: int, reader: "HashingReader | io.BytesIO") -> int:
+        """Returns the place of the first byte."""
+        info = tarfile.TarInfo(name)
+        info.size, info.mode = size, 0o600
+        self.tar.addfile(info, reader)  # type: ignore[arg-type]
+        blocks = -(-size // tarfile.BLOCKSIZE)
+        return self.stream.tell() - blocks * tarfile.BLOCKSIZE
+
+    def close(self, manifest: Manifest) -> None:
+        data = manifest.model_dump_json(indent=1).encode()
+        first, second = (self.append(MANIFEST, len(data), io.BytesIO(data)) for _ in range(2))
+        self.tar.close()
+        line = f"rnnlm-backup {first:020d} {second:020d} {len(data):020d} {hashlib.sha256(data).hexdigest()}\n"
+        self.stream.write(line.encode() * TRAILER_COPIES)
+
+
+def read_manifest(archive: Path) -> Manifest:
+    """HomeError if the file is no backup, was cut off, or its manifest is damaged in both places."""
+    if archive.is_dir():
+        raise HomeError(f"{archive}: is a folder, expected the file of a backup; {listed(archive)}")
+    try:
+        with archive.open("rb") as stream:
+            length = stream.seek(0, io.SEEK_END)
+            stream.seek(max(0, length - 4096))
+            for match in TRAILER.finditer(stream.read()):
+                for offset in (int(match[1]), int(match[2])):
+                    stream.seek(offset)
+                    data = stream.read(int(match[3]))
+                    if hashlib.sha256(data).hexdigest() == match[4].decode():
+                        return Manifest.model_validate_json(data)
+    except ValidationError as error:
+        raise HomeError(
+            f"{archive}: the backup has another format than {FORMAT}; use the rnnlm that made it"
+        ) from error
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise HomeError(f"{archive}: cannot be read ({reason}); give the file that rnnlm backup wrote") from error
+    raise HomeError(
+        f"{archive}: no complete backup: it was cut off, its manifest is damaged, or it is another file.\n"
+        "Restore another backup. `tar -xf` unpacks what can be read of this one."
+    )
+
+
+def listed(folder: Path) -> str:
+    names = sorted(path.name for path in folder.glob(f"*{SUFFIX}"))
+    if (folder / MANIFEST).exists():
+        return "it holds a backup of rnnlm 0.3 or older:\nrestore it with that version"
+    return f"it has:\n{', '.join(names[-5:])}" if names else "it has no backup"
+
+
+def pieces_of(archive: Path, file: BackedUpFile) -> Iterator[bytes]:
+    """The file's bytes as they are now, a piece at a time; fewer if the archive was cut off."""
+    with archive.open("rb") as stream:
+        stream.seek(file.offset)
+        left = file.bytes
+        while left and (data := stream.read(min(PIECE_BYTES, left))):
+            left -= len(data)
+            yield data
+
+
+def find_archive_damage(archive: Path, manifest: Manifest) -> tuple[str, ...]:
+    """Names of files that differ from their sha256."""
+    return tuple(name for name, file in manifest.files.items() if not is_sound(archive, file))
+
+
+def is_sound(archive: Path, file: BackedUpFile) -> bool:
+    digest = hashlib.sha256()
+    try:
+        for piece in pieces_of(archive, file):
+            digest.update(piece)
+    except OSError:  # a bad block: the other files may be sound
+        return False
+    return digest.hexdigest() == file.sha256

@@ -1,0 +1,54 @@
+"""Files that may hold secrets are the user's alone, whatever the umask and whichever version made the home."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rnnlm.home import Home
+from rnnlm.tracking.mlflow_store import prepare_store
+from rnnlm.upkeep.backup import back_up
+from rnnlm.upkeep.restore import restore_home
+
+
+@pytest.fixture(autouse=True)
+def open_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def readable_by_others(folder: Path) -> list[str]:
+    """Databases, backups and all of Prefect's files that another user can open: each folder above must let him in."""
+    found = [path for path in folder.rglob("*") if path.is_file() and (".db" in path.name or "prefect" in path.parts)]
+    found += folder.rglob("*.tar")
+    return [str(path) for path in found if path.stat().st_mode & 0o077 and enterable(path.parent, folder)]
+
+
+def enterable(folder: Path, top: Path) -> bool:
+    return all(place.stat().st_mode & 0o001 for place in (folder, *folder.parents) if place.is_relative_to(top))
+
+
+def test_databases_and_backups_are_private(home: Home, tmp_path: Path) -> None:
+    prepare_store(home)
+    home.make(home.prefect)
+    assert home.prefect.stat().st_mode & 0o777 == 0o700
+    assert home.mlflow_database.stat().st_mode & 0o777 == 0o600
+    archive = back_up(home, tmp_path / "backups").archive
+    assert archive.stat().st_mode & 0o777 == 0o600
+    new = Home(tmp_path / "new")
+    restore_home(new, archive)
+    for folder in (home.root, new.root, tmp_path / "backups"):
+        assert readable_by_others(folder) == []
+
+
+def test_a_home_of_an_older_version_is_mended_when_it_is_opened(home: Home) -> None:
+    home.prefect.mkdir(parents=True)
+    home.prefect.chmod(0o755)
+    for path in (home.mlflow_database, home.prefect / "prefect.db", home.prefect / "prefect.db-wal"):
+        path.touch(0o644)
+    assert len(readable_by_others(home.root)) == 3
+    home.make(home.prefect)
+    assert readable_by_others(home.root) == []
+    assert home.mlflow_database.stat().st_mode & 0o777 == 0o600

@@ -27,7 +27,7 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from flows.operations.flow_start import start_flow_run
-from flows.operations.run_labels import PROMOTED, UNCHANGED, flow_run_label, is_started_by_flow, tag_run
+from flows.operations.run_labels import flow_run_label, is_started_by_flow, tag_run
 from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
@@ -38,7 +38,7 @@ from rnnlm.reports.gates_page import gates_report
 from rnnlm.reports.pipeline_page import data_report, training_report, unchanged_since
 from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.summary_page import summary_report
-from rnnlm.run_names import page_key
+from rnnlm.run_names import PROMOTED, UNCHANGED, page_key
 from tasks.check_gates import check_gates
 from tasks.describe_sequences import describe_sequences
 from tasks.download_corpus import download_corpus

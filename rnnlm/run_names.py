@@ -3,6 +3,8 @@
 import re
 from datetime import datetime
 
+PROMOTED, UNCHANGED = "promoted", "unchanged"  # tags of a finished pipeline run
+
 
 def run_name(title: str, preset: str, planned: datetime) -> str:
     """`tickets · smoke · 23 Nov 02:00`, in local time."""

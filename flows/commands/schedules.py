@@ -130,13 +130,16 @@ def follow_run(run_id: str, show: Callable[[str], None]) -> dict[str, Any]:
     from flows.service.status import read_logs
 
     query = PrefectQuery(os.environ["PREFECT_API_URL"])
-    after: dict[str, Any] = {}  # the lines that are still to be shown
+    after: dict[str, Any] = {}  # the lines that are still to be shown, and the last one that was
+    shown: set[str] = set()
     while True:
         with contextlib.suppress(httpx.HTTPError):  # the server is being started again
             [run] = query.post("flow_runs/filter", flow_runs={"id": {"any_": [run_id]}})
             ended = run["state"]["type"] in FINAL_STATES
-            for log in reversed(read_logs(query, run, "rnnlm", **after)):
+            logs = read_logs(query, run, "rnnlm", **after)
+            for log in reversed([log for log in logs if log["id"] not in shown]):
                 show(log["message"])
+                shown.add(log["id"])
                 after = {"timestamp": {"after_": log["timestamp"]}}
             if ended:
                 return dict(run["state"])

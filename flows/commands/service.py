@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,6 +153,10 @@ def status_text(status: "HomeStatus") -> str:
     lines += [
         line for run in status.running for line in (labelled("running", run.name), labelled("", running_note(run)))
     ]
+    for night in status.nights:
+        last = f"{night.when} {night.state}" if night.when else "has not run"
+        lines.append(labelled("night", f"{night.schedule}: {last}; {'next ' + night.next if night.next else 'paused'}"))
+        lines += [labelled("", line) for line in night.outcome.splitlines()]
     if status.gates:
         lines.append(labelled("gates", status.gates))
     tables: dict[str, list[dict[str, Any]]] = {
@@ -164,7 +169,9 @@ def status_text(status: "HomeStatus") -> str:
     if status.errors:
         lines += ["", "errors"]
         lines += [
-            line for run in status.errors for line in (f"  {run.when}  {run.name}", f"    {shorten(run.note, 74)}")
+            line
+            for run in status.errors
+            for line in (f"  {run.when}  {run.name}", textwrap.indent(textwrap.fill(run.note, 74), "    "))
         ]
     return "\n".join(lines)
 

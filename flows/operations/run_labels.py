@@ -19,7 +19,6 @@ from rnnlm.scoring.scoring_config import ScoringConfig
 
 logger = logging.getLogger(__name__)
 MAIN_FLOW = "pipeline"  # its runs are named without the flow
-PROMOTED, UNCHANGED = "promoted", "unchanged"  # tags of a finished pipeline run
 
 
 def flow_run_label() -> str:

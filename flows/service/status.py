@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,10 +20,13 @@ from rnnlm.registry import data_gates
 from rnnlm.registry.champion_history import all_versions, read_history
 from rnnlm.registry.data_gates import CHAMPION_STAYS
 from rnnlm.registry.model_lookup import list_models
+from rnnlm.run_names import UNCHANGED
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.upkeep.inventory import size_of
 
 RUNS_SHOWN = 5
+DECISIONS = "rnnlm.registry.registration"  # its logger; the module imports torch, which takes seconds
+UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 ERRORS_WITHIN = timedelta(days=7)
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
 UPKEEP = ["settle"]  # flows that run often and say little
@@ -36,6 +40,16 @@ class RunStatus(Record):
     note: str = ""  # how far it is, or why it failed
 
 
+class NightStatus(Record):
+    """The last night of a schedule of the pipeline, and the next."""
+
+    schedule: str
+    when: str  # local time; "" if it never ran
+    state: str
+    outcome: str  # the decision about its model with the reason, or the whole error
+    next: str  # local time; "" if the schedule is paused
+
+
 class ChampionStatus(Record):
     model: str
     version: int
@@ -46,7 +60,8 @@ class ChampionStatus(Record):
 class HomeStatus(Record):
     home: str
     servers: tuple[str, ...] = ()  # one line each; empty: `rnnlm up` does not run
-    running: tuple[RunStatus, ...] = ()
+    nights: tuple[NightStatus, ...] = ()
+    running: tuple[RunStatus, ...] = ()  # also those that wait for the worker
     next: tuple[RunStatus, ...] = ()
     last: tuple[RunStatus, ...] = ()
     gates: str = ""  # what the checks before training have found in the last night; "" if nothing
@@ -73,12 +88,13 @@ def runs_of(query: PrefectQuery) -> dict[str, Any]:
     """The fields of HomeStatus that Prefect knows."""
     last = last_runs(query, FINISHED)
     return {
-        "running": tuple(run_status(run, last_log_line(query, run)) for run in last_runs(query, ["RUNNING"])),
+        "nights": tuple(nights(query)),
+        "running": tuple(run_status(run, last_log_line(query, run)) for run in unfinished_runs(query)),
         "next": tuple(RunStatus(name=name, when=when, state="") for name, when in next_runs(query)),
         "last": tuple(map(run_status, last)),
         "gates": next((gate_note(query, run) for run in last if query.flow_names.get(run["flow_id"]) == NIGHT), ""),
         "errors": tuple(
-            run_status(run, first_line(run["state"].get("message")))
+            run_status(run, (run["state"].get("message") or "").strip())
             for run in last_runs(query, ["FAILED", "CRASHED"], since=datetime.now(UTC) - ERRORS_WITHIN)
         ),
     }
@@ -98,6 +114,44 @@ def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
         f"up since {since}{state} (process {running.pid})",
         *(f"{url}{'  does not answer: ' + problem if problem else ''}" for url, problem in answers.items()),
     )
+
+
+def nights(query: PrefectQuery) -> Iterator[NightStatus]:
+    """One for each schedule of the pipeline that is active or has run."""
+    coming = dict(next_runs(query))
+    for deployment in query.post("deployments/filter"):
+        name = f"{query.flow_names.get(deployment['flow_id'], '')}/{deployment['name']}"
+        if not name.startswith(f"{NIGHT}/") or not deployment["schedules"]:
+            continue
+        chosen = {"deployments": {"id": {"any_": [deployment["id"]]}}}
+        ended = {"state": {"type": {"any_": FINISHED}}}
+        last = query.post("flow_runs/filter", **chosen, flow_runs=ended, sort="START_TIME_DESC", limit=1)
+        if not last and name not in coming:
+            continue
+        yield NightStatus(
+            schedule=deployment["name"],
+            when=run_status(last[0]).when if last else "",
+            state=last[0]["state"]["name"] if last else "",
+            outcome=outcome_of(query, last[0]) if last else "",
+            next=coming.get(name, ""),
+        )
+
+
+def outcome_of(query: PrefectQuery, run: dict[str, Any]) -> str:
+    """What became of a night's model, in the words of its log; or why there is none."""
+    if run["state"]["type"] != "COMPLETED":
+        return (run["state"].get("message") or "").strip()
+    if UNCHANGED in run["tags"]:
+        return "the text and the settings are those of an earlier night"
+    decided = log_lines(query, run, DECISIONS)
+    return decided[0] if decided else ""
+
+
+def unfinished_runs(query: PrefectQuery) -> list[dict[str, Any]]:
+    """Runs that have begun, and those that are due and wait for the worker, as after `rnnlm trigger`."""
+    due = {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}}
+    waiting = query.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", RUNS_SHOWN, **due)
+    return last_runs(query, UNFINISHED) + [run for run in waiting if query.flow_names.get(run["flow_id"]) not in UPKEEP]
 
 
 def next_runs(query: PrefectQuery) -> list[tuple[str, str]]:

@@ -154,7 +154,13 @@ def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up
     assert "becomes champion" in followed
     assert "ended      Completed" in followed
     up.wait_for(lambda: "rnnlm-toy" in up.rnnlm("status"), "champion")
-    assert json.loads(up.rnnlm("status", "--json").splitlines()[0])["champions"][0]["model"] == "rnnlm-toy"
+    status = json.loads(up.rnnlm("status", "--json").splitlines()[0])
+    assert status["champions"][0]["model"] == "rnnlm-toy"
+    nights = {night["schedule"]: night for night in status["nights"]}
+    assert nights["short"]["state"] == "Completed"
+    assert nights["short"]["outcome"] == "rnnlm-toy version 1 becomes champion: there was no champion before it"
+    assert nights["short"]["next"]
+    assert "night      short: " in up.rnnlm("status")
     assert "deleted pipeline/mine" in up.rnnlm("unschedule", "mine")
     assert "paused pipeline/nightly" in up.rnnlm("unschedule", "nightly")
     assert "pipeline/mine" not in up.rnnlm("schedules")

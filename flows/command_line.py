@@ -158,8 +158,32 @@ def main(arguments: list[str] | None = None) -> int:
     except (RnnlmError, TrackingError) as error:
         print(f"rnnlm: {error}", file=sys.stderr)
         return USER_ERROR
+    except OSError as error:  # a disk, a path or a pipe: what could be told better has been told by its own
+        return report_system_error(error)
     except Terminated:
         return report_interruption(signal.SIGTERM)
+
+
+def report_system_error(error: OSError) -> int:
+    """Print what the system refused, in one line."""
+    where = f"{ascii(str(error.filename))[1:-1]}: " if error.filename else ""
+    print(f"rnnlm: {where}{error.strerror or error}; check the path, its permissions and the disk", file=sys.stderr)
+    return USER_ERROR
+
+
+def fill_standard_streams() -> None:
+    """Open /dev/null for standard streams that the caller has closed: else the next file would be in their place."""
+    closed = [number for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)) if stream is None]
+    for number in closed:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor != number:
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: PTH123, SIM115
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: PTH123, SIM115
+    if 1 in closed:
+        print("rnnlm: standard output is closed, so what this command prints is lost", file=sys.stderr)
 
 
 def build_group() -> TyperGroup:
@@ -211,6 +235,7 @@ def sigterm_raises() -> Iterator[None]:
 
 def console_entry() -> NoReturn:
     """Entry point of the installed `rnnlm` script."""
+    fill_standard_streams()
     code = main()
     # Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive, which nanobind would report
     # in fifty lines. So run the exit functions (one stops the temporary server) and leave without a teardown.

@@ -162,7 +162,7 @@ def read_json(path: Path) -> Any:
     """The file's JSON, or None if it is missing or not JSON. HomeError if it cannot be read."""
     try:
         return json.loads(read_with_retries(path, Path.read_bytes))
-    except (*ABSENT, ValueError):
+    except (*ABSENT, ValueError, RecursionError):
         return None
 
 

@@ -23,7 +23,7 @@ from rnnlm.corpora.split_names import (
     named_splits,
     suffix_of,
 )
-from rnnlm.corpora.table_files import PARQUET_MARK, csv_cells, json_cells, parquet_cells, text_column
+from rnnlm.corpora.table_files import PARQUET_MARK, TableError, csv_cells, json_cells, parquet_cells, text_column
 from rnnlm.corpora.text_encoding import (
     EncodingError,
     encoding_errors,
@@ -69,6 +69,10 @@ class Text:
 FilePlan = list[tuple[SourceFile, dict[str, str]]]  # each file and its wanted members → roles; "": the file itself
 
 
+ZIP_DOCUMENTS = {".docx", ".odt", ".xlsx", ".ods", ".pptx", ".odp", ".epub", ".jar"}  # zip files that are no archives
+OFFICE = "a document that is not read; save it as .txt, .html or .pdf"
+
+
 class Opener:
     """Reads the files of one source, counts their unpacked bytes, and notes what it leaves out."""
 
@@ -85,6 +89,7 @@ class Opener:
         self.left_out: list[LeftOut] = []
         self.undecodable: list[EncodingError] = []
         self.text_count = 0
+        self.alone = True  # the source is one file
 
     def texts(self, files: list[SourceFile], named: bool) -> Iterator[Text]:
         """Every text in the order of the files (members of a zip by name, of a tar as stored).
@@ -93,6 +98,7 @@ class Opener:
         cannot be read are left out. CorpusError at the end for all texts in another encoding.
         """
         read = 0
+        self.alone = len(files) == 1
         for file, wanted in self.plan(files, named):
             if "" in wanted:
                 with self.outermost(file) as (stream, name, meter):
@@ -127,12 +133,23 @@ class Opener:
         except DocumentError as error:
             self.left_out.append(LeftOut(name=full_name, reason=str(error)))
 
-    def decodable(self, pieces: Iterator[str]) -> Iterator[str]:
-        """The pieces up to one that cannot be decoded, which is noted: the other files are still looked at."""
+    def decodable(self, pieces: Iterator[str], label: str) -> Iterator[str]:
+        """The pieces up to one that cannot be decoded, which is noted: the other files are still looked at.
+
+        Of several files, one whose first row is not what its format says is left out.
+        """
+        begun = False
         try:
-            yield from pieces
+            for piece in pieces:
+                begun = True
+                yield piece
         except EncodingError as error:
             self.undecodable.append(error)
+        except TableError as error:  # such as a package.json among texts
+            if begun or self.alone:
+                raise
+            reason = str(error).partition("\n")[0].removeprefix(f"{label}: ").removesuffix(";")
+            self.left_out.append(LeftOut(name=printable(label), reason=reason))
 
     def plan(self, files: list[SourceFile], named: bool) -> FilePlan:
         """Which files and members to read, decided first: archives are scanned for the names of their members."""
@@ -164,6 +181,9 @@ class Opener:
         with self.outermost(file) as (stream, name, _):
             if archive_kind(stream.head, name) is None:
                 return None
+            if suffix_of(name) in ZIP_DOCUMENTS:
+                self.left_out.append(LeftOut(name=printable(file.name), reason=OFFICE))
+                return []
         with self.members(file, {}) as (found, _):
             return [name for name, _ in found]
 
@@ -220,7 +240,7 @@ class Opener:
         else:
             pieces = self.formatted(stream, kind, label, meter)
         encoding = "utf-8" if kind == "parquet" else encoding_of(stream.head, self.config.encoding)
-        return Text(role, label, self.decodable(pieces), kind, encoding)
+        return Text(role, label, self.decodable(pieces, label), kind, encoding)
 
     def document(self, role: str, stream: Peeked, kind: str, label: str) -> Text:
         """The prose of a document."""

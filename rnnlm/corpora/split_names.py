@@ -41,7 +41,12 @@ DOCUMENT_SUFFIXES = {  # read by markup.py
     ".xhtml": "html",
     ".pdf": "pdf",
 }
-TEXTS = {"", ".txt", ".text", ".tokens", ".raw"}
+SOURCE_CODE_NAMES = (
+    "bash c cc clj cpp cs css cxx el erl ex f90 go h hpp hs java jl js jsx kt lisp lua m ml php pl pm ps1 py pyi r rb "
+    "rs scala scm sh sql swift tex ts tsx vim zsh"
+)
+SOURCE_CODE = {f".{name}" for name in SOURCE_CODE_NAMES.split()}
+TEXTS = {"", ".txt", ".text", ".tokens", ".raw", ".log", ".mbox", *SOURCE_CODE}
 NOTES = {"readme", "license", "licence", "copying", "changelog"}  # files about a corpus
 
 
@@ -100,7 +105,7 @@ def claims_of(name: str) -> Iterable[Claim]:
             yield Claim(split, ("folder", *path.parts[:index]), alone=False)
     words = words_of(path)
     found = {split for split in map(split_of_word, {words[0], words[-1]}) if split}
-    if len(found) == 1 and path.suffix not in DOCUMENT_SUFFIXES:
+    if len(found) == 1 and path.suffix not in {*DOCUMENT_SUFFIXES, *SOURCE_CODE}:  # train.py is no split
         rest = [word for word in words if not split_of_word(word) and not SHARD_NUMBER.fullmatch(word)]
         yield Claim(found.pop(), ("file", *path.parent.parts, "", *rest), alone=not rest and path.name == str(path))
 

@@ -14,16 +14,21 @@ from rnnlm.errors import CorpusError
 MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: an unclosed quote would read the whole file
 PARQUET_ROWS_AT_ONCE = 256
 PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
+ABSENT = object()
+
+
+class TableError(CorpusError):
+    """A row is not what its format says."""
 
 
 def text_column(config: CorpusConfig) -> str:
     return config.column or "text"
 
 
-def no_column(label: str, column: str, there: list[str]) -> CorpusError:
+def no_column(label: str, column: str, there: list[str]) -> "TableError":
     names = ", ".join(printable(str(name)) for name in there[:10]) or "none"
     more = f" and {len(there) - 10} more" if len(there) > 10 else ""
-    return CorpusError(f"{label}: has no column {column!r}; it has: {names}{more};\nset corpus.column")
+    return TableError(f"{label}: has no column {column!r}; it has: {names}{more};\nset corpus.column")
 
 
 def no_text(label: str, column: str, got: str) -> CorpusError:
@@ -62,19 +67,30 @@ def json_cells(pieces: Iterator[str], label: str, column: str) -> Iterator[str]:
         try:
             row: Any = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise CorpusError(
+            raise TableError(
                 f"{label}: line {number} is not JSON ({printable(str(error))});\n"
                 "expected one object per line; set another corpus.format if it is another format"
             ) from None
         if not isinstance(row, dict):
-            raise CorpusError(f"{label}: line {number} is a JSON {type(row).__name__}, expected one object per line")
-        if column not in row:
+            raise TableError(f"{label}: line {number} is a JSON {type(row).__name__}, expected one object per line")
+        cell = cell_of(row, column)
+        if cell is ABSENT:
             raise no_column(f"{label}: line {number}", column, list(row))
-        cell = row[column]
         if isinstance(cell, str):
             yield tidy_cell(cell, label)
         elif cell is not None:
             raise no_text(f"{label}: line {number}", column, type(cell).__name__)
+
+
+def cell_of(row: dict[str, Any], column: str) -> Any:
+    """The column's value, or ABSENT; `data.body` is also `body` within the object `data`."""
+    if column in row:
+        return row[column]
+    for part in column.split("."):
+        if not isinstance(row, dict) or part not in row:
+            return ABSENT
+        row = row[part]
+    return row
 
 
 def parquet_cells(path: Path, label: str, config: CorpusConfig, meter: Meter) -> Iterator[str]:

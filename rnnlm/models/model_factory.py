@@ -77,9 +77,11 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
             f"{folder}: no model here (config.json and model.safetensors); give a run folder or models:/NAME@champion"
         )
     try:
-        model = LanguageModel(read_json(folder / "config.json"))
         weights = load_file(weights_path)
-    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        config = read_json(folder / "config.json")
+        check_sizes(config, weights)
+        model = LanguageModel(config)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: the model cannot be loaded ({type(error).__name__}); train it again") from error
     try:
         model.load_saved_weights(weights)
@@ -87,6 +89,18 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
         reason = " ".join(str(error).split())[:200]  # torch writes a line for each weight
         raise ModelError(f"{folder}: {reason};\ntrain it again") from error
     return model.to(device).eval()
+
+
+def check_sizes(config: dict[str, Any], weights: dict[str, torch.Tensor]) -> None:
+    """ValueError for a network much larger than its weights: it would take memory and time without an end."""
+    largest = max(sum(weight.numel() for weight in weights.values()), 1)
+    bounds = {
+        "num_hidden_layers": len(weights),
+        **dict.fromkeys(("hidden_size", "vocab_size", "embedding_size"), largest),
+    }
+    for name, bound in bounds.items():
+        if name in config and not 0 < config[name] <= bound:
+            raise ValueError(f"{name} does not fit the weights")
 
 
 def save_model(model: LanguageModel, folder: Path) -> None:

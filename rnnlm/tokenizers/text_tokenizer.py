@@ -159,7 +159,7 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
     """The tokenizer saved in `folder`. ModelError if its files are missing or damaged."""
     try:
         settings = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         settings = None
     except OSError as error:
         raise ModelError(f"{folder / SETTINGS_FILE}: cannot be read ({error.strerror})") from error
@@ -173,4 +173,7 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
         raise ModelError(
             f"{folder / 'tokenizer.json'}: is damaged ({str(error)[:80]}); train or register the model again"
         ) from error
-    return TextTokenizer(tokenizer, settings["kind"], settings["unknown_literal"], settings["splitting"])
+    try:
+        return TextTokenizer(tokenizer, settings["kind"], settings["unknown_literal"], settings["splitting"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{folder / SETTINGS_FILE}: is damaged; train or register the model again") from error

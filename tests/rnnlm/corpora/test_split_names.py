@@ -106,7 +106,7 @@ def test_held_out_text_without_training_text_is_named_in_the_error(home: Home, t
 
 
 def test_a_named_format_reads_members_of_any_suffix_as_they_are(home: Home, tmp_path: Path) -> None:
-    members = {"x/one.md": b"# one\n", "two.tex": b"two\n", "a.png": b"\x89PNG", "README.md": b"no\n"}
+    members = {"x/one.md": b"# one\n", "two.xyz": b"two\n", "a.png": b"\x89PNG", "README.md": b"no\n"}
     for name, data in members.items():
         write(tmp_path / "data" / name, data)
     packed = [write(tmp_path / "a.zip", zip_of(members)), write(tmp_path / "a.tar", tar_of(members))]
@@ -116,12 +116,12 @@ def test_a_named_format_reads_members_of_any_suffix_as_they_are(home: Home, tmp_
 
 
 def test_a_source_of_other_files_alone_is_refused_with_their_names(home: Home, tmp_path: Path) -> None:
-    members = {"two.tex": b"two\n", "a.png": b"\x89PNG", "README.md": b"no\n"}
+    members = {"two.xyz": b"two\n", "a.png": b"\x89PNG", "README.md": b"no\n"}
     for name, data in members.items():
         write(tmp_path / "data" / name, data)
     packed = [write(tmp_path / "a.zip", zip_of(members)), write(tmp_path / "a.tar", tar_of(members))]
     for source in (tmp_path / "data", *packed):
         message = refused(Home(tmp_path / "other"), source, "has no text")
-        assert "two.tex" in message
+        assert "two.xyz" in message
         assert "a.png" in message
         assert "README.md (about the text" in message

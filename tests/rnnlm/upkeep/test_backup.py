@@ -319,3 +319,22 @@ def test_a_server_s_store_is_named_as_not_covered(
     files = read_manifest(backup.archive).files
     assert "mlflow.db" not in files
     assert "runs/r1/model.json" in files
+
+
+def test_a_full_disk_leaves_earlier_backups_and_a_sentence(tracked_home: Home, tmp_path: Path) -> None:
+    """A disk of 3 MB; skipped where this user may not mount one."""
+    register_night(tracked_home, "rnnlm-a", "1", 1)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("mounting is not permitted")
+    try:
+        archive = back_up(tracked_home, disk).archive
+        content = archive.read_bytes()
+        (tracked_home.runs / "r1" / "model.json").write_bytes(bytes(3_000_000))
+        with pytest.raises(HomeError, match="no space is left"):
+            back_up(tracked_home, disk)
+        assert [path.name for path in disk.iterdir()] == [archive.name]
+        assert archive.read_bytes() == content
+    finally:
+        subprocess.run(["umount", disk], check=True)

@@ -19,6 +19,7 @@ from rnnlm.registry.bundle import (
     local_artifacts,
     save_bundle,
 )
+from rnnlm.registry.bundle_check import check_bundle
 from rnnlm.registry.champion_history import all_versions, created, set_champion
 from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
 from rnnlm.registry.model_lookup import figure
@@ -98,7 +99,11 @@ def add_version(
     card = model_card(name, candidate, tags, int(champion.version) if champion else None)
     logged = client.create_logged_model(experiment, name=name, source_run_id=mlflow_run_id, model_type="language model")
     model_id, location = str(logged.model_id), str(logged.artifact_location)
-    seen_documents = log_files(client, home, model_id, location, mlflow_run_id, candidate, card)
+    try:
+        seen_documents = log_files(client, home, model_id, location, mlflow_run_id, candidate, card)
+    except BaseException:  # Ctrl-C, too
+        client.delete_logged_model(model_id)
+        raise
     client.finalize_logged_model(model_id, "READY")
     client.log_outputs(mlflow_run_id, [LoggedModelOutput(model_id, step=0)])
     if seen_documents is not None:
@@ -131,6 +136,7 @@ def log_files(
     with tempfile.TemporaryDirectory(prefix="rnnlm-bundle-") as temporary:
         description = Model(artifact_path=location, run_id=mlflow_run_id, model_id=model_id)
         saved = save_bundle(Path(temporary), candidate.run.model_folder, card, description)
+        check_bundle(saved)
         evidence = saved / EVIDENCE
         evidence.mkdir()
         write_json(evidence / CONFIGURATION, candidate.config.model_dump(mode="json"))

@@ -21,8 +21,8 @@ from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.models.training_provenance import read_training_provenance
-from rnnlm.registry import registration
-from rnnlm.registry.bundle import find_bundle_damage
+from rnnlm.registry import bundle, registration
+from rnnlm.registry.bundle import LIBRARY, find_bundle_damage
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
@@ -287,6 +287,35 @@ def test_a_data_frame_is_answered_row_by_row_and_bad_rows_are_refused(register: 
     for wrong in ({"temperature": -1.0}, {"temprature": 1.0}):
         with pytest.raises(mlflow.exceptions.MlflowException, match=next(iter(wrong))):
             model.predict([{"prompt": "the cat"} | wrong])
+
+
+@pytest.mark.long
+def test_a_model_that_only_this_repository_can_load_is_not_registered(
+    register: Registrar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = shutil.copytree(LIBRARY, tmp_path / "rnnlm", ignore=shutil.ignore_patterns("__pycache__"))
+    model = library / "models" / "language_model.py"
+    model.write_text("import rnnlm.plots\n" + model.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(bundle, "LIBRARY", library)
+    with pytest.raises(ModelError, match="No module named 'rnnlm'") as refused:
+        register()
+    assert len(str(refused.value).splitlines()) == 3
+    with reaching_mlflow(register.home) as client:
+        assert client.search_model_versions(f"name = '{NAME}'") == []
+        experiments = [found.experiment_id for found in client.search_experiments()]
+        assert list(client.search_logged_models(experiments)) == []
+    monkeypatch.undo()
+    assert register().alias == "champion"
+
+
+def test_an_own_cell_is_bundled_by_its_import(tmp_path: Path) -> None:
+    library = shutil.copytree(LIBRARY, tmp_path / "rnnlm", ignore=shutil.ignore_patterns("__pycache__"))
+    (library / "models" / "own.py").write_text("from .cell import Cell\nfrom . import own_gates\n", encoding="utf-8")
+    (library / "models" / "own_gates.py").write_text("import torch\n", encoding="utf-8")
+    model = library / "models" / "language_model.py"
+    model.write_text("from .own import Own\n" + model.read_text(encoding="utf-8"), encoding="utf-8")
+    added = {Path("models/own.py"), Path("models/own_gates.py")}
+    assert set(bundle.portable_modules(library)) - set(bundle.portable_modules()) == added
 
 
 def served_source(home: Home) -> str:

@@ -7,7 +7,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 from rnnlm.config import MODEL_NAMES, ModelKind, PipelineConfig, Section, setting
 
 CountingModel = Literal["kneser-ney"]
-ComparedModel = ModelKind | CountingModel
+ComparedModel = Literal[ModelKind, CountingModel]  # one list of choices, so that a wrong name gets one message
 ALL_MODELS: tuple[ComparedModel, ...] = (*get_args(ModelKind), "kneser-ney")
 NAMES: dict[str, str] = {"kneser-ney": "Kneser-Ney 5-gram"} | {str(kind): name for kind, name in MODEL_NAMES.items()}
 

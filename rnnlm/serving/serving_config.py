@@ -30,7 +30,10 @@ class ServingConfig(Section):
     @model_validator(mode="after")
     def non_loopback_needs_a_token(self) -> "ServingConfig":
         if self.token is None and not self.is_loopback:
-            raise ValueError(f"host {self.host} is reachable from other machines: set a token of 16 characters or more")
+            raise ValueError(
+                f"host {self.host} is reachable from other machines, so it needs a token;\n"
+                "set one of 16 characters or more: export RNNLM_SERVE_TOKEN=$(openssl rand -hex 16)"
+            )
         return self
 
     @property

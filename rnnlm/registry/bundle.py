@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rnnlm.disk_errors import ABSENT
 from rnnlm.home import file_digest
+from rnnlm.registry.tag_names import facts_of
 from rnnlm.stages import COMPLETE, find_damage
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 LIBRARY = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
+INPUT_EXAMPLE = [{"prompt": "The", "temperature": 0.8, "seed": 1}, {"text": "The end."}]
 BUNDLE = "artifacts/model"  # in a registered model; MLflow keeps the name of the run's model folder
 EVIDENCE = "evidence"  # beside it: what promotion rests on
 TRAINING_DOCUMENTS = "training_documents.parquet"
@@ -89,6 +91,7 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
         saved,
         python_model=str(LIBRARY / "registry" / "served_model.py"),
         artifacts={"bundle": str(bundle), "code": str(code)},
+        input_example=INPUT_EXAMPLE,
         pip_requirements=requirements(),  # inferring them would run the model for 10 s
         mlflow_model=description,
     )
@@ -110,7 +113,7 @@ def find_bundle_damage(version: "ModelVersion", artifacts: Path, apart_from: Col
     if (artifacts / COMPLETE).exists():
         return find_damage(artifacts, apart_from)
     try:
-        if model_digest(artifacts / BUNDLE) == version.tags.get("model_sha256"):
+        if model_digest(artifacts / BUNDLE) == facts_of(version).get("model_sha256"):
             return None
     except ABSENT:
         return f"{BUNDLE}/model.safetensors is missing"

@@ -8,6 +8,7 @@ import uvicorn
 
 from rnnlm.home import Home
 from rnnlm.serving.app import build_app
+from rnnlm.serving.header_deadline import protocol_with_deadline
 from rnnlm.serving.listening_socket import bound_socket
 from rnnlm.serving.model_loader import resolve_reference
 from rnnlm.serving.service import Service
@@ -32,6 +33,7 @@ def uvicorn_server(service: Service) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             build_app(service),
+            http=protocol_with_deadline(config.maximum_header_seconds),
             log_config=None,  # keep the process's own logging
             access_log=False,
             proxy_headers=False,

@@ -24,6 +24,9 @@ class ServingConfig(Section):
     )
     maximum_body_bytes: PositiveInt = Field(1 << 20, description="Bytes in a request's body.")
     maximum_connections: PositiveInt = Field(1_024, description="Open connections; more are refused with 503.")
+    maximum_header_seconds: PositiveFloat = Field(
+        10.0, description="Seconds for a connection to send a request's headers; then it is closed."
+    )
     poll_seconds: PositiveFloat = Field(2.0, description="Seconds between checks for a new champion.")
     drain_seconds: PositiveInt = Field(30, description="Seconds for running requests to finish after SIGTERM.")
 

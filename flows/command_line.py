@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import difflib
 import importlib
 import os
 import re
@@ -201,6 +202,9 @@ def report_wrong_call(error: typer.TyperException) -> int:
         message = re.sub(pattern, plain, message)
     if not message:  # called without arguments: Typer has printed the help
         return 0
+    if wrong := re.match(r"No such command '([^']*)'", message):
+        near = difflib.get_close_matches(wrong[1], [name for rows in COMMANDS.values() for name in rows], n=1)
+        message = wrong[0] + (f"; did you mean rnnlm {near[0]}?" if near else "")
     path = context.command_path if context is not None else "rnnlm"
     print(f"rnnlm: {message[:1].lower()}{message[1:]}; see {path} --help", file=sys.stderr)
     return USER_ERROR

@@ -1,8 +1,9 @@
 """Presets and `--set` overrides: build a PipelineConfig. The presets are in prefect.yaml."""
 
+import difflib
 import functools
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def preset_settings(name: str) -> dict[str, Any]:
     """Dotted path → value, where the preset differs from PipelineConfig(). ConfigError if there is no such preset."""
     presets = read_presets()
     if name not in presets:
-        raise ConfigError(f"unknown preset {name!r}; available: {', '.join(presets)}")
+        raise ConfigError(f"unknown preset {name!r}{close_to(name, presets)}; available: {', '.join(presets)}")
     return flatten(presets[name])
 
 
@@ -73,8 +74,11 @@ def read_settings(file: Path) -> dict[str, Any]:
     """The settings of a YAML file: sections with fields, as in a preset, or dotted paths."""
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        near = close_to(file.name, [path.name for path in file.parent.glob("*.y*ml")])
+        raise ConfigError(f"--config {file}: no such file{near or '; expected a YAML file with settings'}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--config {file}: cannot be read ({error})") from error
+        raise ConfigError(f"--config {file}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f" in line {where.line + 1}" if where else ""
@@ -90,6 +94,8 @@ def parse_override(override: str) -> tuple[str, Any]:
     """'training.optimizer.clip_norm=2' → ('training.optimizer.clip_norm', 2). Values are YAML."""
     path, equals, text = override.partition("=")
     names = path.split(".")
+    if equals and len(names) == 1 and (near := suggested_paths(path)):
+        raise ConfigError(f"--set {override!r}: expected section.field=value; did you mean {near}?")
     if not (equals and len(names) > 1 and all(names)):
         raise ConfigError(f"--set {override!r}: expected section.field=value, such as model.hidden_size=256")
     annotation: Any = PipelineConfig
@@ -101,13 +107,29 @@ def parse_override(override: str) -> tuple[str, Any]:
             if path in MOVED:
                 raise ConfigError(f"--set {path}: this field is now {MOVED[path]}")
             what, where = ("field", ".".join(names[:depth])) if depth else ("section", "the configuration")
-            raise ConfigError(f"--set {path}: unknown {what} {name!r}; {where} has: {', '.join(fields)}")
+            near = suggested_paths(names[-1])
+            meant = f"did you mean {near}? " if near else ""
+            raise ConfigError(f"--set {path}: unknown {what} {name!r}; {meant}{where} has: {', '.join(fields)}")
         annotation = annotation.model_fields[name].annotation
     if is_section(annotation):
         if path in MOVED:
             raise ConfigError(f"--set {path}: this field is now {MOVED[path]}")
         raise ConfigError(f"--set {path}: is a section; set one of its fields: {', '.join(annotation.model_fields)}")
     return path, parse_value(text, annotation)
+
+
+def suggested_paths(name: str) -> str:
+    """`model.hidden_size or …`: the settings of this name, or of one like it; "" if there is none."""
+    paths = [path for path in flatten(PipelineConfig().model_dump()) if "." in path]
+    last = {path.rpartition(".")[2] for path in paths}
+    named = [name] if name in last else difflib.get_close_matches(name, last, n=1)
+    return " or ".join([path for path in paths if path.rpartition(".")[2] in named][:3])
+
+
+def close_to(name: str, names: Iterable[str]) -> str:
+    """`; did you mean NAME?`, or "" if no name is like it."""
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def is_section(annotation: Any) -> bool:

@@ -261,6 +261,7 @@ class ModelVersion(Record):
     version: int
     aliases: tuple[str, ...]
     validation_perplexity: float | None
+    test_perplexity: float | None = None
     bits_per_byte: float | None  # of the test split
     dataset_id: str
     created: str  # ISO 8601, UTC

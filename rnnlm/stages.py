@@ -36,7 +36,7 @@ STAGE_VERSIONS = {
     "ngram": 1,
     "scoring": 2,
     "reference-scores": 1,
-    "bundle": 5,  # of a registered model
+    "bundle": 6,  # of a registered model
 }
 SETTLED_NANOSECONDS = 2_000_000_000  # the coarsest time stamps of a file system: a later change shows in the stamp
 P = ParamSpec("P")

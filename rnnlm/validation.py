@@ -50,7 +50,7 @@ def validated(model: type[M], values: dict[str, Any], name_of: Callable[[str], s
 def problem_line(model: type[BaseModel], problem: Any, name_of: Callable[[str], str]) -> str:
     """`--port: expected at most 65,535; got '70000'`. Secrets and whole sections are not repeated."""
     path = [str(part) for part in problem["loc"]]
-    field = model.model_fields.get(path[-1]) if path else None
+    field = field_at(model, path)
     described = (field.description if field else None) or f"text that matches {problem.get('ctx', {}).get('pattern')}"
     expected = MESSAGES.get(problem["type"], "{message}").format(
         **problem.get("ctx", {}),
@@ -62,6 +62,19 @@ def problem_line(model: type[BaseModel], problem: Any, name_of: Callable[[str], 
         return f"{name}: {expected}" if name else expected
     got = f"; got {redacted(repr(problem['input'])):.60}"
     return f"{name}: {expected}{got}" if name else f"{expected}{got}"
+
+
+def field_at(model: type[BaseModel], path: list[str]) -> FieldInfo | None:
+    """The field at a path through sections; None if there is none, as for an item of a list."""
+    field = None
+    for name in path:
+        section: Any = model if field is None else field.annotation
+        if not (isinstance(section, type) and issubclass(section, BaseModel)):
+            return field
+        field = section.model_fields.get(name)
+        if field is None:
+            return None
+    return field
 
 
 def bounds_text(field: FieldInfo) -> str:

@@ -41,6 +41,11 @@ class Session:
 
 
 @dataclasses.dataclass(frozen=True)
+class ReadingSession(Session):
+    """A session of a command that stores nothing: it makes no home, and runs where it may not write."""
+
+
+@dataclasses.dataclass(frozen=True)
 class FlowSession(Session):
     """A session of a command that runs a flow."""
 
@@ -204,7 +209,7 @@ def open_session(kind: type[Session], flags: dict[str, bool]) -> Iterator[Sessio
     from flows.operations.prefect_environment import set_environment
 
     home = find_home()
-    set_environment(home)
+    set_environment(home, stores=kind is not ReadingSession)
     out = sys.stdout
     with contextlib.redirect_stdout(sys.stderr), full_disk_explained(home.root):
         yield kind(home=home, out=out, **flags)

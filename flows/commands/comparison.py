@@ -55,10 +55,10 @@ def compare_command(
             raise ConfigError(f"{option} is for training; --against compares registered models as they are")
         compare_registered(session, names, pipeline.corpus)
         return
+    wanted = comparison.section(CompareConfig, {"pipeline": pipeline})
     from flows.compare_flow import compare_flow
     from rnnlm.reports.comparison_page import comparison_text
 
-    wanted = comparison.section(CompareConfig, {"pipeline": pipeline})
     found = session.run_flow(compare_flow, wanted, force)
     session.print_result(comparison_text(found), found.model_dump(mode="json"))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.command import Given, Session, add_command, fields
+from flows.commands.command import Given, ReadingSession, Session, add_command, fields
 from flows.commands.options import RequiredCorpus, Set, complete_models, dataset_config, show_warnings
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
@@ -20,7 +20,7 @@ CATALOGUE_FIELDS = ("name", "location", "licence", "format", "splits", "size", "
 UNCUT_TEXT = ("tokenizer.kind=word", "tokenizer.vocabulary_size=1000000", "sequences.context_length=65536")
 
 
-def corpora_command(session: Session) -> None:
+def corpora_command(session: ReadingSession) -> None:
     """List the corpora known by name.
 
     rnnlm corpora
@@ -37,7 +37,7 @@ def corpora_command(session: Session) -> None:
 
 
 def inspect_command(
-    session: Session,
+    session: ReadingSession,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, folder or glob.")],
     set: Set = None,
 ) -> None:
@@ -102,7 +102,7 @@ def tokenize_command(
 
 
 def describe_command(
-    session: Session,
+    session: ReadingSession,
     dataset: Annotated[
         str, typer.Argument(metavar="DATASET", help="A dataset's id or folder, as rnnlm prepare prints it.")
     ],

@@ -1,5 +1,6 @@
 """evaluate, explain, surprise, score, lm-eval: measure how well a model predicts text."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from flows.commands.command import FlowSession, Given, Session, add_command, fields
-from flows.commands.options import Model, RequiredCorpus, show_warnings
+from flows.commands.options import Corpus, Model, Set, show_warnings
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError, HomeError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
@@ -20,17 +21,19 @@ if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
 
 APP = typer.Typer()
+OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")  # settings of a corpus
 TUNED_FIELDS = {"dynamic": ("rate", "decay"), "cache": ("theta", "share")}  # chosen by --tune
 
 
 def evaluate_command(
     session: Session,
-    corpus: RequiredCorpus,
     dynamic_settings: Annotated[
         Given, fields(DynamicConfig, "rate", "decay", "scaled", segment="segment_length", prefix="dynamic-")
     ],
     cache_settings: Annotated[Given, fields(CacheConfig, "size", "theta", "share", prefix="cache-")],
     model: Model = None,
+    corpus: Corpus = None,
+    set: Set = None,
     split: Annotated[
         Literal["train", "valid", "test"] | None,
         typer.Option(
@@ -53,15 +56,18 @@ def evaluate_command(
 ) -> None:
     """Measure a model's perplexity on a corpus.
 
-    rnnlm evaluate --corpus my-text.txt
+    Without --corpus, on the corpus that it was trained on. Any corpus is read as the model's own was; --set
+    corpus.… changes that.
+
+    rnnlm evaluate
     rnnlm evaluate rnnlm-ptb --corpus ptb/ --dynamic --tune
+    rnnlm evaluate --corpus my-text.txt --set corpus.undecodable=replace
     """
     show_warnings()
     for option, wanted, settings in (("dynamic", dynamic, dynamic_settings), ("cache", cache, cache_settings)):
         check_adaptation_options(option, wanted, settings, tune)
     if tune and not (dynamic or cache):
         raise ConfigError("--tune needs --dynamic or --cache; --interpolate fits its share without it")
-    source = Given({"source": "--corpus"}, {"source": corpus}).section(CorpusConfig)
     adaptations: dict[str, Any] = {
         "dynamic": dynamic_settings.section(DynamicConfig) if dynamic else None,
         "cache": cache_settings.section(CacheConfig) if cache else None,
@@ -70,6 +76,7 @@ def evaluate_command(
     from rnnlm.registry.model_lookup import model_folder
 
     folder = model_folder(session.home, model)
+    source = corpus_to_evaluate(folder, corpus, set or [])
     from rnnlm.evaluation.external_corpus import compare_on_corpus, score_corpus
     from rnnlm.evaluation.score_tables import adaptation_rows, score_row
     from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations
@@ -81,6 +88,27 @@ def evaluate_command(
         return
     score = score_corpus(session.home, folder, source, split)
     session.print_result("\n".join(columns([score_row(score)])), score.model_dump(mode="json"))
+
+
+def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -> CorpusConfig:
+    """The corpus as the model's own was read, changed by --set; without --corpus, its own."""
+    from rnnlm.presets import build_config
+    from rnnlm.registry.model_lookup import corpus_settings
+
+    own = corpus_settings(folder)
+    if corpus is None and "source" not in own:
+        raise ConfigError("the settings that this model was trained with are not in this home; give --corpus")
+    if corpus is not None:  # what describes one text, and not how a text is read
+        own = {name: value for name, value in own.items() if name not in OF_ONE_TEXT}
+    for override in overrides:
+        if not override.startswith("corpus."):
+            raise ConfigError(f"--set {override}: evaluate takes settings of the corpus, such as corpus.lowercase=true")
+    defaults = [f"corpus.{name}={as_override(value)}" for name, value in own.items()]
+    return build_config(None, [*defaults, *overrides], corpus).corpus
+
+
+def as_override(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def check_adaptation_options(name: str, wanted: bool, settings: Given, tune: bool) -> None:

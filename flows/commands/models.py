@@ -12,6 +12,7 @@ import typer
 from flows.commands.command import Given, Session, add_command, fields
 from flows.commands.options import Model, show_warnings
 from rnnlm.config import GenerationConfig
+from rnnlm.serving.listening_socket import bound_socket
 from rnnlm.serving.serving_config import ServingConfig
 
 if TYPE_CHECKING:
@@ -185,9 +186,11 @@ def serve_command(
     show_warnings()
     token = os.environ.get(TOKEN_VARIABLE)
     config = serving.section(ServingConfig, defaults={"token": token} if token else {})
+    with bound_socket(config):  # a taken port and a wrong name are answered before torch is imported
+        pass
     from rnnlm.registry.model_lookup import model_folder
 
-    model_folder(session.home, model)  # a wrong name is answered before torch is imported
+    model_folder(session.home, model)
     from rnnlm.serving.server import serve_model
 
     def announce(address: str, model: str) -> None:

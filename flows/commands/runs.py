@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.command import Session, add_command
+from flows.commands.command import ReadingSession, add_command
 from flows.commands.options import complete_runs
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 APP = typer.Typer()
 
 
-def runs_command(session: Session) -> None:
+def runs_command(session: ReadingSession) -> None:
     """List the training runs, the last one first.
 
     rnnlm runs
@@ -28,7 +28,7 @@ def runs_command(session: Session) -> None:
 
 
 def compare_runs_command(
-    session: Session,
+    session: ReadingSession,
     runs: Annotated[
         list[str],
         typer.Argument(metavar="RUN RUN...", help="Ids, beginnings of ids, or folders.", autocompletion=complete_runs),
@@ -56,8 +56,8 @@ def run_row(run: "RunOverview") -> dict[str, Any]:
         "corpus": Path(run.corpus).stem[:12],
         "model": shape if kind == "elman" else f"{kind} {shape}",
         "state": "finished" if run.finished else f"step {run.steps:,}",
-        "bits/byte": figure(run.bits_per_byte, 3),
-        "perplexity": figure(run.test_perplexity, 2),
+        "test bits/byte": figure(run.bits_per_byte, 3),
+        "test ppl": figure(run.test_perplexity, 2),
         "started": run.started[5:16].replace("T", " "),
     }
 
@@ -68,9 +68,9 @@ def comparison_text(comparison: "RunComparison") -> str:
 
     names = [run.run_id[:8] for run in comparison.runs]
     scores = {
-        "bits/byte, test": [figure(run.bits_per_byte, 3) for run in comparison.runs],
-        "perplexity, test": [figure(run.test_perplexity, 2) for run in comparison.runs],
-        "perplexity, validation": [figure(run.validation_perplexity, 2) for run in comparison.runs],
+        "test bits/byte": [figure(run.bits_per_byte, 3) for run in comparison.runs],
+        "test perplexity": [figure(run.test_perplexity, 2) for run in comparison.runs],
+        "best sampled validation perplexity": [figure(run.validation_perplexity, 2) for run in comparison.runs],
         "trained tokens": [f"{run.trained_tokens:,}" for run in comparison.runs],
     }
     rows = scores | {path: [shown(value) for value in values] for path, values in comparison.differences.items()}

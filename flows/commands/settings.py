@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from flows.commands.command import Session, add_command
+from flows.commands.command import ReadingSession, add_command
 from flows.commands.options import Preset
 from rnnlm.config import PipelineConfig, Section
 from rnnlm.errors import ConfigError
@@ -24,7 +24,7 @@ def complete_sections() -> list[str]:
 
 
 def settings_command(
-    session: Session,
+    session: ReadingSession,
     section: Annotated[
         str | None,
         typer.Argument(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from rnnlm.home import Home
+from rnnlm.registry.unfinished_models import delete_unfinished_models
 from rnnlm.tracking.dead_mlflow_runs import end_dead_mlflow_runs
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def age_seconds(path: Path) -> float:
 
 
 def settle_dead_runs(home: Home) -> int:
-    """Crash the home's flow and task runs and end its MLflow runs whose process is gone. Returns how many."""
+    """Settle what killed processes left: flow and task runs, MLflow runs, unfinished models. Returns how many."""
     from prefect.client.orchestration import get_client
 
     settled = 0
@@ -74,7 +75,7 @@ def settle_dead_runs(home: Home) -> int:
                 if found is not None or age_seconds(path) > KEEP_UNKNOWN_SECONDS:
                     path.unlink()
         settled += crash_never_started(client)
-    return settled + end_dead_mlflow_runs(home)
+    return settled + end_dead_mlflow_runs(home) + delete_unfinished_models(home)
 
 
 @contextlib.contextmanager

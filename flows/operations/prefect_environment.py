@@ -32,9 +32,13 @@ VARIABLE_DEFAULTS = {
 }
 
 
-def set_environment(home: Home) -> None:
-    """Set the defaults for this process and its children; variables that the user has set win."""
-    home.make(home.prefect)
+def set_environment(home: Home, *, stores: bool = True) -> None:
+    """Set the defaults for this process and its children; variables that the user has set win.
+
+    stores: whether the process may make the home.
+    """
+    if stores:
+        home.make(home.prefect)
     # With Prefect's default of 5, each call to a lost server takes a minute. A command has a fallback.
     for name, value in (home_defaults(home) | {"PREFECT_CLIENT_MAX_RETRIES": "3"}).items():
         os.environ.setdefault(name, value)

@@ -8,7 +8,7 @@ from rnnlm.config import MODEL_NAMES, ModelKind, PipelineConfig, Section, settin
 from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt, Size
 
 CountingModel = Literal["kneser-ney"]
-ComparedModel = ModelKind | CountingModel
+ComparedModel = Literal[ModelKind, CountingModel]  # one list of choices, so that a wrong name gets one message
 ALL_MODELS: tuple[ComparedModel, ...] = (*get_args(ModelKind), "kneser-ney")
 NAMES: dict[str, str] = {"kneser-ney": "Kneser-Ney 5-gram"} | {str(kind): name for kind, name in MODEL_NAMES.items()}
 

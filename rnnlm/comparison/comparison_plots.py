@@ -19,6 +19,7 @@ COLOURS: dict[str, str] = {
     "transformer": BLUE,
     "kneser-ney": GREY,
 }
+OWN_KIND = "#2a9d8f"  # of models that are not listed
 SMALLEST_GRADIENT = 1e-6  # relative; the plot ends there
 
 
@@ -37,17 +38,21 @@ def draw_comparison(comparison: ModelComparison, picture: Path) -> None:
     figure.savefig(picture, format="png")
 
 
+def colour_of(model: str) -> str:
+    return COLOURS.get(model, OWN_KIND)
+
+
 def draw_scores(axes: Any, comparison: ModelComparison) -> None:
     """Test perplexity: the mean over seeds with its interval, and each seed."""
     results = comparison.models[::-1]  # the best one at the top
     for place, result in enumerate(results):
-        colour = COLOURS[result.model]
+        colour = colour_of(result.model)
         axes.errorbar(
             result.test_perplexity, place, xerr=result.perplexity_margin, color=colour, marker="o", capsize=4, lw=2
         )
         values = [run.test.perplexity for run in result.runs]
         axes.plot(values, [place] * len(values), "|", color=colour, markersize=14)
-    axes.set_yticks(range(len(results)), [NAMES[result.model] for result in results])
+    axes.set_yticks(range(len(results)), [NAMES.get(result.model, result.model) for result in results])
     axes.grid(axis="x", color="#e6e6e6")
     set_titles(axes, "Test perplexity", "perplexity: mean over seeds, with its 95 % interval")
 
@@ -55,7 +60,7 @@ def draw_scores(axes: Any, comparison: ModelComparison) -> None:
 def draw_parameters(axes: Any, comparison: ModelComparison) -> None:
     """Test perplexity against parameters; hollow: without those of the embedding."""
     for result in comparison.models:
-        colour = COLOURS[result.model]
+        colour = colour_of(result.model)
         axes.plot(result.parameters, result.test_perplexity, "o", color=colour)
         if result.embedding_parameters is not None:
             layers = result.parameters - result.embedding_parameters
@@ -73,10 +78,10 @@ def draw_curves(
 
     for result in comparison.models:
         if result.costs is None:
-            axes.axhline(result.runs[0].validation.perplexity, color=COLOURS[result.model], linestyle="--")
+            axes.axhline(result.runs[0].validation.perplexity, color=colour_of(result.model), linestyle="--")
         for run in result.runs if result.costs else ():
             xs = [place(result, trained) for trained, _ in run.curve]
-            axes.plot(xs, [value for _, value in run.curve], ".-", color=COLOURS[result.model], linewidth=1.3)
+            axes.plot(xs, [value for _, value in run.curve], ".-", color=colour_of(result.model), linewidth=1.3)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -101,14 +106,14 @@ def seconds_of(result: ModelResult, tokens: float) -> float:
 def draw_positions(axes: Any, comparison: ModelComparison) -> None:
     for result in comparison.models:
         losses = [float("nan") if loss is None else loss for loss in result.loss_by_position]
-        axes.plot(losses, ".-", color=COLOURS[result.model], label=NAMES[result.model])
+        axes.plot(losses, ".-", color=colour_of(result.model), label=NAMES.get(result.model, result.model))
     axes.set_xticks(range(len(POSITIONS)), [str(position) for position in POSITIONS])
     set_titles(axes, "Loss by position", "tokens of the sentence before it, at least", "test loss, nats per token")
 
 
 def draw_gradients(axes: Any, comparison: ModelComparison) -> None:
     for result in comparison.models:
-        axes.plot([max(norm, SMALLEST_GRADIENT) for norm in result.input_gradients], color=COLOURS[result.model])
+        axes.plot([max(norm, SMALLEST_GRADIENT) for norm in result.input_gradients], color=colour_of(result.model))
     axes.set_yscale("log")
     set_titles(axes, "How far back gradients reach", "tokens back")
     axes.set_ylabel("‖∂ loss / ∂ embedding‖, relative")

@@ -1,13 +1,13 @@
 """The model: kind of layers, sizes, initial weights."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import model_validator
 
 from rnnlm.config.section import Section, setting
 
 ModelKind = Literal["elman", "gru", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"]
-MODEL_NAMES: dict[ModelKind, str] = {
+MODEL_NAMES: dict[ModelKind, str] = {kind: kind for kind in get_args(ModelKind)} | {  # one without a name has its kind
     "elman": "Elman network",
     "gru": "GRU",
     "lstm": "LSTM",

@@ -33,6 +33,11 @@ class TrackingConfig(Section):
     log_every_seconds: PositiveFloat = setting(
         10.0, "Seconds between progress lines, and between metrics sent to MLflow.", changes_results=False
     )
+    system_metrics: bool = setting(
+        False,
+        "Log the machine's use of processor, memory, disk, network and GPU to the MLflow run during training.",
+        changes_results=False,
+    )
 
 
 class LimitsConfig(Section):

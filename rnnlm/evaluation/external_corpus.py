@@ -9,7 +9,7 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations, AdaptationTable, measure_adaptations
-from rnnlm.evaluation.training_overlap import seen_share
+from rnnlm.evaluation.training_overlap import NOTICEABLE_SHARE, seen_share
 from rnnlm.home import Home, file_digest
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
@@ -19,7 +19,6 @@ from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 logger = logging.getLogger(__name__)
-NOTICEABLE_SHARE = 0.1  # any two texts share some short lines, such as greetings
 
 
 @dataclass(frozen=True)

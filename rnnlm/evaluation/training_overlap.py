@@ -17,6 +17,7 @@ from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
 
+NOTICEABLE_SHARE = 0.1  # any two texts share some short lines, such as greetings
 KEY_BYTES = 8  # of a line's digest, kept in memory for each line of training text
 
 
@@ -34,6 +35,17 @@ def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, sp
     except CorpusError:  # its text is gone
         return None
     keys, sizes = line_keys(home, scored, split)
+    total = int(sizes.sum())
+    return float(sizes[np.isin(keys, known)].sum() / total) if total else 0.0
+
+
+def leaked_share(home: Home, dataset: DatasetRecord, split: Split) -> float | None:
+    """seen_share() of a split of the dataset that a model is trained on; None if its text is gone."""
+    try:
+        known = np.unique(line_keys(home, dataset, "train")[0])
+        keys, sizes = line_keys(home, dataset, split)
+    except CorpusError:
+        return None
     total = int(sizes.sum())
     return float(sizes[np.isin(keys, known)].sum() / total) if total else 0.0
 

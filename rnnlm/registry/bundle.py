@@ -1,5 +1,6 @@
 """A trained model as an MLflow model: models from code, safetensors, exact requirements, no pickle."""
 
+import ast
 import importlib.metadata
 import shutil
 import urllib.parse
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rnnlm.disk_errors import ABSENT
 from rnnlm.home import file_digest
+from rnnlm.registry.tag_names import facts_of
 from rnnlm.stages import COMPLETE, find_damage
 
 if TYPE_CHECKING:
@@ -17,36 +19,8 @@ if TYPE_CHECKING:
     from mlflow.models import Model
 
 LIBRARY = Path(__file__).resolve().parent.parent
-# What served_model.py needs of the library. These modules import each other relatively, and nothing else of rnnlm.
-PORTABLE_MODULES = (
-    "errors.py",
-    "metrics.py",
-    "tokenizers/text_tokenizer.py",
-    "sequences/segmentation.py",
-    "sequences/shift.py",
-    "sequences/batches.py",
-    "models/cell.py",
-    "models/elman.py",
-    "models/gru.py",
-    "models/lstm.py",
-    "models/parallel_scan.py",
-    "models/min_gru.py",
-    "models/min_lstm.py",
-    "models/block.py",
-    "models/transformer.py",
-    "models/mlstm.py",
-    "models/slstm.py",
-    "models/xlstm.py",
-    "models/stack.py",
-    "models/language_model.py",
-    "losses/loss.py",
-    "generation/sampling.py",
-    "generation/inference_weights.py",
-    "evaluation/full_softmax.py",
-    "evaluation/shared_prefix_scoring.py",
-    "evaluation/document_losses.py",
-)
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
+INPUT_EXAMPLE = [{"prompt": "The", "temperature": 0.8, "seed": 1}, {"text": "The end."}]
 BUNDLE = "artifacts/model"  # in a registered model; MLflow keeps the name of the run's model folder
 EVIDENCE = "evidence"  # beside it: what promotion rests on
 TRAINING_DOCUMENTS = "training_documents.parquet"
@@ -69,9 +43,37 @@ def requirements() -> list[str]:
     return [f"{name}=={importlib.metadata.version(name).partition('+')[0]}" for name in REQUIREMENTS]
 
 
+def portable_modules(library: Path = LIBRARY) -> list[Path]:
+    """What served_model.py needs of the library: its modules, and all that they import relatively.
+
+    Paths below `library`. A model's own cell is found by its import, as ours are.
+    """
+    from rnnlm.registry.served_model import MODULES
+
+    found: set[Path] = set()
+    waiting = [library.joinpath(*name.split(".")).with_suffix(".py") for name in MODULES]
+    while waiting:
+        module = waiting.pop()
+        if module.is_file() and module.relative_to(library) not in found:
+            found.add(module.relative_to(library))
+            waiting += relative_imports(module)
+    return sorted(found)
+
+
+def relative_imports(module: Path) -> list[Path]:
+    """Files that `from .x import y` and `from . import x` in a module may mean."""
+    meant: list[Path] = []
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = module.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            meant += [base.with_suffix(".py") if node.module else base]
+            meant += [base / f"{alias.name}.py" for alias in node.names]
+    return meant
+
+
 def copy_portable_modules(folder: Path) -> None:
-    """Copy PORTABLE_MODULES to a new folder, in their subfolders."""
-    for module in PORTABLE_MODULES:
+    """Copy portable_modules() to a new folder, in their subfolders."""
+    for module in portable_modules():
         (folder / module).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(LIBRARY / module, folder / module)
 
@@ -89,6 +91,7 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
         saved,
         python_model=str(LIBRARY / "registry" / "served_model.py"),
         artifacts={"bundle": str(bundle), "code": str(code)},
+        input_example=INPUT_EXAMPLE,
         pip_requirements=requirements(),  # inferring them would run the model for 10 s
         mlflow_model=description,
     )
@@ -110,7 +113,7 @@ def find_bundle_damage(version: "ModelVersion", artifacts: Path, apart_from: Col
     if (artifacts / COMPLETE).exists():
         return find_damage(artifacts, apart_from)
     try:
-        if model_digest(artifacts / BUNDLE) == version.tags.get("model_sha256"):
+        if model_digest(artifacts / BUNDLE) == facts_of(version).get("model_sha256"):
             return None
     except ABSENT:
         return f"{BUNDLE}/model.safetensors is missing"

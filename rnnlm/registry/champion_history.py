@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rnnlm.current_user import who
 from rnnlm.records import Record
+from rnnlm.registry.tag_names import facts_of, set_fact, tag_name
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -46,8 +47,9 @@ def read_history(versions: list["ModelVersion"]) -> list[Change]:
     """
     changes = []
     for version in versions:
-        found = [Change(**json.loads(value)) for key, value in version.tags.items() if key.startswith(PROMOTION_TAG)]
-        if not found and version.tags.get("alias") == "champion":
+        facts = facts_of(version)
+        found = [Change(**json.loads(value)) for key, value in facts.items() if key.startswith(PROMOTION_TAG)]
+        if not found and facts.get("alias") == "champion":
             found = [undated(version)]
         changes += found
     return sorted(changes, key=lambda change: (change.number, change.version))
@@ -61,7 +63,7 @@ def undated(version: "ModelVersion") -> Change:
         how="evidence",
         who="unknown",
         when=created(version),
-        why=version.tags.get("reason", ""),
+        why=facts_of(version).get("reason", ""),
     )
 
 
@@ -103,12 +105,12 @@ def set_champion(client: "MlflowClient", version: "ModelVersion", how: How, why:
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         why=why,
     )
-    client.set_model_version_tag(name, number, f"{PROMOTION_TAG}{change.number:04d}", json.dumps(change.model_dump()))
+    set_fact(client, name, number, f"{PROMOTION_TAG}{change.number:04d}", json.dumps(change.model_dump()))
     client.set_registered_model_alias(name, "champion", number)
     if before is not None:
-        client.set_model_version_tag(name, str(before), "replaced_by", number)
-    if "replaced_by" in version.tags:
-        client.delete_model_version_tag(name, number, "replaced_by")
+        set_fact(client, name, str(before), "replaced_by", number)
+    for tag in {"replaced_by", tag_name("replaced_by")} & version.tags.keys():
+        client.delete_model_version_tag(name, number, tag)
     if str(aliases.get("challenger")) == number:
         client.delete_registered_model_alias(name, "challenger")
     return change

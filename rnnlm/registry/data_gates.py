@@ -25,6 +25,7 @@ from rnnlm.records import DatasetRecord, Record
 from rnnlm.registry.bundle import CHARACTERS, evidence_folder
 from rnnlm.registry.model_lookup import find_version, registered_folder
 from rnnlm.registry.model_names import registered_name
+from rnnlm.registry.tag_names import facts_of
 from rnnlm.registry.version_tags import corpus_folder
 from rnnlm.sequences.dataset_report import Description, describe_dataset
 
@@ -119,7 +120,7 @@ def judged(config: PipelineConfig, gate: str, found: Measurement, text: str) -> 
 
 
 def shrinkage(description: Description, champion: "ModelVersion") -> Measurement:
-    before = int(champion.tags.get("corpus_bytes", 0))
+    before = int(facts_of(champion).get("corpus_bytes", 0))
     if not before:
         return f"version {champion.version} does not tell the size of its corpus"
     now: int = sum(row["byte_count"] for row in description.splits)
@@ -147,7 +148,7 @@ def held_out(rows: list[dict[str, float]]) -> Iterator[dict[str, float]]:
 
 
 def drift(home: Home, dataset: DatasetRecord, champion: "ModelVersion") -> Measurement:
-    if champion.tags.get("corpus_digest") == dataset.corpus_digest:
+    if facts_of(champion).get("corpus_digest") == dataset.corpus_digest:
         return 0.0
     try:
         folder = registered_folder(home, f"models:/{champion.name}/{champion.version}")

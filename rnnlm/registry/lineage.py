@@ -8,6 +8,7 @@ from rnnlm.records import Evidence, ModelVersion, Record
 from rnnlm.registry.champion_history import Change, read_history
 from rnnlm.registry.model_lookup import known_models, listed, registered_versions
 from rnnlm.registry.registration import evidence_of
+from rnnlm.registry.tag_names import facts_of
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def show_version(home: Home, name: str, version: str) -> VersionDetails:
 
 
 def details(version: "MlflowVersion", found: "dict[int, MlflowVersion]", aliases: dict[str, str]) -> VersionDetails:
-    tags = dict(version.tags)
+    tags = facts_of(version)
     history = read_history(list(found.values()))
     return VersionDetails(
         listed=listed(version, aliases),
@@ -91,9 +92,9 @@ def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
 def ancestors(version: "MlflowVersion", found: "dict[int, MlflowVersion]") -> list[Ancestor]:
     """From parent to parent, back to the first version or a deleted one."""
     line: list[Ancestor] = []
-    number = version.tags.get("parent_version")
+    number = facts_of(version).get("parent_version")
     while number is not None and (parent := found.get(int(number))) is not None:
-        tags = parent.tags
+        tags = facts_of(parent)
         line.append(
             Ancestor(
                 version=int(number),

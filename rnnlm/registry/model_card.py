@@ -1,6 +1,7 @@
 """The model card: what a reader should know before using a version, written from recorded facts."""
 
 import math
+import textwrap
 from pathlib import Path
 
 from rnnlm.config import MODEL_NAMES, PipelineConfig
@@ -13,6 +14,7 @@ from rnnlm.text_layout import markdown_table
 
 COMPARISON = "## Beside version"  # heading
 LONGEST_DESCRIPTION = 5_000  # characters: the column of MLflow's database
+LONGEST_LINE = 76  # characters of code: MLflow's page cuts longer lines off
 
 
 def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: int | None) -> str:
@@ -53,8 +55,13 @@ def comparison_with(parent: VersionScores, evaluation: EvaluationRecord, evidenc
     return f"{COMPARISON} {parent.version}\n\n{markdown_table(table)}"
 
 
-def description_of(card: str) -> str:
-    """The card, cut at a line to what MLflow's database can hold."""
+def description_of(card: str, comparison: str = "") -> str:
+    """The card as MLflow's page shows it: without a title, code wrapped, cut at a line to what the database can hold.
+
+    comparison: from comparison_with(), shown after the first paragraph.
+    """
+    first, _, rest = without_title(wrapped_code(card)).partition("\n\n")
+    card = "\n\n".join(filter(None, [first, comparison, rest]))
     if len(card) <= LONGEST_DESCRIPTION:
         return card
     rest = "\n\n… the rest: README.md in the bundle\n"
@@ -66,6 +73,25 @@ def description_of(card: str) -> str:
         elif not open_fence and line.startswith("```"):
             open_fence = "`" * (len(line) - len(line.lstrip("`")))
     return f"{shown}\n{open_fence}{rest}" if open_fence else shown + rest
+
+
+def without_title(card: str) -> str:
+    """Above the description MLflow's page has the name already, and a title would overlap the table there."""
+    return card.partition("\n\n")[2] if card.startswith("# ") else card
+
+
+def wrapped_code(card: str) -> str:
+    """Markdown with the lines of its fenced blocks wrapped at LONGEST_LINE."""
+    lines: list[str] = []
+    fence = ""
+    for line in card.split("\n"):
+        if fence and line != fence:
+            lines += textwrap.wrap(line, LONGEST_LINE, break_on_hyphens=False) or [line]
+            continue
+        lines.append(line)
+        if fence or line.startswith("```"):
+            fence = "" if fence else "`" * (len(line) - len(line.lstrip("`")))
+    return "\n".join(lines)
 
 
 def network_summary(run: RunRecord, dataset: DatasetRecord) -> str:
@@ -139,7 +165,8 @@ def loading(name: str) -> str:
         "```python\n"
         "import mlflow\n\n"
         'mlflow.set_tracking_uri("…")  # of the store that holds this version\n'
-        f'model = mlflow.pyfunc.load_model("models:/{name}@champion")  # or models:/{name}/NUMBER\n'
+        f"# or models:/{name}/NUMBER\n"
+        f'model = mlflow.pyfunc.load_model("models:/{name}@champion")\n'
         'print(model.predict([{"prompt": "…", "temperature": 0.8, "seed": 1}]))\n'
         "```"
     )

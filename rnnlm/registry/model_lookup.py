@@ -8,13 +8,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rnnlm.config import CorpusConfig
 from rnnlm.contained_paths import inside
 from rnnlm.errors import ModelError
-from rnnlm.home import Home, digest_of
+from rnnlm.home import Home, digest_of, read_json
 from rnnlm.records import ModelVersion
-from rnnlm.registry.bundle import BUNDLE, EVIDENCE, find_bundle_damage, local_artifacts, model_digest
+from rnnlm.registry.bundle import (
+    BUNDLE,
+    CONFIGURATION,
+    EVIDENCE,
+    evidence_folder,
+    find_bundle_damage,
+    local_artifacts,
+    model_digest,
+)
 from rnnlm.registry.champion_history import all_versions, created
 from rnnlm.registry.model_names import is_lock
+from rnnlm.registry.tag_names import facts_of
 from rnnlm.stages import mark_used, write_once
 from rnnlm.tracking.mlflow_store import ignoring, is_empty, reaching_mlflow, tracking_uri
 
@@ -83,15 +93,17 @@ def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:
         version=int(version.version),
         aliases=tuple(held),
         validation_perplexity=figure(version, "validation_perplexity"),
+        test_perplexity=figure(version, "test_perplexity"),
         bits_per_byte=figure(version, "bits_per_byte"),
-        dataset_id=version.tags.get("dataset_id", ""),
+        dataset_id=facts_of(version).get("dataset_id", ""),
         created=created(version),
     )
 
 
 def figure(version: "MlflowVersion", tag: str) -> float | None:
     """A numeric tag; None if another program registered the version."""
-    return float(version.tags[tag]) if tag in version.tags else None
+    value = facts_of(version).get(tag)
+    return None if value is None else float(value)
 
 
 def full_reference(home: Home, wanted: str | None) -> str:
@@ -108,11 +120,26 @@ def full_reference(home: Home, wanted: str | None) -> str:
             )
         return f"models:/{names[0]}@champion"
     match = SHORT_REFERENCE.fullmatch(wanted)
-    if match is None or wanted.startswith("models:") or RUN_ID.fullmatch(wanted) or Path(wanted).expanduser().exists():
+    if match is None or wanted.startswith("models:") or (home.runs / wanted).exists():
         return wanted
     if match["name"] not in {version.name for version in list_models(home)}:
         return wanted
-    return f"models:/{wanted}" + ("@champion" if wanted == match["name"] else "")
+    named = Path(wanted).expanduser()
+    others = [*matching_runs(home, wanted), *(place for place in (named / "model", named) if is_model(place))]
+    full = f"models:/{wanted}" + ("@champion" if wanted == match["name"] else "")
+    if others:
+        raise ModelError(
+            f"{wanted} means two models: the registered {full}, and\n"
+            f"{', '.join(str(other) for other in others[:MODELS_SHOWN])}.\n"
+            f"Give {full}, a run's whole id, or a folder with its whole path."
+        )
+    return full
+
+
+def matching_runs(home: Home, beginning: str) -> list[Path]:
+    """Model folders of the runs whose id begins so."""
+    runs = sorted(home.runs.glob(f"{beginning}*/model")) if RUN_ID.fullmatch(beginning) else []
+    return [run for run in runs if is_model(run)]
 
 
 def registered_name_and_version(home: Home, wanted: str | None) -> tuple[str, str]:
@@ -139,8 +166,7 @@ def model_folder(home: Home, wanted: str | None) -> Path:
     for place in places:
         if is_model(place):
             return place
-    runs = sorted(home.runs.glob(f"{reference}*/model")) if RUN_ID.fullmatch(reference) else []
-    if len(found := [run for run in runs if is_model(run)]) == 1:
+    if len(found := matching_runs(home, reference)) == 1:
         mark_used(found[0].parent)
         return found[0]
     if found:
@@ -157,6 +183,21 @@ def model_folder(home: Home, wanted: str | None) -> Path:
     )
 
 
+def corpus_settings(folder: Path) -> dict[str, Any]:
+    """The corpus settings, other than the defaults, that the model in `folder` was trained with.
+
+    Empty if neither its run's configuration nor its registered version's is beside it.
+    """
+    stored = read_json(folder.parent / "config.json") or read_json(evidence_folder(folder) / CONFIGURATION) or {}
+    found: dict[str, Any] = stored.get("corpus", {})
+    known = CorpusConfig.model_fields
+    return {
+        name: value
+        for name, value in found.items()
+        if name in known and (name == "source" or value != known[name].default)
+    }
+
+
 def is_model(folder: Path) -> bool:
     return all((folder / name).is_file() for name in ("config.json", "model.safetensors"))
 
@@ -171,7 +212,7 @@ def registered_folder(home: Home, reference: str) -> Path:
             f"{reference}: {folder}: expected a model (config.json, model.safetensors), found none.\n"
             "Its artifacts were moved or deleted, or another program registered it; register a run again."
         )
-    if "model_sha256" in version.tags and (damage := find_bundle_damage(version, artifacts, (EVIDENCE,))):
+    if "model_sha256" in facts_of(version) and (damage := find_bundle_damage(version, artifacts, (EVIDENCE,))):
         raise ModelError(
             f"{reference}: {artifacts}: {damage}.\n"
             f"Run `rnnlm run` with its settings to write it again if its run is in this home; else roll back to\n"
@@ -189,7 +230,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
     if not reference.startswith("models:"):
         return model_folder(home, reference)
     version = registered_version(home, reference)
-    run_id = version.tags.get("run_id")
+    run_id = facts_of(version).get("run_id")
     if run_id is None:
         raise ModelError(f"{reference}: another program registered it, without a run;\ngive a run's folder or its id")
     folder = inside(home.runs, run_id) / "model"
@@ -198,7 +239,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
             f"{reference}: its run {run_id} is not under {home.runs}, and this command reads the run's folder.\n"
             "Use the RNNLM_HOME that it was trained in, or train it again."
         )
-    if model_digest(folder) != version.tags.get("model_sha256"):
+    if model_digest(folder) != facts_of(version).get("model_sha256"):
         raise ModelError(
             f"{reference}: its run {run_id} was trained again since, and {folder} is another model.\n"
             f"Give {run_id} itself for that model, or a version registered since."

@@ -19,6 +19,7 @@ from rnnlm.home import Home
 from rnnlm.records import EvaluationRecord, NightEvent, RegisteredVersion
 from rnnlm.registry.data_gates import CHAMPION_STAYS, GatesRecord
 from rnnlm.registry.model_lookup import registered_versions
+from rnnlm.registry.tag_names import facts_of
 
 logger = logging.getLogger(__name__)
 CHAMPION_REPLACED = "rnnlm.champion.replaced"
@@ -109,5 +110,5 @@ def bits_per_byte_before(home: Home, registered: RegisteredVersion) -> float | N
         logger.warning("the version before %s could not be read: %s", registered.version, error)
         return None
     earlier = [number for number in versions if number < registered.version]
-    tag = versions[max(earlier)].tags.get("bits_per_byte") if earlier else None
+    tag = facts_of(versions[max(earlier)]).get("bits_per_byte") if earlier else None
     return None if tag is None else float(tag)

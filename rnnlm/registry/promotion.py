@@ -25,6 +25,7 @@ from rnnlm.records import Evidence
 from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS, evidence_folder
 from rnnlm.registry.model_lookup import all_pages, registered_folder
 from rnnlm.registry.model_names import Alias
+from rnnlm.registry.tag_names import facts_of
 from rnnlm.registry.version_tags import Candidate, corpus_folder
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sql_statements import statement
@@ -108,9 +109,9 @@ def compare_with_champion(
         with float32_products("float32"):
             write_paired_losses(contestants, documents, corpus_folder(home, dataset), losses)
         evidence = measure_evidence(losses, config.registry, 1 + comparisons_before(client, champion))
-        client.log_model_artifact(version.tags["logged_model_id"], str(losses), EVIDENCE)
+        client.log_model_artifact(facts_of(version)["logged_model_id"], str(losses), EVIDENCE)
     decision = decide(evidence, number, config.registry)
-    same_text = champion.tags.get("dataset_id") == dataset.dataset_id and "started_from" not in champion.tags
+    same_text = facts_of(champion).get("dataset_id") == dataset.dataset_id and "started_from" not in facts_of(champion)
     if champions or same_text:
         return decision
     # Registered before training documents were kept. What the champion may have seen can only help it: a candidate
@@ -151,11 +152,9 @@ def comparisons_before(client: "MlflowClient", champion: "ModelVersion") -> int:
 
     Each comparison's evidence has its number; prune keeps the version with the highest.
     """
-    wanted = f"name = '{champion.name}' and tags.parent_version = '{champion.version}'"
-    found = all_pages(partial(client.search_model_versions, wanted))
-    numbers = [
-        json.loads(version.tags["evidence"]).get("comparison", 1) for version in found if "evidence" in version.tags
-    ]
+    found = map(facts_of, all_pages(partial(client.search_model_versions, f"name = '{champion.name}'")))
+    compared = [facts for facts in found if facts.get("parent_version") == str(champion.version)]
+    numbers = [json.loads(facts["evidence"]).get("comparison", 1) for facts in compared if "evidence" in facts]
     return max(len(numbers), *numbers, 0)
 
 
@@ -168,7 +167,7 @@ def cleaning_hides_text(candidate: CorpusConfig, champion: "ModelVersion") -> st
     champions = CorpusConfig.model_construct(**corpus_settings(champion))
     fields = ("normalization", "lowercase", "digits")
     different = [name for name in fields if getattr(candidate, name) != getattr(champions, name)]
-    if champion.tags.get("document_digests") == "letters":
+    if facts_of(champion).get("document_digests") == "letters":
         written = f"{candidate.digits or ''}{champions.digits or ''}"
         different = ["digits"] if "digits" in different and any(map(str.isalpha, written)) else []
     if not different:
@@ -180,7 +179,7 @@ def cleaning_hides_text(candidate: CorpusConfig, champion: "ModelVersion") -> st
 def corpus_settings(version: "ModelVersion") -> dict[str, Any]:
     """The version's corpus settings that differ from the defaults, from its tag."""
     try:
-        settings: dict[str, Any] = json.loads(version.tags["configuration"]).get("corpus", {})
+        settings: dict[str, Any] = json.loads(facts_of(version)["configuration"]).get("corpus", {})
     except (KeyError, ValueError):  # registered by an early version, or too long for a tag
         return {}
     return settings
@@ -188,7 +187,7 @@ def corpus_settings(version: "ModelVersion") -> dict[str, Any]:
 
 def training_digests(version: "ModelVersion", bundle: Path) -> Path | None:
     """The file with the digests of the version's training documents, in its artifacts; None if it has none."""
-    if "training_documents" not in version.tags:
+    if "training_documents" not in facts_of(version):
         return None
     path = evidence_folder(bundle) / TRAINING_DOCUMENTS
     if not path.exists():

@@ -19,16 +19,19 @@ from rnnlm.registry.bundle import (
     local_artifacts,
     save_bundle,
 )
+from rnnlm.registry.bundle_check import check_bundle
 from rnnlm.registry.champion_history import all_versions, created, set_champion
 from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
 from rnnlm.registry.model_lookup import figure
 from rnnlm.registry.model_names import Alias, registered_name
 from rnnlm.registry.promotion import Decision, compare_with_champion, write_training_documents
 from rnnlm.registry.registry_lock import registry_lock
+from rnnlm.registry.tag_names import SHOWN, as_tags, facts_of, set_fact
 from rnnlm.registry.ticket_queue import ensure_registered_model
+from rnnlm.registry.unfinished_models import MODEL_TYPE, delete_unfinished
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, corpus_folder, identity_tags, origin_tags
 from rnnlm.stages import mark_complete, stage
-from rnnlm.tracking.mlflow_runs import ensure_mlflow_run, version_address
+from rnnlm.tracking.mlflow_runs import ensure_mlflow_run, log_model_scores, shown_parameters, version_address
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 logger = logging.getLogger(__name__)
+MODEL_VERSIONS = "mlflow.modelVersions"  # tag
 
 
 @stage("registration")
@@ -48,7 +52,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
     name = registered_name(candidate.config.registry, candidate.dataset.corpus_name)
     identity = identity_tags(candidate)
     with reaching_mlflow(home) as client:
-        ensure_registered_model(client, name)
+        ensure_registered_model(client, name, described_model(candidate.dataset.corpus_name))
         version = None if force else find_registered(client, name, identity)
         damage = damage_of(version) if version else None
         if version is None or damage is not None or not is_decided(version):
@@ -68,9 +72,17 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
         return done.model_copy(update={"skipped": skipped, "url": version_address(home, name, done.version)})
 
 
+def described_model(corpus_name: str) -> str:
+    """Of the registered model, on MLflow's page of it."""
+    return (
+        f"Recurrent language models of the corpus `{corpus_name}`, registered by rnnlm. Use the alias `champion`; "
+        "`challenger` is the last one that was not shown to be better. A version's description is its model card."
+    )
+
+
 def is_decided(version: "ModelVersion") -> bool:
     """The tag `alias` is written last, when the decision has been carried out."""
-    return "alias" in version.tags
+    return "alias" in facts_of(version)
 
 
 def find_registered(client: "MlflowClient", name: str, identity: dict[str, str]) -> "ModelVersion | None":
@@ -78,7 +90,7 @@ def find_registered(client: "MlflowClient", name: str, identity: dict[str, str])
     found = [
         version
         for version in client.search_model_versions(f"name = '{name}' and tags.run_id = '{identity['run_id']}'")
-        if all(version.tags.get(key) == value for key, value in identity.items())
+        if identity.items() <= facts_of(version).items()
     ]
     return max(found, key=lambda version: int(version.version), default=None)
 
@@ -96,21 +108,37 @@ def add_version(
         tags["started_from"] = f"{start.name}/{start.version}"
     champion = champion_of(client, name)
     card = model_card(name, candidate, tags, int(champion.version) if champion else None)
-    logged = client.create_logged_model(experiment, name=name, source_run_id=mlflow_run_id, model_type="language model")
+    delete_unfinished(client, [experiment], name)
+    logged = client.create_logged_model(
+        experiment,
+        name=name,
+        source_run_id=mlflow_run_id,
+        model_type=MODEL_TYPE,
+        tags={fact: tags[fact] for fact in SHOWN if fact in tags},
+        params=shown_parameters(candidate.config),
+    )
     model_id, location = str(logged.model_id), str(logged.artifact_location)
-    seen_documents = log_files(client, home, model_id, location, mlflow_run_id, candidate, card)
+    try:
+        seen_documents = log_files(client, home, model_id, location, mlflow_run_id, candidate, card)
+    except BaseException:  # Ctrl-C, too
+        client.delete_logged_model(model_id)
+        raise
     client.finalize_logged_model(model_id, "READY")
     client.log_outputs(mlflow_run_id, [LoggedModelOutput(model_id, step=0)])
+    log_model_scores(client, mlflow_run_id, model_id, candidate.dataset, candidate.evaluation)
     if seen_documents is not None:
         tags |= {"training_documents": str(seen_documents), "document_digests": "letters"}
-    return client.create_model_version(
+    version = client.create_model_version(
         name,
         location,
         run_id=mlflow_run_id,
         model_id=model_id,
-        tags=tags | {"logged_model_id": model_id},  # MLflow's own database does not keep it with the version
+        tags=as_tags(tags | {"logged_model_id": model_id}),
         description=description_of(card),
     )
+    # MLflow's own database has no column for the version's model_id: its pages find the version by this tag.
+    client.set_logged_model_tags(model_id, {MODEL_VERSIONS: json.dumps([{"name": name, "version": version.version}])})
+    return version
 
 
 def log_files(
@@ -131,6 +159,7 @@ def log_files(
     with tempfile.TemporaryDirectory(prefix="rnnlm-bundle-") as temporary:
         description = Model(artifact_path=location, run_id=mlflow_run_id, model_id=model_id)
         saved = save_bundle(Path(temporary), candidate.run.model_folder, card, description)
+        check_bundle(saved)
         evidence = saved / EVIDENCE
         evidence.mkdir()
         write_json(evidence / CONFIGURATION, candidate.config.model_dump(mode="json"))
@@ -150,9 +179,10 @@ def damage_of(version: "ModelVersion") -> str | None:
 
 def repair_version(client: "MlflowClient", home: Home, candidate: Candidate, version: "ModelVersion") -> None:
     """Write the version's files again. Its weights are the run's: find_registered compared them."""
-    parent = version.tags.get("parent_version")
-    card = model_card(version.name, candidate, version.tags, int(parent) if parent else None)
-    model_id = version.tags["logged_model_id"]
+    facts = facts_of(version)
+    parent = facts.get("parent_version")
+    card = model_card(version.name, candidate, facts, int(parent) if parent else None)
+    model_id = facts["logged_model_id"]
     log_files(client, home, model_id, str(version.source), str(version.run_id), candidate, card)
 
 
@@ -167,7 +197,7 @@ def assign_alias(
     name, number = version.name, str(version.version)
     champion = champion_of(client, name)
     if champion is not None and str(champion.version) == number:  # killed before the last tag was written
-        client.set_model_version_tag(name, number, "alias", "champion")
+        set_fact(client, name, number, "alias", "champion")
         return
     if champion is None:
         decision = Decision("champion", "there was no champion before it")
@@ -175,17 +205,17 @@ def assign_alias(
         decision = compare_with_champion(client, home, candidate, version, champion)
     logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
     parent, described = scores_of(champion), str(version.description or "")
-    if parent is not None and not described.startswith(COMPARISON):
+    if parent is not None and COMPARISON not in described:
         beside = comparison_with(parent, candidate.evaluation, decision.evidence)
-        client.update_model_version(name, number, description=description_of(f"{beside}\n\n{described}"))
+        client.update_model_version(name, number, description=description_of(described, beside))
     for key, value in decision_tags(decision, champion).items():
-        client.set_model_version_tag(name, number, key, value)
+        set_fact(client, name, number, key, value)
     confirm_lock()
     if decision.alias == "champion":
         set_champion(client, version, "evidence" if decision.evidence else "first", decision.reason)
     else:
         client.set_registered_model_alias(name, "challenger", number)
-    client.set_model_version_tag(name, number, "alias", decision.alias)
+    set_fact(client, name, number, "alias", decision.alias)
 
 
 def decision_tags(decision: Decision, champion: "ModelVersion | None") -> dict[str, str]:
@@ -207,15 +237,15 @@ def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVe
     version = client.get_model_version(name, str(number))
     others = {int(one.version): one for one in all_versions(client, name) if int(one.version) != int(number)}
     before = max((other for other in others if other < int(number)), default=None)
-    aliases = client.get_registered_model(name).aliases
+    aliases, facts = client.get_registered_model(name).aliases, facts_of(version)
     held = {alias for alias, holder in aliases.items() if int(holder) == int(number)}
     alias: Alias = "champion" if "champion" in held else "challenger"
-    reason = version.tags.get("reason", "")
-    if alias != version.tags.get("alias"):
+    reason = facts.get("reason", "")
+    if alias != facts.get("alias"):
         other = aliases.get("champion") if alias == "challenger" else None
         holder = f"; the champion is version {other}" if other else ""
-        reason = f"{alias} now, {version.tags.get('alias')} when registered ({reason}){holder}"
-    rival = version.tags.get("parent_version") if alias == "champion" else aliases.get("champion")
+        reason = f"{alias} now, {facts.get('alias')} when registered ({reason}){holder}"
+    rival = facts.get("parent_version") if alias == "champion" else aliases.get("champion")
     return RegisteredVersion(
         name=name,
         version=int(number),
@@ -239,11 +269,11 @@ def scores_of(version: "ModelVersion | None") -> VersionScores | None:
         test_perplexity=figure(version, "test_perplexity"),
         validation_perplexity=figure(version, "validation_perplexity"),
         bits_per_byte=figure(version, "bits_per_byte"),
-        dataset_id=version.tags.get("dataset_id", ""),
+        dataset_id=facts_of(version).get("dataset_id", ""),
     )
 
 
 def evidence_of(version: "ModelVersion") -> Evidence | None:
     """The evidence that the version's alias was decided on."""
-    value = version.tags.get("evidence")
+    value = facts_of(version).get("evidence")
     return Evidence(**json.loads(value)) if value else None

@@ -1,7 +1,7 @@
 """The registered model's own program: it loads and answers where rnnlm is not installed.
 
 MLflow runs this file ("models from code") beside a bundle (safetensors, configuration, tokenizer) and a copy of the
-modules of rnnlm that it needs (bundle.PORTABLE_MODULES). It imports them from there, under a private name, and uses no
+modules of rnnlm that it needs (bundle.portable_modules). It imports them from there, under a private name, and uses no
 pickle.
 """
 
@@ -19,6 +19,14 @@ from mlflow.pyfunc import PythonModel, PythonModelContext
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 SAMPLING_DEFAULTS = {"maximum_tokens": 40, "temperature": 0.8, "top_k": 0, "top_p": 0.95, "seed": 0}
+MODULES = (  # what load_context uses of rnnlm
+    "generation.sampling",
+    "models.language_model",
+    "generation.inference_weights",
+    "tokenizers.text_tokenizer",
+    "evaluation.document_losses",
+    "metrics",
+)
 LOWEST_TEMPERATURE = 0.01  # smallest non-zero temperature; anything lower overflows float32
 
 
@@ -72,15 +80,7 @@ class ServedModel(PythonModel):
         from safetensors.torch import load_file
 
         bundle, code = Path(context.artifacts["bundle"]), Path(context.artifacts["code"])
-        modules = load_modules(
-            code,
-            "generation.sampling",
-            "models.language_model",
-            "generation.inference_weights",
-            "tokenizers.text_tokenizer",
-            "evaluation.document_losses",
-            "metrics",
-        )
+        modules = load_modules(code, *MODULES)
         self.sampling, language_model, inference_weights, text_tokenizer, self.document_losses, self.metrics = modules
         self.model = language_model.LanguageModel(read_object(bundle / "config.json"))
         self.model.load_saved_weights(load_file(bundle / "model.safetensors"))

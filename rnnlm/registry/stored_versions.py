@@ -21,6 +21,7 @@ from rnnlm.registry.model_lookup import all_pages
 from rnnlm.registry.model_names import is_lock
 from rnnlm.registry.registration import evidence_of
 from rnnlm.registry.registry_lock import registry_lock
+from rnnlm.registry.tag_names import facts_of
 from rnnlm.tracking.mlflow_store import embedded_uri, ignoring, is_embedded, is_empty, reaching_mlflow
 
 if TYPE_CHECKING:
@@ -107,11 +108,11 @@ def read_versions(client: "MlflowClient", name: str) -> list[StoredVersion]:
     """This program's versions of one registered model."""
     held = client.get_registered_model(name).aliases
     found = all_pages(partial(client.search_model_versions, f"name = '{name}'"))
-    return [stored_version(version, held) for version in found if "model_sha256" in version.tags]
+    return [stored_version(version, held) for version in found if "model_sha256" in facts_of(version)]
 
 
 def stored_version(version: "ModelVersion", held: dict[str, str]) -> StoredVersion:
-    tags, evidence = version.tags, evidence_of(version)
+    tags, evidence = facts_of(version), evidence_of(version)
     return StoredVersion(
         name=version.name,
         number=int(version.version),

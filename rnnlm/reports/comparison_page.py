@@ -10,6 +10,7 @@ from rnnlm.comparison.document_bootstrap import PairDifference
 from rnnlm.comparison.model_comparison import ModelComparison
 from rnnlm.comparison.model_result import ModelResult
 from rnnlm.comparison.registered_models import RegisteredComparison
+from rnnlm.evaluation.training_overlap import NOTICEABLE_SHARE
 from rnnlm.text_layout import TableRows, columns, labelled, markdown_table, picture_report
 
 STYLE = """
@@ -18,8 +19,10 @@ table { border-collapse: collapse; margin: 1rem 0; font-size: 0.9rem; display: b
 th, td { border-bottom: 1px solid #ddd; padding: 0.3rem 0.8rem; text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 img { max-width: 100%; }
-code { background: #f3f3f3; padding: 0 0.2rem; }
+code { background: #f3f3f3; padding: 0 0.2rem; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { body { margin: 1rem auto; } h1 { font-size: 1.5rem; overflow-wrap: anywhere; } }
 """
+VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">'  # else a phone shows it tiny
 
 
 def comparison_text(comparison: ModelComparison) -> str:
@@ -27,8 +30,21 @@ def comparison_text(comparison: ModelComparison) -> str:
     lines = [*columns(score_rows(comparison)), ""]
     if costs := cost_rows(comparison):
         lines += [*columns(costs), ""]
+    if warning := leak_warning(comparison):
+        lines += [labelled("warning", warning)]
     lines += [labelled("pairs", pairs_sentence(comparison)), labelled("report", str(comparison.page))]
     return "\n".join(lines)
+
+
+def leak_warning(comparison: ModelComparison) -> str:
+    """If held-out text is copied from training: remembering it ranks a model higher. Else empty."""
+    share = comparison.leaked_share
+    if share is None or share <= NOTICEABLE_SHARE:
+        return ""
+    return (
+        f"{share:.0%} of the test text stands in the training text too, line by line: the ranking is mostly one of "
+        "memory; remove copies, or split by source"
+    )
 
 
 def registered_text(comparison: RegisteredComparison) -> str:
@@ -67,7 +83,7 @@ def comparison_html(comparison: ModelComparison) -> str:
     """One page without references to other files."""
     body = MarkdownIt("commonmark").enable("table").render(comparison_report(comparison))
     title = escape(f"Models on {comparison.corpus_name}")
-    head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
+    head = f'<meta charset="utf-8">{VIEWPORT}<title>{title}</title><style>{STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}</body></html>\n'
 
 
@@ -77,6 +93,7 @@ def conditions(comparison: ModelComparison) -> str:
     sizes = [result.parameters for result in trained]
     said = [
         f"Test split of {comparison.test_tokens:,} tokens, vocabulary {comparison.vocabulary_size:,}.",
+        *([f"**{warning}.**"] if (warning := leak_warning(comparison)) else []),
         "All models read the same tokens in the same batches and are trained by the same loop.",
     ]
     if trained:

@@ -6,6 +6,7 @@ from rnnlm.sequences.dataset_report import Description
 from rnnlm.text_layout import TableRows, markdown_tables, picture_report, shorten, span, text_tables
 from rnnlm.tokenizers.token_colors import visible
 
+BYTE_SIGNS = "in tokens, Ġ is a space before the piece, and signs such as Ã are single bytes of other characters"
 BAR = 40  # characters of the longest bar on a terminal
 
 
@@ -77,6 +78,8 @@ def description_text(description: Description, pictures: list[Path]) -> str:
     """The output of `rnnlm describe`."""
     lines = [f"dataset    {description.dataset_id}, {description.mode} mode, {description.vocabulary_size:,} ids"]
     lines += text_tables(description_tables(description))
+    if any("Ġ" in row["token"] for row in [*description.frequent_tokens, *description.rarest_tokens]):
+        lines += ["", BYTE_SIGNS]
     lines += ["", "Rows of the training split by predicted tokens", *histogram(description.lengths)]
     return "\n".join([*lines, "", *(f"picture    {path}" for path in pictures)])
 

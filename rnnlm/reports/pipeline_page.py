@@ -77,7 +77,7 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
         ("model", f"{MODEL_NAMES[model.kind]}, {model.layers} × {model.hidden_size}{stack_kind(model)}"),
         ("epochs", training.epochs),
         ("trained tokens", f"{run.trained_tokens:,}"),
-        ("best validation perplexity", f"{run.best_validation_perplexity:.2f}"),
+        ("best sampled validation perplexity", f"{run.best_validation_perplexity:.2f}"),
         ("temperature", f"{run.temperature:.3f}"),
         ("folder", f"`{run.folder}`"),
     ]

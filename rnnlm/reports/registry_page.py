@@ -53,13 +53,13 @@ def registered_lines(registered: RegisteredVersion) -> list[str]:
 
 def model_row(version: ModelVersion) -> dict[str, Any]:
     """A row of `rnnlm models`; cells are empty if another program registered the version."""
-    perplexity, bits = version.validation_perplexity, version.bits_per_byte
+    perplexity, bits = version.test_perplexity, version.bits_per_byte
     return {
         "name": version.name,
         "version": version.version,
         "aliases": ", ".join(version.aliases),
-        "bits/byte": "" if bits is None else f"{bits:.3f}",  # comparable between tokenizers, unlike perplexity
-        "perplexity": "" if perplexity is None else f"{perplexity:.2f}",
+        "test bits/byte": "" if bits is None else f"{bits:.3f}",  # comparable between tokenizers, unlike perplexity
+        "test ppl": "" if perplexity is None else f"{perplexity:.2f}",
         "dataset": version.dataset_id[:8],
         "created": version.created[:16].replace("T", " "),
     }

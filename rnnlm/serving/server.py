@@ -2,14 +2,14 @@
 
 import contextlib
 import signal
-import socket
 from collections.abc import Callable, Iterator
 
 import uvicorn
 
-from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.serving.app import build_app
+from rnnlm.serving.header_deadline import protocol_with_deadline
+from rnnlm.serving.listening_socket import bound_socket
 from rnnlm.serving.model_loader import resolve_reference
 from rnnlm.serving.service import Service
 from rnnlm.serving.serving_config import ServingConfig
@@ -33,6 +33,7 @@ def uvicorn_server(service: Service) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             build_app(service),
+            http=protocol_with_deadline(config.maximum_header_seconds),
             log_config=None,  # keep the process's own logging
             access_log=False,
             proxy_headers=False,
@@ -41,21 +42,6 @@ def uvicorn_server(service: Service) -> uvicorn.Server:
             timeout_graceful_shutdown=config.drain_seconds,
         )
     )
-
-
-@contextlib.contextmanager
-def bound_socket(config: ServingConfig) -> Iterator[socket.socket]:
-    """A listening socket, opened first so that a taken address is reported before anything else starts."""
-    try:
-        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-        listener = socket.create_server((config.host, config.port), family=family, backlog=1_024)
-    except OSError as error:
-        raise ConfigError(
-            f"{config.host}:{config.port}: cannot listen there ({error.strerror or error});\n"
-            "choose another --port (0: any free port) or --host"
-        ) from error
-    with listener:
-        yield listener
 
 
 @contextlib.contextmanager

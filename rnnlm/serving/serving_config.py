@@ -25,13 +25,19 @@ class ServingConfig(Section):
     )
     maximum_body_bytes: PositiveInt = Field(1 << 20, description="Bytes in a request's body.")
     maximum_connections: Size = Field(1_024, description="Open connections; more are refused with 503.")
+    maximum_header_seconds: PositiveFloat = Field(
+        10.0, description="Seconds for a connection to send a request's headers; then it is closed."
+    )
     poll_seconds: PositiveFloat = Field(2.0, description="Seconds between checks for a new champion.")
     drain_seconds: PositiveInt = Field(30, description="Seconds for running requests to finish after SIGTERM.")
 
     @model_validator(mode="after")
     def non_loopback_needs_a_token(self) -> "ServingConfig":
         if self.token is None and not self.is_loopback:
-            raise ValueError(f"host {self.host} is reachable from other machines: set a token of 16 characters or more")
+            raise ValueError(
+                f"host {self.host} is reachable from other machines, so it needs a token;\n"
+                "set one of 16 characters or more: export RNNLM_SERVE_TOKEN=$(openssl rand -hex 16)"
+            )
         return self
 
     @property

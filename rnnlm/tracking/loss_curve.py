@@ -55,11 +55,11 @@ def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:
         loss.plot(xs, ys, color=PALE, linewidth=0.8, alpha=0.7)
     loss.plot(xs, smoothed(ys), color=BLUE, linewidth=1.8, label="training, smoothed")
     xs, ys = read_series(history, "validation_nll_nats_per_token")
-    loss.plot(xs, ys, color=RED, marker="o", markersize=4, linewidth=1.6, label="validation")
+    loss.plot(xs, ys, color=RED, marker="o", markersize=4, linewidth=1.6, label="validation sample")
     if ys:
         best = min(range(len(ys)), key=ys.__getitem__)
         loss.annotate(
-            f"perplexity {perplexity(ys[best]):.4g}",
+            f"sampled perplexity {perplexity(ys[best]):.4g}",
             (xs[best], ys[best]),
             xytext=(-6, 10),
             textcoords="offset points",

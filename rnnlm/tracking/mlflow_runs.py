@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 TRACKING_KEY = "rnnlm.tracking_key"  # tag; a new value each time the run is trained again
+CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}  # split → what MLflow calls its use
+SPLIT_NAMES = {"train": "train", "valid": "validation", "test": "test"}  # split → how its metrics begin
+LONGEST_PARAMETER = 500  # characters
 DIGEST_CHARACTERS = 36  # MLflow's limit for dataset digests
 NOTE = "mlflow.note.content"  # tag: the description
 SCORES_END = "\n\n---\n\n"  # in the description, between the scores and what is known before training
@@ -55,7 +58,8 @@ def open_tracker(
     tracker = tracker_of(home, config, dataset, run_id, home.runs / run_id, origin)
     tracker.flush()
     try:
-        yield tracker
+        with system_metrics(home, tracker.mlflow_run_id if config.tracking.system_metrics else None):
+            yield tracker
     except Exception:
         tracker.close("FAILED")
         raise
@@ -63,6 +67,22 @@ def open_tracker(
         tracker.close("KILLED")
         raise
     tracker.close("FINISHED")
+
+
+@contextmanager
+def system_metrics(home: Home, mlflow_run_id: str | None) -> Iterator[None]:
+    """Log metrics `system/…` to the run by MLflow's own monitor, every 10 s. None: log nothing."""
+    if mlflow_run_id is None:
+        yield
+        return
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+    monitor = SystemMetricsMonitor(mlflow_run_id, resume_logging=True, tracking_uri=tracking_uri(home))
+    monitor.start()
+    try:
+        yield
+    finally:
+        monitor.finish()
 
 
 def tracker_of(
@@ -110,7 +130,7 @@ def running_run(
     new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
     client.log_batch(mlflow_run_id, params=new)  # the client splits them into batches
     if run.inputs is None or not run.inputs.dataset_inputs:
-        client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset)])
+        client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset, split) for split in CONTEXTS])
     if found:
         client.update_run(mlflow_run_id, status="RUNNING")
     return mlflow_run_id
@@ -146,18 +166,30 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def dataset_input(dataset: DatasetRecord) -> "DatasetInput":
-    """MLflow's reference to the DuckDB file: name, digest and path, no data."""
+def shown_parameters(config: PipelineConfig) -> dict[str, str]:
+    """parameters() that differ from the defaults, for a logged model: MLflow shows all of them in one row."""
+    changed = flatten(config.model_dump(mode="json", exclude_defaults=True))
+    return {path: as_text(value)[:LONGEST_PARAMETER] for path, value in changed.items() if path != "force"}
+
+
+def dataset_input(dataset: DatasetRecord, split: str) -> "DatasetInput":
+    """MLflow's reference to one split in the DuckDB file: name, digest and path, no data."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     reference = Dataset(
         name=dataset.corpus_name,
-        digest=dataset.dataset_id[:DIGEST_CHARACTERS],
+        digest=split_digest(dataset, split),
         source_type="local",
         source=json.dumps({"uri": dataset.database.as_uri()}),
         profile=json.dumps({f"{split}_tokens": count for split, count in dataset.predicted_tokens.items()}),
     )
-    return DatasetInput(reference, tags=[InputTag("mlflow.data.context", "training")])
+    return DatasetInput(reference, tags=[InputTag("mlflow.data.context", CONTEXTS[split])])
+
+
+def split_digest(dataset: DatasetRecord, split: str) -> str:
+    """Of the training split, the dataset's id: MLflow has one dataset per digest."""
+    suffix = "" if split == "train" else f"-{split}"
+    return dataset.dataset_id[: DIGEST_CHARACTERS - len(suffix)] + suffix
 
 
 def send_rest(home: Home, run: RunRecord) -> None:
@@ -212,15 +244,10 @@ def track_later(
 
 
 def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None:
-    """Log `<split>_<score>` as metrics of the run; idempotent."""
+    """Log `<split>_<score>`, of whole splits, as metrics of the run; idempotent."""
     if run.mlflow_run_id is None:
         return
-    scores = {
-        f"{split}_{name}": float(value)
-        for split, score in evaluation.scores.items()
-        for name, value in score.model_dump(exclude={"split"}).items()
-        if value is not None and math.isfinite(value)
-    }
+    scores = {name: value for split in evaluation.scores for name, value in split_scores(evaluation, split).items()}
     with best_effort("the scores"), reaching_mlflow(home) as client:
         from mlflow.entities import Metric
 
@@ -233,6 +260,31 @@ def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None
         new = [Metric(name, value, now, 0) for name, value in scores.items() if known.get(name) != value]
         if new:
             client.log_batch(run.mlflow_run_id, metrics=new)
+
+
+def split_scores(evaluation: EvaluationRecord, split: str) -> dict[str, float]:
+    """Metric → value of one split."""
+    scores = evaluation.scores[split].model_dump(exclude={"split"})
+    return {
+        f"{SPLIT_NAMES[split]}_{name}": float(value)
+        for name, value in scores.items()
+        if value is not None and math.isfinite(value)
+    }
+
+
+def log_model_scores(
+    client: "MlflowClient", mlflow_run_id: str, model_id: str, dataset: DatasetRecord, evaluation: EvaluationRecord
+) -> None:
+    """Tie each split's scores to the logged model and to the split, so that MLflow can rank models by them."""
+    from mlflow.entities import Metric
+
+    now = round(time.time() * 1000)  # milliseconds
+    metrics = [
+        Metric(name, value, now, 0, model_id, dataset.corpus_name, split_digest(dataset, split))
+        for split in evaluation.scores
+        for name, value in split_scores(evaluation, split).items()
+    ]
+    client.log_batch(mlflow_run_id, metrics=metrics)
 
 
 def with_scores(note: str, evaluation: EvaluationRecord) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 METRICS_PER_CALL = 1000  # MLflow's limit
+SAMPLED = {name: f"sampled_{name}" for name in ("validation_perplexity", "validation_nll_nats_per_token")}
 RETRY_INTERVALS = 10  # intervals until the next try after a failure: each try may block for 30 s
 FindRun = Callable[["MlflowClient", str], str]  # (client, key) → id of the RUNNING MLflow run with that key
 
@@ -126,11 +127,20 @@ def metric_batches(history: Path, start: int) -> Iterator[tuple[list["Metric"], 
 
 
 def mlflow_metrics(line: dict[str, Any]) -> list["Metric"]:
-    """One MLflow metric per finite value of a line of history; MLflow would store infinity as 1.8e308."""
+    """One MLflow metric per finite value of a line of history; MLflow would store infinity as 1.8e308.
+
+    Validation during training reads a sample of the split (training.validation.tokens), and is named so: the scores of
+    whole splits come from evaluation.
+    """
     from mlflow.entities import Metric
 
     return [
-        Metric(name, float(value), line.get("time_milliseconds", 0), line["step"])
+        Metric(
+            SAMPLED.get(name, name),
+            float(value),
+            line.get("time_milliseconds", 0),
+            line["step"],
+        )
         for name, value in line["metrics"].items()
         if value is not None and math.isfinite(value)
     ]

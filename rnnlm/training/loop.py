@@ -152,7 +152,7 @@ class Training:
         } | {name: float(value) * clipping for name, value in gradient_norms_by_part(self.state.model).items()}
         self.emit(Measurement(self.state.step, metrics, "training", self.state.rollbacks))
         best = self.state.best_perplexity
-        validated = "" if best is None else f"best validation perplexity {best:.2f}"
+        validated = "" if best is None else f"best sampled validation perplexity {best:.2f}"
         progress.facts(f"loss {float(step.loss):.3f}, {speed:,.0f} tokens/s", validated)
         self.interval_start, self.interval_tokens = now, 0
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -171,6 +172,51 @@ def test_a_wrong_call_is_told_in_three_lines(
     capsys: pytest.CaptureFixture[str], arguments: list[str], names: list[str]
 ) -> None:
     fails_with(capsys, arguments, *names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines", "names"),
+    [
+        (["rnu"], 1, ["did you mean rnnlm run?"]),
+        (["run", "--set", "hidden_size=3"], 1, ["did you mean model.hidden_size?"]),
+        (["run", "--set", "model.hiden_size=3"], 1, ["did you mean model.hidden_size?"]),
+        (["run", "--preset", "smok"], 1, ["did you mean smoke?"]),
+        (["run", "--config", "nosuch.yaml"], 1, ["--config nosuch.yaml: no such file"]),
+        (
+            ["compare", "--corpus", "python-docs", "--models", "lstm,gruu"],
+            1,
+            ["expected one of 'elman', 'gru'", "'gruu'"],
+        ),
+        (["run", "--set", "tokenizer.kind=sentencepiece"], 1, ["tokenizer.kind", "char", "unigram", "sentencepiece"]),
+        (["serve", "--host", "0.0.0.0"], 2, ["RNNLM_SERVE_TOKEN="]),
+    ],
+)
+def test_a_mistake_gets_a_suggestion_before_anything_heavy_is_imported(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], lines: int, names: list[str]
+) -> None:
+    assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert len(told.strip().splitlines()) == lines, told
+    assert "^(" not in told  # a regular expression
+    for name in names:
+        assert name in told
+
+
+def test_a_port_in_use_is_told_before_the_model_is_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        fails_with(capsys, ["serve", "rnnlm-nosuch", "--port", str(port)], f"127.0.0.1:{port}", "--port")
+
+
+def test_a_command_that_stores_nothing_makes_no_home(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text.txt").write_text("One line.\n" * 100, encoding="utf-8")
+    monkeypatch.delenv("RNNLM_HOME")
+    monkeypatch.chdir(tmp_path)
+    for command in (["inspect", "text.txt"], ["corpora"], ["settings"], ["runs"]):
+        assert main(command) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 
 def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:

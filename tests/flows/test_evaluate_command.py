@@ -49,6 +49,28 @@ def test_a_folder_that_takes_no_pictures_is_told(
 
 
 @pytest.mark.long
+def test_a_model_is_evaluated_on_its_own_corpus_and_reads_others_as_it(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_evaluation: EvaluationRecord, tmp_path: Path
+) -> None:
+    assert main(["evaluate", toy_run.run_id, "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert value["split"] == "test"
+    assert value["perplexity"] == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
+    damaged = tmp_path / "damaged.txt"
+    damaged.write_bytes(b"the cat sees the dog .\n" * 50 + b"the \xff cat .\n")
+    evaluate = ["evaluate", toy_run.run_id, "--corpus", str(damaged)]
+    assert main(evaluate) == 2
+    assert "set corpus.undecodable=replace" in capsys.readouterr().err
+    assert main([*evaluate, "--set", "corpus.undecodable=replace"]) == 0
+    settings = json.loads((toy_run.folder / "config.json").read_text(encoding="utf-8"))
+    settings["corpus"]["undecodable"] = "replace"  # as if it had been trained so
+    (toy_run.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert main(evaluate) == 0
+    assert main([*evaluate, "--set", "model.layers=2"]) == 2
+    assert "settings of the corpus" in capsys.readouterr().err
+
+
+@pytest.mark.long
 def test_evaluate_shows_what_is_on_top_apart(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_corpus: CorpusRecord, toy_evaluation: EvaluationRecord
 ) -> None:

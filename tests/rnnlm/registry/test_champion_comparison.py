@@ -48,8 +48,8 @@ def test_a_really_better_one_takes_over_and_keeps_its_evidence(contest: Contest)
     assert evidence.candidate_nats_per_byte == pytest.approx(nats["candidate"] / evidence.byte_count)
     assert evidence.champion_nats_per_byte == pytest.approx(nats["champion"] / evidence.byte_count)
     with reaching_mlflow(contest.home) as client:
-        assert client.get_model_version(NAME, "2").tags["parent_version"] == "1"
-        assert client.get_model_version(NAME, "1").tags["replaced_by"] == "2"
+        assert client.get_model_version(NAME, "2").tags["mlflow.rnnlm.parent_version"] == "1"
+        assert client.get_model_version(NAME, "1").tags["mlflow.rnnlm.replaced_by"] == "2"
     assert contest.register("good") == second.model_copy(update={"skipped": True, "seconds": pytest.approx(0, abs=60)})
 
 
@@ -169,7 +169,7 @@ def test_cleaning_does_not_hide_what_the_champion_was_trained_on(contest: Contes
 def test_cleaning_that_hides_text_is_no_comparison(contest: Contest, digits: str, digests: str, refused: bool) -> None:
     contest.register("poor")
     with reaching_mlflow(contest.home) as client:
-        client.set_model_version_tag(NAME, "1", "document_digests", digests)
+        client.set_model_version_tag(NAME, "1", "mlflow.rnnlm.document_digests", digests)
     corpus = contest.config.corpus.model_copy(update={"digits": digits})
     contest.config = contest.config.model_copy(update={"corpus": corpus})
     candidate = contest.register("good")
@@ -191,11 +191,11 @@ def test_a_champion_registered_before_its_documents_were_kept_is_compared_and_to
 ) -> None:
     contest.register("poor")
     with reaching_mlflow(contest.home) as client:
-        client.delete_model_version_tag(NAME, "1", "training_documents")
+        client.delete_model_version_tag(NAME, "1", "mlflow.rnnlm.training_documents")
     same = contest.register("fair")  # the same dataset: what the champion was trained on is known by that
     assert (same.alias, "not known" in same.reason) == ("champion", False)
     with reaching_mlflow(contest.home) as client:
-        client.delete_model_version_tag(NAME, "2", "training_documents")
+        client.delete_model_version_tag(NAME, "2", "mlflow.rnnlm.training_documents")
         client.set_model_version_tag(NAME, "2", "dataset_id", "another")
     better = contest.register("good")
     assert better.alias == "champion"

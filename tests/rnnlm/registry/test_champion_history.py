@@ -98,8 +98,8 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
     ]
     assert show_version(contest.home, NAME, "2").changes == (change,)
     with reaching_mlflow(contest.home) as client:
-        assert client.get_model_version(NAME, "2").tags["replaced_by"] == "1"
-        assert "replaced_by" not in client.get_model_version(NAME, "1").tags
+        assert client.get_model_version(NAME, "2").tags["mlflow.rnnlm.replaced_by"] == "1"
+        assert "mlflow.rnnlm.replaced_by" not in client.get_model_version(NAME, "1").tags
 
 
 @pytest.mark.long

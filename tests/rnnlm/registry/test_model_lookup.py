@@ -107,3 +107,18 @@ def test_a_registry_that_is_away_is_a_tracking_error(home: Home, monkeypatch: py
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError):
         list_models(home)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["e12", "cafe", "ada"])
+def test_a_registered_name_that_looks_like_a_run_id_is_the_name(contest: Contest, name: str) -> None:
+    contest.register("good", model_name=name)
+    champion = model_folder(contest.home, f"models:/{name}@champion")
+    assert model_folder(contest.home, name) == champion
+    run = contest.home.runs / f"{name}00000"
+    shutil.copytree(contest.run_of("good").folder, run)
+    with pytest.raises(ModelError, match=f"models:/{name}@champion, and") as both:
+        model_folder(contest.home, name)
+    assert str(run) in str(both.value)
+    assert len(str(both.value).splitlines()) == 3
+    assert model_folder(contest.home, run.name) == run / "model"

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pandas as pd
 import pytest
+from mlflow.models import Model
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -21,9 +22,11 @@ from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.models.training_provenance import read_training_provenance
-from rnnlm.registry import registration
-from rnnlm.registry.bundle import find_bundle_damage
+from rnnlm.registry import bundle, registration
+from rnnlm.registry.bundle import LIBRARY, find_bundle_damage
 from rnnlm.registry.model_lookup import model_folder
+from rnnlm.registry.tag_names import facts_of
+from rnnlm.registry.unfinished_models import delete_unfinished_models
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
 from tests.configs import plain_model
@@ -91,9 +94,9 @@ def test_the_first_version_is_champion_and_says_what_it_is(register: Registrar) 
         version = client.get_model_version_by_alias(NAME, "champion")
         run = client.get_run(version.run_id)
     assert version.tags["dataset_id"] == register.dataset.dataset_id
-    assert version.tags["corpus_digest"] == register.dataset.corpus_digest
+    assert facts_of(version)["corpus_digest"] == register.dataset.corpus_digest
     assert version.tags["run_id"] == register.run.run_id
-    assert float(version.tags["test_perplexity"]) == register.evaluation.scores["test"].perplexity
+    assert float(facts_of(version)["test_perplexity"]) == register.evaluation.scores["test"].perplexity
     assert run.info.status == "FINISHED"  # MLflow was away in training: this run was made for the version
     assert run.data.tags["rnnlm.run_id"] == register.run.run_id
 
@@ -289,6 +292,35 @@ def test_a_data_frame_is_answered_row_by_row_and_bad_rows_are_refused(register: 
             model.predict([{"prompt": "the cat"} | wrong])
 
 
+@pytest.mark.long
+def test_a_model_that_only_this_repository_can_load_is_not_registered(
+    register: Registrar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = shutil.copytree(LIBRARY, tmp_path / "rnnlm", ignore=shutil.ignore_patterns("__pycache__"))
+    model = library / "models" / "language_model.py"
+    model.write_text("import rnnlm.plots\n" + model.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(bundle, "LIBRARY", library)
+    with pytest.raises(ModelError, match="No module named 'rnnlm'") as refused:
+        register()
+    assert len(str(refused.value).splitlines()) == 3
+    with reaching_mlflow(register.home) as client:
+        assert client.search_model_versions(f"name = '{NAME}'") == []
+        experiments = [found.experiment_id for found in client.search_experiments()]
+        assert list(client.search_logged_models(experiments)) == []
+    monkeypatch.undo()
+    assert register().alias == "champion"
+
+
+def test_an_own_cell_is_bundled_by_its_import(tmp_path: Path) -> None:
+    library = shutil.copytree(LIBRARY, tmp_path / "rnnlm", ignore=shutil.ignore_patterns("__pycache__"))
+    (library / "models" / "own.py").write_text("from .cell import Cell\nfrom . import own_gates\n", encoding="utf-8")
+    (library / "models" / "own_gates.py").write_text("import torch\n", encoding="utf-8")
+    model = library / "models" / "language_model.py"
+    model.write_text("from .own import Own\n" + model.read_text(encoding="utf-8"), encoding="utf-8")
+    added = {Path("models/own.py"), Path("models/own_gates.py")}
+    assert set(bundle.portable_modules(library)) - set(bundle.portable_modules()) == added
+
+
 def served_source(home: Home) -> str:
     with reaching_mlflow(home) as client:
         return str(client.get_model_version(NAME, "1").source)
@@ -310,3 +342,56 @@ def test_mlflow_away_is_a_tracking_error(register: Registrar, monkeypatch: pytes
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError, match="127.0.0.1:9"):
         register()
+
+
+@pytest.mark.long
+def test_mlflow_ranks_the_logged_model_by_its_scores_on_a_split(register: Registrar) -> None:
+    registered = register()
+    with reaching_mlflow(register.home) as client:
+        version = client.get_model_version(NAME, "1")
+        run = client.get_run(version.run_id)
+        digests = {one.tags[0].value: one.dataset.digest for one in run.inputs.dataset_inputs}
+        [model] = client.search_logged_models(
+            [run.info.experiment_id],
+            "metrics.test_perplexity > 0 and tags.corpus_name = 'toy'",
+            datasets=[{"dataset_name": "toy", "dataset_digest": digests["testing"]}],
+            order_by=[{"field_name": "metrics.test_perplexity", "ascending": True}],
+        )
+        description = client.get_registered_model(NAME).description
+    assert set(digests) == {"training", "validation", "testing"}
+    assert model.params["model.hidden_size"] == str(register.config.model.hidden_size)
+    scores = {metric.key: metric for metric in model.metrics}
+    assert scores["test_perplexity"].value == register.evaluation.scores["test"].perplexity
+    assert scores["validation_perplexity"].dataset_digest == digests["validation"]
+    assert json.loads(model.tags["mlflow.modelVersions"]) == [{"name": NAME, "version": registered.version}]
+    assert "corpus `toy`" in description
+    saved = Model.load(served_source(register.home).removeprefix("file://"))
+    assert saved.signature.inputs is not None
+    assert saved.saved_input_example_info is not None
+
+
+@pytest.mark.long
+def test_a_killed_registration_leaves_no_pending_model(register: Registrar) -> None:
+    register()
+    with reaching_mlflow(register.home) as client:
+        experiment = client.get_run(client.get_model_version(NAME, "1").run_id).info.experiment_id
+        for name, kind in ((NAME, "language model"), ("rnnlm-other", "language model"), ("foreign", "classifier")):
+            client.create_logged_model(experiment, name=name, model_type=kind)  # as a killed process leaves it
+        assert delete_unfinished_models(register.home) == 2
+        left = {model.name: str(model.status) for model in client.search_logged_models([experiment])}
+    assert left == {NAME: "READY", "foreign": "PENDING"}
+
+
+@pytest.mark.long
+def test_a_version_shows_five_tags_that_people_filter_by(register: Registrar) -> None:
+    register()
+    with reaching_mlflow(register.home) as client:
+        version = client.get_model_version(NAME, "1")
+        shown = {tag for tag in version.tags if not tag.startswith("mlflow.")}  # those that MLflow's pages show
+        digest = register.dataset.corpus_digest
+        found = client.search_model_versions(f"tags.`mlflow.rnnlm.corpus_digest` = '{digest}'")
+    assert shown == {"alias", "corpus_name", "dataset_id", "run_id", "tokenizer"}
+    assert [one.version for one in found] == [version.version]
+    assert not version.description.startswith("#")  # the page has the name above it
+    fenced = [block for index, block in enumerate(version.description.split("```")) if index % 2]
+    assert max(len(line) for block in fenced for line in block.splitlines()) <= 76

@@ -18,6 +18,7 @@ from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.registration import register_model
 from rnnlm.registry.starting_model import choose_start
+from rnnlm.registry.tag_names import facts_of
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.reports.pipeline_page import training_report
 from rnnlm.reports.registry_page import lineage_report
@@ -227,7 +228,7 @@ def test_what_an_ancestor_has_seen_is_no_evidence(contest: Contest, tmp_path: Pa
     own = pq.read_table(tmp_path / "own.parquet")["sha256"].to_pylist()
     assert known == sorted({*own, *(fingerprint[:16] for fingerprint in unseen[:40])})
     with reaching_mlflow(contest.home) as client:
-        tags = client.get_model_version(NAME, "2").tags
+        tags = facts_of(client.get_model_version(NAME, "2"))
     assert (tags["started_from"], tags["training_documents"]) == (f"{NAME}/1", str(len(known)))
     next_one = contest.register("good", force=True)
     assert next_one.evidence is not None
@@ -244,7 +245,7 @@ def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> N
         "trained on"
     )
     with reaching_mlflow(contest.home) as client:
-        assert "training_documents" not in client.get_model_version(NAME, "2").tags  # nor is it known of this one
+        assert "training_documents" not in facts_of(client.get_model_version(NAME, "2"))  # nor is it known of this one
     assert not (evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS).exists()
 
 

@@ -69,7 +69,7 @@ def test_the_evidence_of_a_comparison_travels_through_a_server(contest: Contest,
     assert better.alias == "champion"
     assert "not known" not in better.reason
     with reaching_mlflow(contest.home) as client:
-        model = client.get_model_version(better.name, "2").tags["logged_model_id"]
+        model = client.get_model_version(better.name, "2").tags["mlflow.rnnlm.logged_model_id"]
         uri = client.get_logged_model(model).artifact_location
     kept = {Path(found.path).name for found in list_artifacts(artifact_uri=f"{uri}/evidence", tracking_uri=server)}
     assert kept == {"characters.json", "configuration.json", "losses.parquet", "training_documents.parquet"}

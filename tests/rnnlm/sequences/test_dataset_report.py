@@ -161,6 +161,9 @@ def test_no_held_out_document_of_many_sources_has_its_source_in_training(home: H
     assert [row["split"] for row in description.sources] == ["test", "valid"]
     assert all(row["shared_documents"] == 0 < row["document_count"] for row in description.sources)
     assert "0 (0.0%)" in description_text(description, [])
+    assert "Ġ" not in description_text(description, [])
+    spaced = [{"token": "Ġthe", "training_count": 1, "share": 0.1}]
+    assert "Ġ is a space" in description_text(description.model_copy(update={"frequent_tokens": spaced}), [])
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.serving.server import bound_socket, serve_model
 from rnnlm.serving.serving_config import ServingConfig
+from tests.rnnlm.serving.live import serving
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -49,6 +50,26 @@ def test_sigterm_drains(endless_model: Path, home: Home) -> None:
     assert process.wait(timeout=60) == 0
     assert [answer.status_code for answer in answers] == [200] * 4
     assert [len(answer.json()["tokens"]) for answer in answers] == [2_000] * 4  # nothing cut short
+
+
+@pytest.mark.long
+def test_connections_that_send_no_request_keep_nobody_out(toy_model: Path) -> None:
+    with serving(toy_model, maximum_connections=8, maximum_header_seconds=0.5) as live:
+        idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(12)]
+        idle[0].sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")  # asked, and idle again
+        idle[1].sendall(b"GET /health HTTP/1.1\r\nHost: ")  # never complete
+        assert live.client.get("/health").status_code == 503
+        time.sleep(0.3)
+        idle[1].sendall(b"1")
+        time.sleep(0.5)
+        with httpx.Client(base_url=live.address, trust_env=False) as client:
+            assert client.get("/health").status_code == 200
+            time.sleep(0.2)
+            assert client.get("/health").status_code == 200  # a connection may ask again
+        for connection in idle[1:]:
+            connection.settimeout(5)
+            assert connection.recv(1) == b""
+            connection.close()
 
 
 def test_an_address_that_is_taken_is_told(toy_model: Path, home: Home) -> None:

@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,8 +123,36 @@ def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> 
     assert run.data.tags["rnnlm.run_id"] == RUN_ID
     assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
     assert "gradient_norm" not in run.data.metrics  # infinity is no measurement
-    [used] = run.inputs.dataset_inputs
-    assert (used.dataset.name, used.dataset.digest) == ("toy", "d" * 36)
+    used = {one.tags[0].value: (one.dataset.name, one.dataset.digest) for one in run.inputs.dataset_inputs}
+    assert used == {
+        "training": ("toy", "d" * 36),
+        "validation": ("toy", "d" * 30 + "-valid"),
+        "testing": ("toy", "d" * 31 + "-test"),
+    }
+
+
+def test_what_training_validates_on_a_sample_is_called_sampled(tracked_home: Home) -> None:
+    with tracked(tracked_home) as (tracker, measure):
+        measure(1, {"validation_perplexity": 111.96})
+    scores = {"valid": evaluation_of(110.06).scores["test"], "test": evaluation_of(100.0).scores["test"]}
+    log_scores(tracked_home, run_of(tracked_home, tracker.mlflow_run_id), EvaluationRecord(scores=scores))
+    with reaching_mlflow(tracked_home) as client:
+        metrics = client.get_run(tracker.mlflow_run_id).data.metrics
+    assert metrics["sampled_validation_perplexity"] == 111.96
+    assert metrics["validation_perplexity"] == 110.06
+    assert "valid_perplexity" not in metrics
+
+
+@pytest.mark.long
+def test_system_metrics_are_an_option(tracked_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.2")
+    (tracked_home.runs / RUN_ID).mkdir(parents=True)
+    config = plain_config({"tracking.system_metrics": True})
+    with open_tracker(tracked_home, config, dataset_of(tracked_home), RUN_ID) as tracker:
+        time.sleep(1.0)
+    with reaching_mlflow(tracked_home) as client:
+        metrics = client.get_run(tracker.mlflow_run_id).data.metrics
+    assert "system/cpu_utilization_percentage" in metrics
 
 
 def test_more_parameters_than_one_call_takes_all_arrive(tracked_home: Home) -> None:

@@ -1,0 +1,65 @@
+"""Load a bundle as a stranger does, in a clean process without rnnlm, before it is registered."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from rnnlm.errors import ModelError
+from rnnlm.home import digest_of, file_digest
+
+TIMEOUT_SECONDS = 600
+CHECKED: set[str] = set()  # digests of what this process has checked; a repaired version has the same content
+SCRIPT = """
+import importlib.abc, math, sys
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("rnnlm", "flows", "tasks"):
+            raise ModuleNotFoundError(f"No module named '{name}'")
+
+sys.meta_path.insert(0, Refuse())
+import mlflow.pyfunc
+
+[score] = mlflow.pyfunc.load_model(sys.argv[1]).predict([{"text": "a b"}])
+if not math.isfinite(score["log_probability_nats"]):
+    raise ValueError(f"it scores a text with {score['log_probability_nats']} nats")
+"""
+
+
+def check_bundle(saved: Path) -> None:
+    """Load the saved MLflow model and score one text in a new process that cannot import rnnlm; else ModelError.
+
+    It takes 3 to 6 s, nearly all of them for importing torch and MLflow.
+    """
+    content = digest_of({str(path.relative_to(saved)): file_digest(path) for path in loaded_files(saved)})
+    if content in CHECKED:
+        return
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "MLFLOW"))}
+    environment |= {
+        "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", SCRIPT, str(saved)],
+        cwd=saved.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT_SECONDS,
+    )
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise ModelError(
+            f"the model was not registered: where rnnlm is not installed, its bundle cannot be used: {why[:300]}.\n"
+            "A model's modules may import torch, numpy and, relatively, each other (`from .cell import Cell`).\n"
+            "Mend that and run the same command again; the trained model is kept."
+        )
+    CHECKED.add(content)
+
+
+def loaded_files(saved: Path) -> list[Path]:
+    """Files that decide whether the bundle loads: not the card, nor MLflow's description with the version's ids."""
+    return sorted(path for path in (saved / "artifacts").rglob("*") if path.is_file() and path.name != "README.md")

@@ -1,0 +1,32 @@
+"""How facts of a version are named as its tags in MLflow: five that people filter by, and the rest out of sight.
+
+MLflow's pages show every tag of every version, but none whose name begins with `mlflow.`; its search finds all of them
+(``tags.`mlflow.rnnlm.corpus_digest` = '…'``).
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+SHOWN = ("alias", "corpus_name", "dataset_id", "run_id", "tokenizer")
+HIDDEN_PREFIX = "mlflow.rnnlm."
+
+
+def tag_name(fact: str) -> str:
+    return fact if fact in SHOWN else f"{HIDDEN_PREFIX}{fact}"
+
+
+def as_tags(facts: dict[str, str]) -> dict[str, str]:
+    """Facts under the names of their tags."""
+    return {tag_name(fact): value for fact, value in facts.items()}
+
+
+def facts_of(version: "ModelVersion") -> dict[str, str]:
+    """The version's tags by the names of their facts. Versions of before show all of them under these names."""
+    return {name.removeprefix(HIDDEN_PREFIX): value for name, value in version.tags.items()}
+
+
+def set_fact(client: "MlflowClient", name: str, version: str, fact: str, value: str) -> None:
+    client.set_model_version_tag(name, version, tag_name(fact), value)

@@ -174,7 +174,13 @@ def test_a_best_value_at_the_end_of_its_grid_is_told(caplog: pytest.LogCaptureFi
 
 def test_a_divergence_is_told(home: Home, toy_dataset: DatasetRecord, trained: LanguageModel) -> None:
     with pytest.raises(ConfigError, match="diverged at --dynamic-rate 1e"):
-        measure_adaptations(home, trained, toy_dataset, "test", Adaptations(DynamicConfig(rate=1e38)))
+        measure_adaptations(
+            home,
+            trained,
+            toy_dataset,
+            "test",
+            Adaptations(DynamicConfig.model_construct(**dict(DynamicConfig()) | {"rate": 1e38})),
+        )
 
 
 @pytest.mark.long

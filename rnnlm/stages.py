@@ -34,8 +34,8 @@ STAGE_VERSIONS = {
     "training-costs": 1,
     "comparison": 1,
     "ngram": 1,
-    "scoring": 2,
-    "reference-scores": 1,
+    "scoring": 3,
+    "reference-scores": 2,
     "bundle": 6,  # of a registered model
 }
 SETTLED_NANOSECONDS = 2_000_000_000  # the coarsest time stamps of a file system: a later change shows in the stamp

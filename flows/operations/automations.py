@@ -100,7 +100,7 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
         EVENT_TEXT,
     ),
     "rnnlm: text drifted": (
-        "The night's text is another than the champion's, or scored texts are others than its validation text.",
+        "Tonight's text differs from the champion's, or scored texts differ from its validation text.",
         event_trigger(CORPUS_DRIFTED, SCORES_DRIFTED),
         EVENT_TEXT,
     ),

@@ -2,7 +2,8 @@
 
 A document is cut as the model's training text was. In `sentence` mode each line is a row (several if it is long), with
 state zero before it; in `stream` mode the document is one running text. Every token is predicted once, including each
-line's `<eos>`.
+line's `<eos>`. So the end of each line is one byte, also of a last line without a newline: bits per byte do not depend
+on who has read the text.
 
 This module travels with every registered model.
 """
@@ -82,7 +83,7 @@ def document_losses(
         DocumentLoss(
             summed_nll_nats=float(nll_nats[first:last].sum(dtype=np.float64)),
             tokens=last - first,
-            byte_count=utf8_bytes(text),
+            byte_count=utf8_bytes(text) + (last > first and not text.endswith("\n")),
             unknown_tokens=int(words),
             restoration_bits=float(bits),
             token_ids=token_ids[first:last],

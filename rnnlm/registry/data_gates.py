@@ -1,4 +1,4 @@
-"""Gates before training: is the text damaged, or another than the champion's? Warn, or stop the run.
+"""Gates before training: is the text damaged, or does it differ from the champion's? Warn, or stop the run.
 
 | gate       | measured, as a share (0 to 1; more is worse)                                                |
 |------------|---------------------------------------------------------------------------------------------|

@@ -91,7 +91,8 @@ def registration_events(
                 name=PERPLEXITY_REGRESSED,
                 **resource(registered.name),
                 message=f"{corpus_name}: {version} needs {now:.3f} bits per byte of the test split, "
-                f"{now / before - 1:.1%} more than the version before it ({before:.3f}).",
+                f"{now / before - 1:.1%} more than the version before it ({before:.3f}). "
+                + ("It is the champion." if registered.alias == "champion" else "The champion stays."),
                 payload=facts | {"bits_per_byte": now, "bits_per_byte_before": before},
             )
         )

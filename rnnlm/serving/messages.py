@@ -98,7 +98,7 @@ class Scored(Message):
     log_probability_nats: float
     perplexity: float | None
     bits_per_byte: float | None = Field(description="an unknown word costs 8 bits per byte on top of its <unk>")
-    byte_count: int
+    byte_count: int = Field(description="of the text in UTF-8, with one for the end of its last line")
     unknown_tokens: int
     tokens: list[ScoredToken]
 
@@ -122,7 +122,7 @@ class Explained(Message):
     log_probability_nats: float
     perplexity: float | None
     bits_per_byte: float | None
-    byte_count: int
+    byte_count: int = Field(description="of the text in UTF-8, with one for the end of its last line")
     unknown_tokens: int
     hidden_size: int = Field(description="units of each layer's state")
     units: list[int] = Field(description=f"units shown of each layer's state; at most {MAXIMUM_UNITS} in all layers")

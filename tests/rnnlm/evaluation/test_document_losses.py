@@ -55,7 +55,17 @@ def test_each_token_costs_what_a_slow_reading_says(model: LanguageModel, tokeniz
     for loss, text in zip(found, TEXTS, strict=True):
         assert loss.nll_nats.tolist() == pytest.approx(read_slowly(model, tokenizer, text, mode), rel=1e-4)
         assert len(loss.token_ids) == len(loss.nll_nats) == loss.tokens
-        assert loss.byte_count == len(text)
+        assert loss.byte_count == (len(text) + (not text.endswith("\n")) if loss.tokens else len(text))
+
+
+@pytest.mark.parametrize("mode", ["sentence", "stream"])
+def test_bits_per_byte_are_the_same_with_and_without_the_last_newline(
+    model: LanguageModel, tokenizer: TextTokenizer, mode: Mode
+) -> None:
+    """`rnnlm score` reads lines with their newline, and `/score` gets texts without."""
+    without, with_newline = document_losses(model, tokenizer, ["the cat", "the cat\n"], SequencesConfig(mode=mode))
+    assert without.bits_per_byte == with_newline.bits_per_byte
+    assert without.byte_count == with_newline.byte_count == 8
 
 
 @pytest.mark.parametrize("kind", KINDS)

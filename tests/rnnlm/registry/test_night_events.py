@@ -44,6 +44,7 @@ def test_bits_per_byte_are_compared_with_the_version_before(contest: Contest, ri
     assert len(found) == regressed
     if regressed:
         assert "3.1% more than the version before it" in found[0].message
+        assert found[0].message.endswith("It is the champion." if good.alias == "champion" else "The champion stays.")
         assert found[0].payload["bits_per_byte_before"] == pytest.approx(bits_per_byte)
 
 

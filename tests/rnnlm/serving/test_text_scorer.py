@@ -38,9 +38,11 @@ def test_figures_are_those_of_the_evaluation(cut_model: LoadedModel, text: str) 
     (loss,) = document_losses(cut_model.model, cut_model.tokenizer, [text], cut_model.cut)
     assert scored.log_probability_nats == -loss.summed_nll_nats
     assert scored.perplexity == (loss.perplexity if loss.tokens else None)
-    assert scored.bits_per_byte == (loss.bits_per_byte if text else None)
+    assert scored.bits_per_byte == (loss.bits_per_byte if loss.byte_count else None)
     assert [token.surprisal_nats for token in scored.tokens] == loss.nll_nats.tolist()
-    assert (scored.byte_count, scored.unknown_tokens) == (len(text.encode()), loss.unknown_tokens)
+    assert (scored.byte_count, scored.unknown_tokens) == (loss.byte_count, loss.unknown_tokens)
+    last_end = bool(loss.tokens) and not text.endswith("\n")  # one byte, as if the text had ended with a newline
+    assert loss.byte_count == len(text.encode()) + last_end
     json.loads(scored.model_dump_json())
 
 

@@ -9,8 +9,8 @@ from httpx import TransportError
 from rnnlm.errors import RnnlmError
 from rnnlm.progress import clear_bars
 
-USER_ERRORS = (*(kind.__name__ for kind in RnnlmError.__subclasses__()), "ConnectError", "ReadError", "ReadTimeout")
-FAILED_STATE = re.compile(r"Failed\(.*\b(" + "|".join(USER_ERRORS) + r")\b", re.S)
+UNREACHABLE = {"ConnectError", "ReadError", "ReadTimeout"}  # a Prefect server that is away
+FAILED_STATE = re.compile(r"Failed\(.*?\b(\w+Error|ReadTimeout)\b", re.S)
 NOISY_LOGGERS = ("prefect.events.clients", "prefect._internal.concurrency")  # log every failed try to reach a server
 
 
@@ -21,7 +21,13 @@ def is_news(record: logging.LogRecord) -> bool:
     """
     if record.exc_info and isinstance(record.exc_info[1], (RnnlmError, KeyboardInterrupt, TransportError)):
         return False
-    return not FAILED_STATE.search(record.getMessage())
+    failed = FAILED_STATE.search(record.getMessage())
+    return failed is None or failed[1] not in UNREACHABLE | names_of_errors(RnnlmError)
+
+
+def names_of_errors(kind: type[Exception]) -> set[str]:
+    """Of an error and of all that are derived from it."""
+    return {kind.__name__}.union(*map(names_of_errors, kind.__subclasses__()))
 
 
 class Detail(enum.Enum):

@@ -37,7 +37,8 @@ class OwnOrigin:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})  # before it is accepted: status 403
         else:
-            await problem(403, f"this service answers its own pages, not those of {origin}")(scope, receive, send)
+            detail = f"this service answers its own pages, not those of {origin}"
+            await JSONResponse({"detail": detail}, status_code=403)(scope, receive, send)
 
 
 def same_site(origin: str, host: str) -> bool:

@@ -211,7 +211,8 @@ def test_a_port_in_use_is_told_before_the_model_is_looked_for(capsys: pytest.Cap
 def test_a_command_that_stores_nothing_makes_no_home(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "text.txt").write_text("One line.\n" * 100, encoding="utf-8")
+    text = "".join(f"One line, and its number is {number}.\n" for number in range(100))
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
     monkeypatch.delenv("RNNLM_HOME")
     monkeypatch.chdir(tmp_path)
     for command in (["inspect", "text.txt"], ["corpora"], ["settings"], ["runs"]):

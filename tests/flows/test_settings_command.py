@@ -73,5 +73,5 @@ def test_a_wrong_file_is_told(tmp_path: Path, text: str, told: str) -> None:
 
 
 def test_a_missing_file_is_told() -> None:
-    with pytest.raises(ConfigError, match=r"--config nothing\.yaml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"--config nothing\.yaml: no such file"):
         build_config(file=Path("nothing.yaml"))

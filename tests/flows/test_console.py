@@ -1,0 +1,33 @@
+"""The console leaves to the command what the command reports itself: errors of ours, with their subclasses."""
+
+import logging
+import sys
+
+import pytest
+
+from flows.operations.console import is_news
+from rnnlm.corpora.table_files import TableError
+from rnnlm.errors import CorpusError
+
+
+def record(message: str, error: Exception | None = None) -> logging.LogRecord:
+    try:
+        if error is not None:
+            raise error
+        caught = None
+    except Exception:
+        caught = sys.exc_info()
+    return logging.LogRecord("prefect.flow_runs", logging.ERROR, "", 1, message, (), caught)
+
+
+@pytest.mark.parametrize("error", [CorpusError("text"), TableError("text")])
+def test_an_error_of_ours_is_left_to_the_command(error: Exception) -> None:
+    name = type(error).__name__
+    assert not is_news(record("Encountered exception during execution", error))
+    assert not is_news(record(f"Finished in state Failed('Flow run encountered an exception: {name}: text')"))
+
+
+def test_another_error_is_shown() -> None:
+    assert is_news(record("Encountered exception during execution", ValueError("text")))
+    assert is_news(record("Finished in state Failed('Flow run encountered an exception: ValueError: CorpusError')"))
+    assert is_news(record("Finished in state Completed()"))

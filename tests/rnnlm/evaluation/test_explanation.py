@@ -127,7 +127,7 @@ def test_an_unknown_word_costs_its_bytes_and_its_end(toy_run: RunRecord) -> None
     assert [step.target_text for step in explanation.steps if step.is_unknown] == ["zebra", "é"]
     # Each gap and each end of the line has a small price too.
     tokens = explanation.loss.summed_nll_nats / math.log(2)
-    whole = explanation.loss.bits_per_byte * len("the zebra é".encode())
+    whole = explanation.loss.bits_per_byte * len("the zebra é\n".encode())
     assert whole == pytest.approx(tokens + 72, abs=0.2)
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 APP = typer.Typer()
-FINAL_STATES = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 FOLLOW_SECONDS = 2.0  # between two looks at the run
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A deployment, as rnnlm schedules lists it.")]
 
@@ -127,7 +126,7 @@ def follow_run(run_id: str, show: Callable[[str], None]) -> dict[str, Any]:
     import httpx
 
     from flows.operations.prefect_query import PrefectQuery
-    from flows.service.status import read_logs
+    from flows.service.status import FINISHED, read_logs
 
     query = PrefectQuery(os.environ["PREFECT_API_URL"])
     after: dict[str, Any] = {}  # the lines that are still to be shown, and the last one that was
@@ -135,7 +134,7 @@ def follow_run(run_id: str, show: Callable[[str], None]) -> dict[str, Any]:
     while True:
         with contextlib.suppress(httpx.HTTPError):  # the server is being started again
             [run] = query.post("flow_runs/filter", flow_runs={"id": {"any_": [run_id]}})
-            ended = run["state"]["type"] in FINAL_STATES
+            ended = run["state"]["type"] in FINISHED
             logs = read_logs(query, run, "rnnlm", **after)
             for log in reversed([log for log in logs if log["id"] not in shown]):
                 show(log["message"])

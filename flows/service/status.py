@@ -86,11 +86,11 @@ def read_status(home: Home) -> HomeStatus:
 
 def runs_of(query: PrefectQuery) -> dict[str, Any]:
     """The fields of HomeStatus that Prefect knows."""
-    last = last_runs(query, FINISHED)
+    last, coming = last_runs(query, FINISHED), next_runs(query)
     return {
-        "nights": tuple(nights(query)),
+        "nights": tuple(nights(query, dict(coming))),
         "running": tuple(run_status(run, last_log_line(query, run)) for run in unfinished_runs(query)),
-        "next": tuple(RunStatus(name=name, when=when, state="") for name, when in next_runs(query)),
+        "next": tuple(RunStatus(name=name, when=when, state="") for name, when in coming[:RUNS_SHOWN]),
         "last": tuple(map(run_status, last)),
         "gates": next((gate_note(query, run) for run in last if query.flow_names.get(run["flow_id"]) == NIGHT), ""),
         "errors": tuple(
@@ -116,9 +116,8 @@ def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
     )
 
 
-def nights(query: PrefectQuery) -> Iterator[NightStatus]:
-    """One for each schedule of the pipeline that is active or has run."""
-    coming = dict(next_runs(query))
+def nights(query: PrefectQuery, coming: dict[str, str]) -> Iterator[NightStatus]:
+    """One for each schedule of the pipeline that is active or has run. coming: from next_runs()."""
     for deployment in query.post("deployments/filter"):
         name = f"{query.flow_names.get(deployment['flow_id'], '')}/{deployment['name']}"
         if not name.startswith(f"{NIGHT}/") or not deployment["schedules"]:
@@ -162,7 +161,7 @@ def next_runs(query: PrefectQuery) -> list[tuple[str, str]]:
         name = names.get(run["deployment_id"], "")
         if name and not name.startswith(tuple(f"{flow}/" for flow in UPKEEP)):
             soonest.setdefault(name, local_time(run["expected_start_time"]))
-    return list(soonest.items())[:RUNS_SHOWN]
+    return list(soonest.items())
 
 
 def last_runs(query: PrefectQuery, states: list[str], since: datetime | None = None) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@
              12. generate_samples     continue the configured prompts
              13. log_results          send scores, samples and plots to MLflow
              14. register_model       add a version to the registry, as champion or challenger
-             15. raise_events         tell automations of a new champion or a worse candidate
+             15. raise_events         tell automations how the night ended, of a new champion or a worse candidate
 
 Each output is named by a digest of everything it depends on, so a stage whose verified output exists is skipped;
 `config.force` names stages to run again.
@@ -33,9 +33,9 @@ from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import find_home
 from rnnlm.records import DatasetRecord, PipelineRecord, PreparedRecord, TrainedRecord
-from rnnlm.registry.night_events import gate_events, registration_events
+from rnnlm.registry.night_events import gate_events, night_ended, registration_events, unchanged_since
 from rnnlm.reports.gates_page import gates_report
-from rnnlm.reports.pipeline_page import data_report, training_report, unchanged_since
+from rnnlm.reports.pipeline_page import data_report, training_report
 from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.summary_page import summary_report
 from rnnlm.run_names import PROMOTED, UNCHANGED, page_key
@@ -138,8 +138,6 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
 
     logged = log_results(run, evaluation, samples, tuple(plots))
     registered = register_model(config, dataset, run, evaluation, samples, force="registration" in config.force)
-    if events := registration_events(find_home(), registered, evaluation, name):
-        raise_events(events)
     trained = TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered, logged=logged)
     if not evaluation.skipped:  # else an earlier run has published both
         create_table_artifact(
@@ -156,7 +154,7 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
 
 
 def publish_summary(config: PipelineConfig, corpus_name: str, record: TrainedRecord) -> None:
-    """One artifact and the tags that say what the run has done."""
+    """One artifact, the events and the tags that say what the run has done."""
     if record.is_unchanged:
         logger.info("%s: %s, nothing to do", corpus_name, unchanged_since(record))
     create_markdown_artifact(
@@ -164,6 +162,9 @@ def publish_summary(config: PipelineConfig, corpus_name: str, record: TrainedRec
         key=page_key(corpus_name, "summary"),
         description=f"What the run on {corpus_name} has done: scores, decision, stages, samples",
     )
+    left_out = record.corpus.left_out if isinstance(record, PipelineRecord) else ()
+    changes = registration_events(find_home(), record.registered, record.evaluation, corpus_name)
+    raise_events((night_ended(corpus_name, record, left_out), *changes))
     results = {PROMOTED: record.is_promoted, UNCHANGED: record.is_unchanged}
     tag_run(corpus_name, config.preset, *(tag for tag, holds in results.items() if holds))
 

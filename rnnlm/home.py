@@ -166,6 +166,22 @@ def read_json(path: Path) -> Any:
         return None
 
 
+def size_of(path: Path | None) -> int:
+    """Bytes of a file, or of all files in a folder; 0 if it is missing."""
+    if path is None:
+        return 0
+    if path.is_file():
+        return path.stat().st_size
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118  a home has many files
+            except FileNotFoundError:
+                continue
+    return total
+
+
 @contextmanager
 def atomic_file(final: Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary path beside `final`, synced and renamed onto it when the block succeeds.

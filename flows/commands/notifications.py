@@ -26,6 +26,14 @@ def notify_command(
             "mailtos://USER:PASSWORD@HOST?to=ADDRESS.",
         ),
     ],
+    every_night: Annotated[
+        bool | None,
+        typer.Option(
+            "--every-night/--not-every-night",
+            help="Tell how every night ended: scores beside the champion's, decision, files that were not read. "
+            "Default: as it is; at first only what people should hear of.",
+        ),
+    ] = None,
 ) -> None:
     """Send what people should hear of to a webhook, Slack or an e-mail address.
 
@@ -33,7 +41,7 @@ def notify_command(
     automations use. Each kind of address has one block; delete it in the Prefect UI to be told no more.
 
     rnnlm notify https://hooks.slack.com/services/T000/B000/XXXX
-    rnnlm notify https://example.org/hook
+    rnnlm notify https://example.org/hook --every-night
     """
     from flows.operations.automations import NOTIFIER, deploy_automations
 
@@ -45,7 +53,7 @@ def notify_command(
         except Exception as error:
             raise ConfigError(f"{redacted(url)}: the test message was not taken ({type(error).__name__})") from error
         block.save(NOTIFIER, overwrite=True)
-        told = deploy_automations(client)
+        told = deploy_automations(client, every_night=every_night)
     kind = type(block).get_block_type_slug()
     text = [labelled("notified", f"{kind}/{NOTIFIER}, and a test message was sent"), labelled("told", f"{told} blocks")]
     session.print_result("\n".join(text), {"block": f"{kind}/{NOTIFIER}", "blocks": told})

@@ -9,10 +9,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.registry.night_events import (
-    CANDIDATE_WORSE,
     CANDIDATES,
+    CHAMPION_KEPT,
     CHAMPION_REPLACED,
     CORPUS_DRIFTED,
+    NIGHT_ENDED,
     PERPLEXITY_REGRESSED,
 )
 from rnnlm.scoring.drift import SCORES_DRIFTED
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from prefect.events.schemas.automations import AutomationCore
 
 NOTIFIER = "rnnlm"  # name of the blocks that are told
-WORSE_IN_A_ROW = 7
+KEPT_IN_A_ROW = 7
+EVERY_NIGHT = "rnnlm: night ended"  # disabled until `rnnlm notify --every-night`
+RETIRED = ("rnnlm: candidate worse 7 times",)  # of earlier versions
 RUN_LINK = "{% if flow_run %}{{ flow_run.name }}: {{ flow_run|ui_url }}{% endif %}"
 RUN_TEXT = "{{ flow_run.name }}: {{ flow_run.state.name }}\n{{ flow_run.state.message }}\n{{ flow_run|ui_url }}"
 EVENT_TEXT = f"{{{{ event.payload.message }}}}\n{RUN_LINK}"
@@ -54,6 +57,11 @@ def absence(hours: float, after: set[str]) -> dict[str, Any]:
 
 # Name → what it tells, its trigger, the message's text.
 SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
+    EVERY_NIGHT: (
+        "How each night ended: scores beside the champion's, decision, files that were not read.",
+        event_trigger(NIGHT_ENDED),
+        EVENT_TEXT,
+    ),
     "rnnlm: run failed": (
         "A run of a deployment failed, after its retries. A gate that stops a night fails its run.",
         run_trigger({"prefect.flow-run.Failed", "prefect.flow-run.TimedOut"}, [OF_DEPLOYMENTS]),
@@ -89,9 +97,9 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
         event_trigger(CHAMPION_REPLACED),
         EVENT_TEXT,
     ),
-    f"rnnlm: candidate worse {WORSE_IN_A_ROW} times": (
-        f"{WORSE_IN_A_ROW} candidates in a row were compared with the champion, and none was better.",
-        event_trigger(CANDIDATE_WORSE, **{CANDIDATES: str(WORSE_IN_A_ROW)}),
+    f"rnnlm: champion kept {KEPT_IN_A_ROW} times": (
+        f"{KEPT_IN_A_ROW} candidates in a row were compared with the champion, and none replaced it.",
+        event_trigger(CHAMPION_KEPT, **{CANDIDATES: str(KEPT_IN_A_ROW)}),
         EVENT_TEXT,
     ),
     "rnnlm: perplexity regressed": (
@@ -107,10 +115,11 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-def deploy_automations(client: "SyncPrefectClient") -> int:
+def deploy_automations(client: "SyncPrefectClient", *, every_night: bool | None = None) -> int:
     """Create the automations that do not exist, and let all of them tell the blocks named `rnnlm`.
 
-    Idempotent. Returns how many blocks are told.
+    every_night: tell of every night, or only of what people should hear of; None: as it is. Idempotent. Returns how
+    many blocks are told.
     """
     from prefect.events.schemas.automations import AutomationCore
 
@@ -121,11 +130,18 @@ def deploy_automations(client: "SyncPrefectClient") -> int:
         wanted = actions(name, text, told)
         found = existing.get(name)
         if found is None:
-            values = {"name": name, "description": description, "trigger": trigger, "actions": wanted}
+            values: dict[str, Any] = {"name": name, "description": description, "trigger": trigger, "actions": wanted}
+            values["enabled"] = name != EVERY_NIGHT or bool(every_night)
             client.create_automation(AutomationCore.model_validate(values))
         elif targets(found) != targets_of(wanted) and is_ours(found, blocks):
             values = found.model_dump(exclude={"id", "owner_resource"}) | {"actions": wanted}
             client.update_automation(found.id, AutomationCore.model_validate(values))
+    for name in existing.keys() & RETIRED:
+        if is_ours(existing[name], blocks):
+            client.delete_automation(existing[name].id)
+    nightly = existing.get(EVERY_NIGHT)
+    if nightly is not None and every_night is not None:
+        (client.resume_automation if every_night else client.pause_automation)(nightly.id)
     return len(told)
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,18 +15,18 @@ from flows.operations.prefect_server import health_problem
 from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
-from rnnlm.home import Home
+from rnnlm.home import Home, size_of
 from rnnlm.records import Record
 from rnnlm.registry import data_gates
-from rnnlm.registry.champion_history import all_versions, read_history
+from rnnlm.registry.champion_history import all_versions, champions_in_file, read_history
 from rnnlm.registry.data_gates import CHAMPION_STAYS
 from rnnlm.registry.model_lookup import list_models
-from rnnlm.run_names import UNCHANGED
-from rnnlm.tracking.mlflow_store import reaching_mlflow
-from rnnlm.upkeep.inventory import size_of
+from rnnlm.registry.model_names import is_lock
+from rnnlm.registry.night_events import NIGHT_ENDED
+from rnnlm.registry.tag_names import facts_of
+from rnnlm.tracking.mlflow_store import is_embedded, reaching_mlflow
 
 RUNS_SHOWN = 5
-DECISIONS = "rnnlm.registry.registration"  # its logger; the module imports torch, which takes seconds
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 ERRORS_WITHIN = timedelta(days=7)
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
@@ -46,7 +47,7 @@ class NightStatus(Record):
     schedule: str
     when: str  # local time; "" if it never ran
     state: str
-    outcome: str  # the decision about its model with the reason, or the whole error
+    outcome: str  # scores and decision with the reason, or the whole error; "" if Prefect has deleted it (7 days)
     next: str  # local time; "" if the schedule is paused
 
 
@@ -137,13 +138,12 @@ def nights(query: PrefectQuery, coming: dict[str, str]) -> Iterator[NightStatus]
 
 
 def outcome_of(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """What became of a night's model, in the words of its log; or why there is none."""
+    """What the night has told (rnnlm/registry/night_events.py): score and decision; or why it has failed."""
     if run["state"]["type"] != "COMPLETED":
         return (run["state"].get("message") or "").strip()
-    if UNCHANGED in run["tags"]:
-        return "the text and the settings are those of an earlier night"
-    decided = log_lines(query, run, DECISIONS)
-    return decided[0] if decided else ""
+    told = {"event": {"name": [NIGHT_ENDED]}, "related": {"id": [f"prefect.flow-run.{run['id']}"]}}
+    events = query.post("events/filter", filter=told, limit=1)["events"]
+    return str(events[0]["payload"]["message"]) if events else ""
 
 
 def unfinished_runs(query: PrefectQuery) -> list[dict[str, Any]]:
@@ -206,22 +206,35 @@ def read_logs(query: PrefectQuery, run: dict[str, Any], logger: str, **more: Any
 
 
 def champions(home: Home) -> tuple[ChampionStatus, ...]:
+    """Of the home's own store; importing MLflow to ask another takes seconds."""
     try:
-        versions = [version for version in list_models(home) if "champion" in version.aliases]
-        since = {}
-        if versions:
-            with reaching_mlflow(home) as client:
-                since = {one.name: read_history(all_versions(client, one.name))[-1].when for one in versions}
+        found = champions_in_file(home.mlflow_database) if is_embedded(home) else champions_of_server(home)
     except TrackingError:  # a server of somebody else that does not answer
         return ()
+    except sqlite3.Error:  # there is no store yet, or it is of an MLflow with other tables
+        return ()
     return tuple(
-        ChampionStatus(
-            model=one.name,
-            version=one.version,
-            since=local_time(since[one.name]),
-            bits_per_byte="" if one.bits_per_byte is None else f"{one.bits_per_byte:.3f}",
-        )
-        for one in versions
+        champion_status(name, number, versions) for name, (number, versions) in found.items() if not is_lock(name)
+    )
+
+
+def champions_of_server(home: Home) -> dict[str, tuple[int, list[Any]]]:
+    """As champions_in_file()."""
+    found = [version for version in list_models(home) if "champion" in version.aliases]
+    with reaching_mlflow(home) as client:
+        return {one.name: (one.version, all_versions(client, one.name)) for one in found}
+
+
+def champion_status(model: str, number: int, versions: list[Any]) -> ChampionStatus:
+    """versions: all of the model."""
+    history = read_history(versions)
+    facts = next((facts_of(version) for version in versions if int(version.version) == number), {})
+    figure = facts.get("bits_per_byte")
+    return ChampionStatus(
+        model=model,
+        version=number,
+        since=local_time(history[-1].when) if history else "",
+        bits_per_byte="" if figure is None else f"{float(figure):.3f}",
     )
 
 

@@ -4,14 +4,20 @@ The tag is `promotion.0003`, numbered over all changes of the registered model; 
 """
 
 import json
+import sqlite3
+from collections import defaultdict
+from contextlib import closing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rnnlm.current_user import who
 from rnnlm.records import Record
 from rnnlm.registry.tag_names import facts_of, set_fact, tag_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
@@ -31,16 +37,43 @@ class Change(Record):
     why: str
 
 
+class TaggedVersion(NamedTuple):
+    """The attributes of MLflow's ModelVersion that facts and a history are read from."""
+
+    version: int
+    tags: dict[str, str]
+    creation_timestamp: int
+
+
+def champions_in_file(database: Path) -> dict[str, tuple[int, list[TaggedVersion]]]:
+    """Registered model → its champion's number and all its versions, read from MLflow's SQLite file.
+
+    It takes milliseconds, and importing MLflow's client 3 s.
+    """
+    tags: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+        aliases = connection.execute(
+            "select name, version from registered_model_aliases where alias = 'champion' order by name"
+        ).fetchall()
+        for name, version, key, value in connection.execute("select name, version, key, value from model_version_tags"):
+            tags[name, version][key] = value
+        versions = connection.execute("select name, version, creation_time from model_versions").fetchall()
+    return {
+        model: (champion, [TaggedVersion(n, tags[name, n], when) for name, n, when in versions if name == model])
+        for model, champion in aliases
+    }
+
+
 def all_versions(client: "MlflowClient", name: str) -> list["ModelVersion"]:
     return list(client.search_model_versions(f"name = '{name}'"))
 
 
-def created(version: "ModelVersion") -> str:
+def created(version: "ModelVersion | TaggedVersion") -> str:
     """ISO 8601, UTC."""
     return datetime.fromtimestamp(version.creation_timestamp / 1000, UTC).isoformat(timespec="seconds")
 
 
-def read_history(versions: list["ModelVersion"]) -> list[Change]:
+def read_history(versions: "Sequence[ModelVersion | TaggedVersion]") -> list[Change]:
     """All changes, oldest first, from all existing versions of one registered model.
 
     Versions registered before there was a history have only the tag `alias`.
@@ -55,7 +88,7 @@ def read_history(versions: list["ModelVersion"]) -> list[Change]:
     return sorted(changes, key=lambda change: (change.number, change.version))
 
 
-def undated(version: "ModelVersion") -> Change:
+def undated(version: "ModelVersion | TaggedVersion") -> Change:
     return Change(
         number=0,
         version=int(version.version),

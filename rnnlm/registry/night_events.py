@@ -1,33 +1,39 @@
-"""What a night tells people: its champion was replaced, its candidate is worse, its perplexity regressed, it stopped.
+"""What a night tells people: how it ended, its champion was replaced, its candidate is worse, it stopped.
 
 | event                      | when                                                                              |
 |----------------------------|-----------------------------------------------------------------------------------|
+| rnnlm.night.ended          | always, unless the run failed: scores, decision, files that were not read         |
 | rnnlm.champion.replaced    | a candidate was shown to be better than the champion                              |
-| rnnlm.candidate.worse      | one was not; label `rnnlm.candidates`: how many in a row, compared with this one  |
+| rnnlm.champion.kept        | one was not; label `rnnlm.candidates`: how many in a row, compared with this one  |
 | rnnlm.perplexity.regressed | the test split needs 3% more bits per byte than with the version registered before |
 | rnnlm.night.stopped        | a gate has stopped the run before training                                        |
 | rnnlm.corpus.drifted       | the gate `drift` warns or stops                                                   |
 
 Bits per byte, the logarithm of perplexity per byte, can be compared although every night has a tokenizer of its own.
-A night that registers nothing new is no event. rnnlm.scores.drifted is in rnnlm/scoring/drift.py.
+A night that registers nothing new is only "ended". rnnlm.scores.drifted is in rnnlm/scoring/drift.py.
 """
 
 import logging
+from datetime import datetime
 
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home
-from rnnlm.records import EvaluationRecord, NightEvent, RegisteredVersion
+from rnnlm.records import EvaluationRecord, LeftOut, NightEvent, RegisteredVersion, TrainedRecord
 from rnnlm.registry.data_gates import CHAMPION_STAYS, GatesRecord
 from rnnlm.registry.model_lookup import registered_versions
 from rnnlm.registry.tag_names import facts_of
+from rnnlm.run_names import short_date
 
 logger = logging.getLogger(__name__)
+NIGHT_ENDED = "rnnlm.night.ended"
 CHAMPION_REPLACED = "rnnlm.champion.replaced"
-CANDIDATE_WORSE = "rnnlm.candidate.worse"
+CHAMPION_KEPT = "rnnlm.champion.kept"
 PERPLEXITY_REGRESSED = "rnnlm.perplexity.regressed"
 NIGHT_STOPPED = "rnnlm.night.stopped"
 CORPUS_DRIFTED = "rnnlm.corpus.drifted"
-CANDIDATES = "rnnlm.candidates"  # label: candidates in a row that were compared with the champion and not better
+CANDIDATES = "rnnlm.candidates"  # label: candidates in a row that were compared with the champion and did not win
+MINIMUM = "(registry.minimum_units)"  # in the reason of rnnlm/registry/promotion.py
+FILES_SHOWN = 5
 REGRESSION = 0.03  # relative rise of bits per byte: several times what another seed or a few new documents change
 
 
@@ -74,10 +80,10 @@ def registration_events(
         )
     if registered.alias == "challenger":
         candidates = evidence.comparison if evidence else 0
-        in_a_row = f" Candidates in a row that were not better: {candidates}." if candidates > 1 else ""
+        in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
         events.append(
             NightEvent(
-                name=CANDIDATE_WORSE,
+                name=CHAMPION_KEPT,
                 **resource(registered.name),
                 message=f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}",
                 labels={CANDIDATES: str(candidates)},
@@ -97,6 +103,61 @@ def registration_events(
             )
         )
     return tuple(events)
+
+
+def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut, ...] = ()) -> NightEvent:
+    """left_out: files of the source that were not read."""
+    test, registered = record.evaluation.scores["test"], record.registered
+    version = f"{registered.name} version {registered.version}"
+    score = f"{test.bits_per_byte:.3f} bits per byte of the test split (perplexity {test.perplexity:.2f})"
+    rival = registered.rival
+    if rival is not None and rival.bits_per_byte is not None:
+        noun = "the champion before" if registered.alias == "champion" else "the champion"
+        change = test.bits_per_byte / rival.bits_per_byte - 1
+        score += f", {change:+.1%} against {noun}, version {rival.version} ({rival.bits_per_byte:.3f})"
+    if record.is_unchanged:
+        decision = f"{unchanged_since(record)}; {version} is {registered.alias}"
+    elif record.is_promoted:
+        decision = f"{version} is the new champion: {verdict(registered)}"
+    elif registered.alias == "champion":
+        decision = f"{version} is the champion already"
+    else:
+        decision = f"{version} does not replace the champion: {verdict(registered)}"
+    lines = [f"{score}.", f"{decision[0].upper()}{decision[1:]}." if record.is_unchanged else f"{decision}."]
+    if left_out:
+        shown = "; ".join(f"{one.name}: {one.reason}" for one in left_out[:FILES_SHOWN])
+        more = f"; and {len(left_out) - FILES_SHOWN} more" if len(left_out) > FILES_SHOWN else ""
+        lines.append(f"{len(left_out)} files were not read: {shown}{more}.")
+    return NightEvent(
+        name=NIGHT_ENDED,
+        **resource(registered.name),
+        message="\n".join(lines),
+        payload={
+            "corpus": corpus_name,
+            "version": registered.version,
+            "alias": registered.alias,
+            "reason": registered.reason,
+            "promoted": record.is_promoted,
+            "unchanged": record.is_unchanged,
+            "bits_per_byte": test.bits_per_byte,
+            "champion_bits_per_byte": rival.bits_per_byte if rival else None,
+            "left_out": len(left_out),
+        },
+    )
+
+
+def unchanged_since(record: TrainedRecord) -> str:
+    """`unchanged since 21 Nov 02:04`: since then there is a version of this text, these settings and this program."""
+    created = record.registered.created
+    return f"unchanged since {short_date(datetime.fromisoformat(created))}" if created else "unchanged"
+
+
+def verdict(registered: RegisteredVersion) -> str:
+    """The reason, without the figures that the table of the evidence shows."""
+    words, figures, _ = registered.reason.partition(" nats per byte against ")
+    short = words.rpartition(": ")[0]
+    is_plain = figures and "(" not in short.replace(MINIMUM, "")  # else an alias was moved since
+    return short if registered.evidence and is_plain else registered.reason
 
 
 def resource(model_name: str) -> dict[str, str]:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
+    from rnnlm.registry.champion_history import TaggedVersion
+
 SHOWN = ("alias", "corpus_name", "dataset_id", "run_id", "tokenizer")
 HIDDEN_PREFIX = "mlflow.rnnlm."
 
@@ -23,7 +25,7 @@ def as_tags(facts: dict[str, str]) -> dict[str, str]:
     return {tag_name(fact): value for fact, value in facts.items()}
 
 
-def facts_of(version: "ModelVersion") -> dict[str, str]:
+def facts_of(version: "ModelVersion | TaggedVersion") -> dict[str, str]:
     """The version's tags by the names of their facts. Versions of before show all of them under these names."""
     return {name.removeprefix(HIDDEN_PREFIX): value for name, value in version.tags.items()}
 

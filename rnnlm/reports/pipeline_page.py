@@ -1,7 +1,6 @@
 """Reports on a pipeline run: one page per stage for the Prefect UI, and the summary for the terminal."""
 
 import textwrap
-from datetime import datetime
 from typing import Any
 
 from rnnlm.config import MODEL_NAMES, ModelConfig, TrainingConfig
@@ -17,8 +16,8 @@ from rnnlm.records import (
     TokenizerRecord,
     TrainedRecord,
 )
+from rnnlm.registry.night_events import unchanged_since
 from rnnlm.reports.registry_page import registered_lines
-from rnnlm.run_names import short_date
 from rnnlm.text_layout import (
     LINE_WIDTH,
     FactRows,
@@ -122,12 +121,6 @@ def pipeline_summary(record: PipelineRecord) -> str:
     lines += ["", *columns(score_rows(record.evaluation)), "", "samples"]
     lines += [line for sample in record.samples.samples for line in sample_lines(sample)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])
-
-
-def unchanged_since(record: TrainedRecord) -> str:
-    """`unchanged since 21 Nov 02:04`: since then there is a version of this text, these settings and this program."""
-    created = record.registered.created
-    return f"unchanged since {short_date(datetime.fromisoformat(created))}" if created else "unchanged"
 
 
 def sample_lines(sample: Sample) -> list[str]:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rnnlm.records import EvaluationRecord, RegisteredVersion, StageRecord, TrainedRecord, VersionScores
-from rnnlm.reports.pipeline_page import unchanged_since
+from rnnlm.registry.night_events import unchanged_since, verdict
 from rnnlm.reports.registry_page import evidence_table
 from rnnlm.run_names import page_key, short_date
 from rnnlm.stages import COMPLETE
@@ -12,7 +12,6 @@ from rnnlm.text_layout import markdown_lines, markdown_text, picture_report
 from rnnlm.tracking.mlflow_runs import run_list_address
 
 SAMPLES_SHOWN = 3
-MINIMUM = "(registry.minimum_units)"  # in the reason of rnnlm/registry/promotion.py
 
 
 def summary_report(corpus_name: str, preset: str, record: TrainedRecord) -> str:
@@ -76,14 +75,6 @@ def decision(registered: RegisteredVersion) -> str:
     text = f"### Decision\n\n`{registered.name}` version {registered.version} is **{registered.alias}**: "
     text += markdown_text(verdict(registered))
     return f"{text}\n\n{evidence_table(registered.evidence)}" if registered.evidence else text
-
-
-def verdict(registered: RegisteredVersion) -> str:
-    """The reason, without the figures that the table of the evidence shows."""
-    words, figures, _ = registered.reason.partition(" nats per byte against ")
-    short = words.rpartition(": ")[0]
-    is_plain = figures and "(" not in short.replace(MINIMUM, "")  # else an alias was moved since
-    return short if registered.evidence and is_plain else registered.reason
 
 
 def stage_table(stages: dict[str, StageRecord]) -> str:

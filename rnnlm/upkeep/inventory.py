@@ -1,12 +1,11 @@
 """The inventory of a home: everything that can be kept or removed, its size, when it was used, and what it needs."""
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
 
-from rnnlm.home import Home, read_json
+from rnnlm.home import Home, read_json, size_of
 from rnnlm.records import Record
 from rnnlm.registry.stored_versions import StoredModels, StoredRun, StoredVersion, read_store
 from rnnlm.stages import COMPLETE, read_stored_json
@@ -200,19 +199,3 @@ def last_used(path: Path) -> float:
         except FileNotFoundError:  # somebody is writing here
             times.append(time.time())
     return max(times)
-
-
-def size_of(path: Path | None) -> int:
-    """Bytes of a file, or of all files in a folder; 0 if it is missing."""
-    if path is None:
-        return 0
-    if path.is_file():
-        return path.stat().st_size
-    total = 0
-    for folder, _, names in os.walk(path):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118  a home has many files
-            except FileNotFoundError:
-                continue
-    return total

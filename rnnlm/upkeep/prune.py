@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from rnnlm.home import Home, partial_path
+from rnnlm.home import Home, partial_path, size_of
 from rnnlm.records import Record
 from rnnlm.registry.stored_versions import StoredVersion, compact_database, remove_model, remove_run, remove_versions
 from rnnlm.stages import COMPLETE, replaced_path
-from rnnlm.upkeep.inventory import KINDS, Inventory, Item, Key, Kind, last_used, size_of, take_inventory
+from rnnlm.upkeep.inventory import KINDS, Inventory, Item, Key, Kind, last_used, take_inventory
 from rnnlm.upkeep.retention import RetentionPlan, plan_retention, removable_versions
 from rnnlm.upkeep.retention_config import RetentionConfig
 

@@ -69,6 +69,13 @@ def test_the_overview_imports_no_command() -> None:
     assert not modules & {"pydantic", "torch", "prefect", "mlflow", "rnnlm.config"}
 
 
+def test_status_imports_none_of_the_packages_that_take_seconds(home: Home) -> None:
+    code = "import sys; from flows.command_line import main; main(['status']); print(*sys.modules)"
+    environment = os.environ | {"RNNLM_HOME": str(home.root)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert not set(done.stdout.splitlines()[-1].split()) & {"torch", "prefect", "mlflow", "transformers"}
+
+
 @pytest.mark.long
 def test_a_wrong_model_is_answered_before_torch_is_imported(home: Home) -> None:
     calls = [

@@ -299,8 +299,8 @@ def test_people_are_told_of_a_failed_run_and_of_a_new_champion(
         resource_name="rnnlm-toy",
         message="toy: rnnlm-toy version 2 is the new champion: it is better.",
     )
-    worse = champion.model_copy(update={"name": "rnnlm.candidate.worse", "message": "toy: worse."})
-    sixth, seventh = (worse.model_copy(update={"labels": {"rnnlm.candidates": number}}) for number in "67")
+    kept = champion.model_copy(update={"name": "rnnlm.champion.kept", "message": "toy: kept."})
+    sixth, seventh = (kept.model_copy(update={"labels": {"rnnlm.candidates": number}}) for number in "67")
     from tasks.raise_events import raise_events  # Prefect reads the server's address when it is imported
 
     raise_events.fn((sixth, seventh, champion))
@@ -308,8 +308,8 @@ def test_people_are_told_of_a_failed_run_and_of_a_new_champion(
     [body] = inbox.with_subject("rnnlm: champion replaced")
     assert body.strip() == champion.message
     # Events are handled in order: the sixth in a row gave no message, the seventh gave one.
-    wait_for(lambda: bool(inbox.with_subject("rnnlm: candidate worse 7 times")), 60, "message about candidates")
-    assert len(inbox.with_subject("rnnlm: candidate worse 7 times")) == 1
+    wait_for(lambda: bool(inbox.with_subject("rnnlm: champion kept 7 times")), 60, "message about candidates")
+    assert len(inbox.with_subject("rnnlm: champion kept 7 times")) == 1
 
 
 def test_nothing_that_our_docs_start_reports_to_anybody(home: Home, capsys: pytest.CaptureFixture[str]) -> None:

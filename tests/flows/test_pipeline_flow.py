@@ -23,7 +23,8 @@ from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.records import PipelineRecord
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.reports.pipeline_page import corpus_report, pipeline_json, pipeline_summary, unchanged_since
+from rnnlm.registry.night_events import unchanged_since
+from rnnlm.reports.pipeline_page import corpus_report, pipeline_json, pipeline_summary
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.conftest import home_in, write_toy_corpus
 

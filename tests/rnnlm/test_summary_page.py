@@ -1,4 +1,4 @@
-"""The summary of a night, on records whose figures are computed by hand."""
+"""The summary of a night and its message, on records whose figures are computed by hand."""
 
 import os
 from datetime import UTC, datetime
@@ -9,6 +9,7 @@ import pytest
 from rnnlm.records import (
     EvaluationRecord,
     Evidence,
+    LeftOut,
     LoggedRecord,
     RegisteredVersion,
     RunRecord,
@@ -19,6 +20,7 @@ from rnnlm.records import (
     VersionScores,
 )
 from rnnlm.registry.model_card import comparison_with
+from rnnlm.registry.night_events import night_ended
 from rnnlm.reports.summary_page import summary_report
 from rnnlm.run_names import short_date
 from rnnlm.text_layout import markdown_text
@@ -159,3 +161,25 @@ def test_a_versions_page_compares_it_with_its_parent(tmp_path: Path) -> None:
     assert "| test perplexity | 80.00 | 64.00 | +25.0% |" in page
     assert "| validation perplexity | 81.00 |  |  |" in page
     assert "| nats per byte, 300 documents new to both | 1.2000 | 1.5000 | -20.0% |" in page
+
+
+def test_the_message_of_a_night_says_scores_decision_and_what_was_not_read(tmp_path: Path) -> None:
+    kept = night_ended("tickets", night(tmp_path, rival=CHAMPION, evidence=EVIDENCE, reason="worse: 1.2 nats per byte"))
+    assert kept.message.splitlines() == [
+        # 1.5 / 1.6 = 0.9375
+        "1.500 bits per byte of the test split (perplexity 80.00), -6.2% against the champion, version 3 (1.600).",
+        "rnnlm-tickets version 7 does not replace the champion: worse: 1.2 nats per byte.",
+    ]
+    assert (kept.payload["promoted"], kept.payload["champion_bits_per_byte"]) == (False, 1.6)
+
+    files = tuple(LeftOut(name=f"{number}.json", reason="not JSON") for number in range(7))
+    first = night(tmp_path, alias="champion", reason="there was no champion before it")
+    assert night_ended("tickets", first, files).message.splitlines() == [
+        "1.500 bits per byte of the test split (perplexity 80.00).",
+        "rnnlm-tickets version 7 is the new champion: there was no champion before it.",
+        "7 files were not read: 0.json: not JSON; 1.json: not JSON; 2.json: not JSON; 3.json: not JSON; "
+        "4.json: not JSON; and 2 more.",
+    ]
+    moment = short_date(datetime(2026, 11, 21, 2, 4, 5, tzinfo=UTC))
+    same = night_ended("tickets", night(tmp_path, skipped=True, rival=CHAMPION)).message.splitlines()[1]
+    assert same == f"Unchanged since {moment}; rnnlm-tickets version 7 is challenger."

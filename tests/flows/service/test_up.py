@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -158,7 +159,9 @@ def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up
     assert status["champions"][0]["model"] == "rnnlm-toy"
     nights = {night["schedule"]: night for night in status["nights"]}
     assert nights["short"]["state"] == "Completed"
-    assert nights["short"]["outcome"] == "rnnlm-toy version 1 becomes champion: there was no champion before it"
+    score, decision = nights["short"]["outcome"].splitlines()
+    assert re.fullmatch(r"\d\.\d{3} bits per byte of the test split \(perplexity [\d.]+\)\.", score)
+    assert decision == "rnnlm-toy version 1 is the new champion: there was no champion before it."
     assert nights["short"]["next"]
     assert "night      short: " in up.rnnlm("status")
     assert "deleted pipeline/mine" in up.rnnlm("unschedule", "mine")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rnnlm.errors import ModelError
-from rnnlm.registry.champion_history import Change, all_versions, champion_before, read_history
+from rnnlm.registry.champion_history import Change, all_versions, champion_before, champions_in_file, read_history
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
@@ -128,3 +128,15 @@ def test_a_champion_by_hand_is_what_the_next_candidate_must_beat(contest: Contes
     assert (fair.version, fair.alias) == (3, "champion")
     assert "champion version 2" in fair.reason
     assert model_folder(contest.home, f"models:/{NAME}@champion") == model_folder(contest.home, f"models:/{NAME}/3")
+
+
+@pytest.mark.long
+def test_champions_read_from_the_file_are_those_that_mlflow_tells(decided: Contest) -> None:
+    with reaching_mlflow(decided.home) as client:
+        told, champion = all_versions(client, NAME), client.get_model_version_by_alias(NAME, "champion")
+    found = champions_in_file(decided.home.mlflow_database)
+    number, versions = found[NAME]
+    assert list(found) == [NAME]
+    assert number == int(champion.version)
+    assert {version.version: version.tags for version in versions} == {int(one.version): one.tags for one in told}
+    assert read_history(versions) == read_history(told)

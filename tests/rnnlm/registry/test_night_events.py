@@ -28,10 +28,10 @@ def test_a_first_champion_a_new_one_and_a_worse_candidate(contest: Contest) -> N
     assert events_of(contest, contest.register("good")) == []  # an unchanged night
 
     [worse] = events_of(contest, contest.register("fair"))
-    assert (worse.name, worse.labels) == ("rnnlm.candidate.worse", {CANDIDATES: "1"})
+    assert (worse.name, worse.labels) == ("rnnlm.champion.kept", {CANDIDATES: "1"})
     [again] = events_of(contest, contest.register("poor", force=True))
     assert again.labels == {CANDIDATES: "2"}
-    assert "Candidates in a row that were not better: 2." in again.message
+    assert "Candidates in a row that did not replace it: 2." in again.message
 
 
 @pytest.mark.parametrize(("rise", "regressed"), [(1.029, False), (1.031, True), (0.9, False)])

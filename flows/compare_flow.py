@@ -10,9 +10,9 @@ import logging
 from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
-from flows.operations.flow_start import start_flow_run
+from flows.operations.flow_start import plain_failures, start_flow_run
 from flows.operations.run_labels import flow_run_label
-from flows.pipeline_flow import prepare_flow
+from flows.pipeline_flow import prepare
 from rnnlm.comparison.comparison_config import CompareConfig
 from rnnlm.comparison.model_comparison import ModelComparison, TrainedModel
 from rnnlm.comparison.model_result import Trial
@@ -40,6 +40,7 @@ logger = logging.getLogger("rnnlm.comparison")
 
 
 @flow(name="compare", flow_run_name=flow_run_label)
+@plain_failures
 def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -> ModelComparison:
     """Train and measure every model, and publish the report.
 
@@ -50,7 +51,7 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
 
     """
     config = start_flow_run(config)
-    dataset = prepare_flow(config.pipeline).dataset
+    dataset = prepare(config.pipeline).dataset
     configs = matched_configs(config, dataset)
     costs = measure_costs(configs, dataset, config.cost_seconds, force=force)
     trained = {}

@@ -26,8 +26,8 @@ import logging
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from flows.operations.flow_start import start_flow_run
-from flows.operations.run_labels import flow_run_label, is_started_by_flow, tag_run
+from flows.operations.flow_start import plain_failures, start_flow_run
+from flows.operations.run_labels import flow_run_label, tag_run
 from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
@@ -59,6 +59,7 @@ logger = logging.getLogger("rnnlm.pipeline")  # the library's lines are shown on
 
 
 @flow(name="pipeline", flow_run_name=flow_run_label)
+@plain_failures
 def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
     """Run every stage, from the corpus to the registered model. The artifact `CORPUS-summary` tells what was done.
 
@@ -68,14 +69,15 @@ def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
     """
     config = start_flow_run(config)
     with run_limits(config.limits):
-        prepared = prepare_flow(config)
-        trained = train_flow(config, prepared.dataset)
+        prepared = prepare(config)
+        trained = train(config, prepared.dataset)
     record = PipelineRecord(**dict(prepared), **dict(trained))
     publish_summary(config, prepared.dataset.corpus_name, record)
     return record
 
 
 @flow(name="prepare", flow_run_name=flow_run_label)
+@plain_failures
 def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     """Corpus → tokenizer → sequences: one checked DuckDB file with its tokenizer beside it.
 
@@ -83,7 +85,28 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
         config: Preset and settings; what is left as it is comes from the deployment.
 
     """
+    return prepare(start_flow_run(config))
+
+
+@flow(name="train", flow_run_name=flow_run_label)
+@plain_failures
+def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None) -> TrainedRecord:
+    """Dataset → trained, evaluated, sampled and registered model. Without a dataset, prepares the configured one.
+
+    Args:
+        config: Preset and settings; what is left as it is comes from the deployment.
+        dataset: An existing dataset; usually none.
+
+    """
     config = start_flow_run(config)
+    dataset = dataset or prepare(config).dataset
+    trained = train(config, dataset)
+    publish_summary(config, dataset.corpus_name, trained)
+    return trained
+
+
+def prepare(config: PipelineConfig) -> PreparedRecord:
+    """The stages before training. DatasetError if a gate stops the run."""
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
     tokenizer = train_tokenizer(corpus, config.tokenizer, engine=config.sequences, force="tokenizer" in config.force)
     dataset = store_sequences(corpus, tokenizer, config.sequences, force="sequences" in config.force)
@@ -108,17 +131,8 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     return prepared
 
 
-@flow(name="train", flow_run_name=flow_run_label)
-def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None) -> TrainedRecord:
-    """Dataset → trained, evaluated, sampled and registered model. Without a dataset, prepares the configured one.
-
-    Args:
-        config: Preset and settings; what is left as it is comes from the deployment.
-        dataset: An existing dataset; usually none.
-
-    """
-    config = start_flow_run(config)
-    dataset = dataset or prepare_flow(config).dataset
+def train(config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
+    """Training and the stages after it."""
     name = dataset.corpus_name
     run = train_model(config, dataset, force="training" in config.force)
 
@@ -148,8 +162,6 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
             key=page_key(name, "model"),
             description="What the model does: where its loss is high, how far back it reaches",
         )
-    if not is_started_by_flow():
-        publish_summary(config, name, trained)
     return trained
 
 

@@ -3,7 +3,7 @@
 from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
-from flows.operations.flow_start import start_flow_run
+from flows.operations.flow_start import plain_failures, start_flow_run
 from flows.operations.run_labels import flow_run_label
 from rnnlm.config import TrackingConfig
 from rnnlm.probes.probe_config import EchoConfig
@@ -14,6 +14,7 @@ from tasks.log_comparison import log_comparison
 
 
 @flow(name="probe-echo", flow_run_name=flow_run_label)
+@plain_failures
 def probe_echo_flow(config: EchoConfig, force: bool = False) -> EchoComparison:
     """Store figures and plot in the home; show them in MLflow and on the flow run."""
     config = start_flow_run(config)

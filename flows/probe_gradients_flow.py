@@ -3,9 +3,9 @@
 from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
-from flows.operations.flow_start import start_flow_run
+from flows.operations.flow_start import plain_failures, start_flow_run
 from flows.operations.run_labels import flow_run_label
-from flows.pipeline_flow import prepare_flow
+from flows.pipeline_flow import prepare
 from rnnlm.config import PipelineConfig
 from rnnlm.probes.probe_config import GradientProbeConfig
 from rnnlm.probes.probe_records import GradientComparison
@@ -15,12 +15,13 @@ from tasks.log_comparison import log_comparison
 
 
 @flow(name="probe-gradients", flow_run_name=flow_run_label)
+@plain_failures
 def probe_gradients_flow(
     config: GradientProbeConfig, pipeline: PipelineConfig, force: bool = False
 ) -> GradientComparison:
     """Store figures and plot in the home; show them in MLflow and on the flow run."""
     config = start_flow_run(config)
-    dataset = prepare_flow(pipeline).dataset
+    dataset = prepare(pipeline).dataset
     comparison = compare_gradients(dataset, pipeline.training, config, force=force)
     create_markdown_artifact(
         gradient_comparison_report(comparison), key="gradients", description="Gradients of networks of each kind"

@@ -4,7 +4,7 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
 from flows.operations.dead_runs import oldest_living_run
-from flows.operations.flow_start import start_flow_run
+from flows.operations.flow_start import plain_failures, start_flow_run
 from flows.operations.run_labels import flow_run_label
 from rnnlm.home import find_home
 from rnnlm.reports.upkeep_page import prune_report
@@ -14,6 +14,7 @@ from tasks.prune_home import prune_home
 
 
 @flow(name="prune", flow_run_name=flow_run_label)
+@plain_failures
 def prune_flow(config: RetentionConfig = RetentionConfig()) -> PruneRecord:
     """Remove old versions, runs, datasets, corpora, histories and caches; never what an alias needs."""
     config = start_flow_run(config)

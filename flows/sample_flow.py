@@ -3,7 +3,7 @@
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from flows.operations.flow_start import start_flow_run
+from flows.operations.flow_start import plain_failures, start_flow_run
 from flows.operations.run_labels import flow_run_label
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name
@@ -14,6 +14,7 @@ from tasks.sample_champion import sample_champion
 
 
 @flow(name="sample", flow_run_name=flow_run_label)
+@plain_failures
 def sample_flow(config: PipelineConfig = PipelineConfig()) -> SamplesRecord:
     """Continue the configured prompts with the registered champion."""
     config = start_flow_run(config)

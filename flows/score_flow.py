@@ -3,7 +3,7 @@
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from flows.operations.flow_start import start_flow_run
+from flows.operations.flow_start import plain_failures, start_flow_run
 from flows.operations.run_labels import flow_run_label
 from rnnlm.reports.scoring_page import scores_report
 from rnnlm.scoring.drift import ScoredRecord, drift_events
@@ -14,6 +14,7 @@ from tasks.score_texts import score_texts
 
 
 @flow(name="score", flow_run_name=flow_run_label)
+@plain_failures
 def score_flow(config: ScoringConfig) -> ScoredRecord:
     """Score every document of the input with the configured model."""
     config = start_flow_run(config)

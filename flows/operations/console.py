@@ -2,32 +2,47 @@
 
 import enum
 import logging
-import re
 
 from httpx import TransportError
 
 from rnnlm.errors import RnnlmError
 from rnnlm.progress import clear_bars
 
-UNREACHABLE = {"ConnectError", "ReadError", "ReadTimeout"}  # a Prefect server that is away
-FAILED_STATE = re.compile(r"Failed\(.*?\b(\w+Error|ReadTimeout)\b", re.S)
+FINAL_STATE = "Finished in state Failed("  # the beginning of a line of Prefect
 NOISY_LOGGERS = ("prefect.events.clients", "prefect._internal.concurrency")  # log every failed try to reach a server
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Logging filter: drop tracebacks and final states of errors that the command itself reports.
+    """Logging filter of the console: drop what the command itself reports when the run has failed.
 
-    These are our own errors, interruptions and an unreachable Prefect server.
+    These are our own errors, interruptions, an unreachable Prefect server, and a failed run's last line, which repeats
+    its error.
     """
-    if record.exc_info and isinstance(record.exc_info[1], (RnnlmError, KeyboardInterrupt, TransportError)):
+    if isinstance(error_of(record), (RnnlmError, KeyboardInterrupt, TransportError)):
         return False
-    failed = FAILED_STATE.search(record.getMessage())
-    return failed is None or failed[1] not in UNREACHABLE | names_of_errors(RnnlmError)
+    return not record.getMessage().startswith(FINAL_STATE)
 
 
-def names_of_errors(kind: type[Exception]) -> set[str]:
-    """Of an error and of all that are derived from it."""
-    return {kind.__name__}.union(*map(names_of_errors, kind.__subclasses__()))
+def error_of(record: logging.LogRecord) -> BaseException | None:
+    """The exception that is logged, also if shorten() has taken its traceback."""
+    return record.exc_info[1] if record.exc_info else getattr(record, "rnnlm_error", None)
+
+
+def shorten(record: logging.LogRecord) -> bool:
+    """Logging filter: an error that a person must mend is logged by its sentence, without a traceback."""
+    error = error_of(record)
+    if isinstance(error, RnnlmError):
+        record.msg, record.args, record.exc_info, record.exc_text = str(error), (), None, None
+        record.rnnlm_error = error
+    return True
+
+
+def shorten_own_errors() -> None:
+    """In the logs of flow and task runs, which the Prefect UI shows."""
+    for name in ("prefect.flow_runs", "prefect.task_runs"):
+        logger = logging.getLogger(name)
+        if shorten not in logger.filters:
+            logger.addFilter(shorten)
 
 
 class Detail(enum.Enum):

@@ -2,27 +2,54 @@
 
 import atexit
 import fcntl
+import functools
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
+from prefect.states import Failed
 
-from flows.operations.console import show_library_lines
+from flows.operations.console import shorten_own_errors, show_library_lines
 from flows.operations.dead_runs import lock_file, unlocked_name
+from flows.operations.run_limits import is_worth_a_retry
 from rnnlm.config import Section
+from rnnlm.errors import RnnlmError
 from rnnlm.home import find_home
 from rnnlm.presets import change_preset
 
 ConfigT = TypeVar("ConfigT", bound=Section)
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 HELD_LOCKS: list[int] = []  # file descriptors that hold the locks of this process's flow runs until it ends
+
+
+def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Decorator of a flow's function: an error that a person must mend is the run's state in its own words.
+
+    Prefect would write "Flow run encountered an exception: CorpusError: …", and log a traceback. Callers get the error
+    as an exception all the same. What may be retried stays with Prefect, which counts the retries.
+    """
+
+    @functools.wraps(function)
+    def run(*arguments: Parameters.args, **settings: Parameters.kwargs) -> Result:
+        try:
+            return function(*arguments, **settings)
+        except RnnlmError as error:
+            if is_worth_a_retry(error):
+                raise
+            return cast(Result, Failed(message=str(error), data=error))
+
+    return run
 
 
 def start_flow_run(config: ConfigT) -> ConfigT:
     """Lock the run's file and return the configuration to run with: the deployment's, overridden by `config`."""
     show_library_lines()  # in a worker's process too
+    shorten_own_errors()
     hold_run_lock()
     if os.environ.get("PREFECT__FLOW_RUN_ID"):  # a worker started this process, in a temporary folder
         os.chdir(find_home().root)  # relative paths of a deployment are relative to the home

@@ -36,12 +36,10 @@ def flow_run_label() -> str:
         subject, preset = subject_of(context.parameters or {})
         schedule = own_schedule(context)
     planned = context.flow_run.expected_start_time if context.flow_run else None
-    # Prefect writes the flow's name before that of a subflow.
-    title = subject if subject and (flow == MAIN_FLOW or is_started_by_flow()) else f"{flow} {subject}".strip()
+    title = subject if subject and flow == MAIN_FLOW else f"{flow} {subject}".strip()
     if schedule not in ("", subject):
         title = f"{schedule} · {title}"
-    if not is_started_by_flow():
-        tag_run(*filter(None, (subject, preset, schedule)))
+    tag_run(*filter(None, (subject, preset, schedule)))
     return run_name(title, preset, planned or datetime.now(UTC))
 
 
@@ -67,12 +65,6 @@ def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
         if isinstance(given, ScoringConfig):
             return corpus_name(CorpusConfig(source=with_deployment_values(given).input)), ""
     return "", ""
-
-
-def is_started_by_flow() -> bool:
-    """True in a subflow, such as the pipeline's training."""
-    context = FlowRunContext.get()
-    return context is not None and context.flow_run is not None and context.flow_run.parent_task_run_id is not None
 
 
 def tag_run(*tags: str) -> None:

@@ -198,9 +198,8 @@ def log_lines(query: PrefectQuery, run: dict[str, Any], logger: str, **more: Any
 
 
 def read_logs(query: PrefectQuery, run: dict[str, Any], logger: str, **more: Any) -> list[dict[str, Any]]:
-    """Of a run and the runs that it has started, the newest first. logger: the beginning of its name."""
-    below = query.post("flow_runs/filter", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
-    chosen = {"flow_run_id": {"any_": [run["id"], *(child["id"] for child in below)]}, **more}
+    """The newest first. logger: the beginning of its name."""
+    chosen = {"flow_run_id": {"any_": [run["id"]]}, **more}
     logs = query.post("logs/filter", logs=chosen, sort="TIMESTAMP_DESC", limit=50)
     return [log for log in logs if log["name"].startswith(logger)]
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from flows.operations.console import is_news
+from flows.operations.console import is_news, shorten
 from rnnlm.corpora.table_files import TableError
 from rnnlm.errors import CorpusError
 
@@ -21,13 +21,18 @@ def record(message: str, error: Exception | None = None) -> logging.LogRecord:
 
 
 @pytest.mark.parametrize("error", [CorpusError("text"), TableError("text")])
-def test_an_error_of_ours_is_left_to_the_command(error: Exception) -> None:
-    name = type(error).__name__
-    assert not is_news(record("Encountered exception during execution", error))
-    assert not is_news(record(f"Finished in state Failed('Flow run encountered an exception: {name}: text')"))
+def test_an_error_of_ours_is_left_to_the_command_and_is_one_sentence_in_the_log(error: Exception) -> None:
+    logged = record("Encountered exception during execution", error)
+    assert not is_news(logged)
+    assert shorten(logged)
+    assert logging.Formatter().format(logged) == "text"
+    assert not is_news(logged)  # without its traceback, too
 
 
-def test_another_error_is_shown() -> None:
-    assert is_news(record("Encountered exception during execution", ValueError("text")))
-    assert is_news(record("Finished in state Failed('Flow run encountered an exception: ValueError: CorpusError')"))
+def test_another_error_is_shown_once() -> None:
+    logged = record("Encountered exception during execution", ValueError("text"))
+    assert is_news(logged)
+    assert shorten(logged)
+    assert "Traceback" in logging.Formatter().format(logged)
+    assert not is_news(record("Finished in state Failed('Flow run encountered an exception: ValueError: text')"))
     assert is_news(record("Finished in state Completed()"))

@@ -11,10 +11,12 @@ from uuid import UUID
 import pytest
 from prefect.artifacts import Artifact
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.objects import Artifact as StoredArtifact
 
 from flows.command_line import main
 from flows.operations.flow_runner import run_flow
+from flows.operations.prefect_server import drain_prefect_workers
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import STAGES, PipelineConfig
 from rnnlm.errors import CorpusError
@@ -110,6 +112,14 @@ def test_the_summary_tells_the_result_the_decision_and_where_to_look(ran: Ran) -
     assert "/#/models/rnnlm-toy/versions/1?" in summary
     assert "(/artifacts/key/toy-summary)" in summary
     assert str(record.run.folder) not in summary
+
+
+def test_all_stages_are_tasks_of_one_run(ran: Ran) -> None:
+    """So the page of the pipeline's run in the UI has every line of the log."""
+    identity = UUID(str(shown("toy-summary").flow_run_id))
+    with get_client(sync_client=True) as client:
+        inside = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[identity])))
+    assert {"download toy", "train 1x16 on toy", "register toy"} <= {task.name for task in inside}
 
 
 def test_training_has_shown_its_progress_with_a_link_to_mlflow(ran: Ran) -> None:
@@ -249,5 +259,23 @@ def test_a_run_that_fails_at_once_has_its_tags(tracked_home: Home, tmp_path: Pat
         pipeline_flow(config)
     with get_client(sync_client=True) as client:
         named = [one for one in client.read_flow_runs() if one.name.startswith("missing-text · default · ")]
-    [run] = [one for one in named if one.parent_task_run_id is None]
+    [run] = named
     assert set(run.tags) == {"missing-text", "default"}
+
+
+@pytest.mark.long
+def test_an_error_of_the_user_is_the_state_in_its_own_words_and_no_traceback_in_the_log(
+    tracked_home: Home, tmp_path: Path, prefect_server: None
+) -> None:
+    config = PipelineConfig.model_validate({"corpus": {"source": str(tmp_path / "absent-text.txt")}})
+    with pytest.raises(CorpusError) as raised:
+        pipeline_flow(config)
+    with get_client(sync_client=True) as client:
+        [run] = [one for one in client.read_flow_runs() if one.name.startswith("absent-text · default · ")]
+        assert run.state is not None
+        assert (run.state.type.value, run.state.message) == ("FAILED", str(raised.value))
+
+        drain_prefect_workers(seconds=10)  # they send the log
+        logged = [log.message for log in client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id])))]
+    assert str(raised.value) in logged
+    assert not [line for line in logged if "Traceback" in line]

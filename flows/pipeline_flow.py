@@ -32,6 +32,7 @@ from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import find_home
+from rnnlm.presets import with_choices
 from rnnlm.records import DatasetRecord, PipelineRecord, PreparedRecord, TrainedRecord
 from rnnlm.registry.night_events import gate_events, night_ended, registration_events, unchanged_since
 from rnnlm.reports.gates_page import gates_report
@@ -60,14 +61,26 @@ logger = logging.getLogger("rnnlm.pipeline")  # the library's lines are shown on
 
 @flow(name="pipeline", flow_run_name=flow_run_label)
 @plain_failures
-def pipeline_flow(config: PipelineConfig = PipelineConfig()) -> PipelineRecord:
+def pipeline_flow(
+    corpus: str = "",
+    preset: str = "",
+    maximum_tokens: int | None = None,
+    settings: list[str] = [],  # noqa: B006  a form shows it as an empty list
+    config: PipelineConfig = PipelineConfig(),
+) -> PipelineRecord:
     """Run every stage, from the corpus to the registered model. The artifact `CORPUS-summary` tells what was done.
 
+    The first four parameters are for people at the run form; what they leave empty, `config` says.
+
     Args:
-        config: Preset and settings; what is left as it is comes from the deployment.
+        corpus: Folder, file, URL, hf:NAME or the name of a known corpus.
+        preset: Name of a preset, such as smoke.
+        maximum_tokens: Tokens to train on at most, over all epochs.
+        settings: Further ones, as with --set: lines such as training.optimizer.learning_rate=0.002.
+        config: Preset and all settings; what is left as it is comes from the deployment.
 
     """
-    config = start_flow_run(config)
+    config = with_choices(start_flow_run(config), corpus, preset, maximum_tokens, settings)
     with run_limits(config.limits):
         prepared = prepare(config)
         trained = train(config, prepared.dataset)

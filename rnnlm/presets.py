@@ -70,6 +70,26 @@ def change_preset(deployed: Mapping[str, Any], given: Mapping[str, Any]) -> dict
     return nest(preset_settings(given_flat["preset"]) | own | chosen | {"preset": given_flat["preset"]})
 
 
+def with_choices(
+    config: PipelineConfig,
+    corpus: str = "",
+    preset: str = "",
+    maximum_tokens: int | None = None,
+    settings: Sequence[str] = (),
+) -> PipelineConfig:
+    """The few choices of a form over a whole configuration; what is empty leaves it as it is.
+
+    settings: lines as of --set. ConfigError names the wrong one.
+    """
+    values = config.model_dump(mode="json", exclude_defaults=True)
+    if preset not in ("", config.preset):
+        values = change_preset(values, {"preset": preset})
+    chosen = dict(map(parse_override, settings))
+    chosen |= {"corpus.source": corpus} if corpus else {}
+    chosen |= {} if maximum_tokens is None else {"training.maximum_tokens": maximum_tokens}
+    return validated(PipelineConfig, nest(flatten(values) | chosen))
+
+
 def read_settings(file: Path) -> dict[str, Any]:
     """The settings of a YAML file: sections with fields, as in a preset, or dotted paths."""
     try:

@@ -52,7 +52,7 @@ class FlowSession(Session):
     verbose: bool = False
     quiet: bool = False
 
-    def run_flow(self, flow: Callable[..., FlowResult], *arguments: Any) -> FlowResult:
+    def run_flow(self, flow: Callable[..., FlowResult], *arguments: Any, **settings: Any) -> FlowResult:
         """Run a flow on the configured Prefect server, or on a temporary one."""
         if not self.quiet:  # imports and a temporary Prefect server take seconds
             print(f"starting {flow.__name__.removesuffix('_flow')} …", file=sys.stderr, flush=True)
@@ -60,7 +60,7 @@ class FlowSession(Session):
         from flows.operations.flow_runner import run_flow
 
         detail = Detail.ALL if self.verbose else Detail.WARNINGS if self.quiet else Detail.STAGES
-        return run_flow(self.home, flow, *arguments, detail=detail)
+        return run_flow(self.home, flow, *arguments, detail=detail, **settings)
 
 
 class Given(dict[str, Any]):

@@ -66,7 +66,7 @@ def run_command(
     from flows.pipeline_flow import pipeline_flow
     from rnnlm.reports.pipeline_page import pipeline_json, pipeline_summary
 
-    record = session.run_flow(pipeline_flow, settings)
+    record = session.run_flow(pipeline_flow, config=settings)
     session.print_result(pipeline_summary(record), pipeline_json(record))
 
 

@@ -16,8 +16,10 @@ logger = logging.getLogger(__name__)
 FlowResult = TypeVar("FlowResult")
 
 
-def run_flow(home: Home, flow: Callable[..., FlowResult], *arguments: Any, detail: Detail = Detail.ALL) -> FlowResult:
-    """Return the result of `flow(*arguments)`. Its errors are re-raised, without a traceback on the console.
+def run_flow(
+    home: Home, flow: Callable[..., FlowResult], *arguments: Any, detail: Detail = Detail.ALL, **settings: Any
+) -> FlowResult:
+    """Return what the flow returns. Its errors are re-raised, without a traceback on the console.
 
     If the configured server is lost during the run, the flow runs again on a temporary one. That takes seconds:
     finished stages are skipped, and training resumes from its checkpoint.
@@ -29,30 +31,32 @@ def run_flow(home: Home, flow: Callable[..., FlowResult], *arguments: Any, detai
     show_library_lines()
     server = get_current_settings().api.url  # None: neither the environment nor a profile names one
     if server is None:
-        return run_on_temporary_server(home, flow, *arguments)
+        return run_on_temporary_server(home, flow, *arguments, **settings)
     if (problem := health_problem(server)) and server == LOCAL_API:  # from `rnnlm env`, before a server was started
         logger.warning("no Prefect server answers at %s; the run uses a temporary one", server)
-        return run_on_temporary_server(home, flow, *arguments)
+        return run_on_temporary_server(home, flow, *arguments, **settings)
     if problem:
         raise ConfigError(
             f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
         )
     try:
         settle_or_warn(home)
-        return flow(*arguments)
+        return flow(*arguments, **settings)
     except TransportError:
         if not health_problem(server):
             raise
     logger.warning("lost the Prefect server at %s; finished work is kept, the rest runs on a temporary server", server)
     drain_prefect_workers(seconds=1.0)  # their successors read the new address
-    return run_on_temporary_server(home, flow, *arguments)
+    return run_on_temporary_server(home, flow, *arguments, **settings)
 
 
-def run_on_temporary_server(home: Home, flow: Callable[..., FlowResult], *arguments: Any) -> FlowResult:
+def run_on_temporary_server(
+    home: Home, flow: Callable[..., FlowResult], *arguments: Any, **settings: Any
+) -> FlowResult:
     migrate_database(home)
     with temporary_server():
         settle_or_warn(home)
-        return flow(*arguments)
+        return flow(*arguments, **settings)
 
 
 def settle_or_warn(home: Home) -> None:

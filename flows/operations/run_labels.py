@@ -14,6 +14,7 @@ from flows.operations.schedules import OWN
 from rnnlm.comparison.comparison_config import CompareConfig
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.download import corpus_name
+from rnnlm.presets import with_choices
 from rnnlm.run_names import run_name
 from rnnlm.scoring.scoring_config import ScoringConfig
 
@@ -57,7 +58,9 @@ def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
     """Corpus and preset of a flow's parameters; "" for what they do not have."""
     for given in parameters.values():
         if isinstance(given, PipelineConfig):
-            config = with_deployment_values(given)
+            config = with_choices(
+                with_deployment_values(given), parameters.get("corpus", ""), parameters.get("preset", "")
+            )
             return corpus_name(config.corpus), config.preset
         if isinstance(given, CompareConfig):
             pipeline = with_deployment_values(given).pipeline

@@ -32,9 +32,9 @@ def test_a_better_model_is_promoted_and_served_and_scores_texts(
     write_contest_corpus(tmp_path / "corpus")
     settings = {"model.kind": kind, "model.layers": 2, "training.optimizer.learning_rate": 0.01}
     config = changed(contest_config(tmp_path / "corpus"), settings)
-    poor = run_flow(tracked_home, pipeline_flow, changed(config, {"training.maximum_tokens": 300}))
+    poor = run_flow(tracked_home, pipeline_flow, config=changed(config, {"training.maximum_tokens": 300}))
     assert (poor.registered.version, poor.registered.alias) == (1, "champion")
-    good = run_flow(tracked_home, pipeline_flow, config)
+    good = run_flow(tracked_home, pipeline_flow, config=config)
     assert (good.registered.version, good.registered.alias) == (2, "champion")
     assert good.registered.reason.startswith("better: ")
 

@@ -69,7 +69,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Itera
     folder = tmp_path_factory.mktemp("pipeline")
     config = build_config("default", SETTINGS, str(write_toy_corpus(folder / "toy")))
     with home_in(folder) as home:
-        yield home, config, run_flow(home, pipeline_flow, config)
+        yield home, config, run_flow(home, pipeline_flow, config=config)
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -148,7 +148,7 @@ def test_an_unchanged_night_says_so_and_publishes_nothing_twice(
 ) -> None:
     home, config, first = ran
     pages = {page: shown(f"toy-{page}").id for page in ("data", "training", "perplexity", "model")}
-    again = run_flow(home, pipeline_flow, config)
+    again = run_flow(home, pipeline_flow, config=config)
     since = unchanged_since(first)
     assert re.fullmatch(r"unchanged since \d{1,2} \w{3} \d\d:\d\d", since)
     assert again.is_unchanged
@@ -209,7 +209,7 @@ def test_the_chain_ends_in_a_registered_champion_and_skips_itself_the_second_tim
     for key in PROMISED_KEYS - {"skipped", "seconds"}:
         assert second[key] == facts[key], key
 
-    forced = run_flow(home, pipeline_flow, config.model_copy(update={"force": ("evaluation",)}))
+    forced = run_flow(home, pipeline_flow, config=config.model_copy(update={"force": ("evaluation",)}))
     assert pipeline_json(forced)["skipped"] == [name for name in STAGES if name != "evaluation"]
 
     summary = pipeline_summary(forced)
@@ -256,7 +256,7 @@ def test_a_run_that_fails_at_once_has_its_tags(tracked_home: Home, tmp_path: Pat
     """Whoever filters the list of runs by corpus or preset sees the bad nights."""
     config = PipelineConfig.model_validate({"corpus": {"source": str(tmp_path / "missing-text.txt")}})
     with pytest.raises(CorpusError, match="missing-text"):
-        pipeline_flow(config)
+        pipeline_flow(config=config)
     with get_client(sync_client=True) as client:
         named = [one for one in client.read_flow_runs() if one.name.startswith("missing-text · default · ")]
     [run] = named
@@ -269,7 +269,7 @@ def test_an_error_of_the_user_is_the_state_in_its_own_words_and_no_traceback_in_
 ) -> None:
     config = PipelineConfig.model_validate({"corpus": {"source": str(tmp_path / "absent-text.txt")}})
     with pytest.raises(CorpusError) as raised:
-        pipeline_flow(config)
+        pipeline_flow(config=config)
     with get_client(sync_client=True) as client:
         [run] = [one for one in client.read_flow_runs() if one.name.startswith("absent-text · default · ")]
         assert run.state is not None

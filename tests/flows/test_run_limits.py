@@ -63,9 +63,9 @@ def test_the_pipeline_ends_when_its_time_is_up(
     tracked_home: Home, toy_config: PipelineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The alarm finds the flow asleep. In the middle of other code it might leave a lock of coverage locked.
-    monkeypatch.setattr("flows.pipeline_flow.prepare_flow", lambda config: time.sleep(60))
+    monkeypatch.setattr("flows.pipeline_flow.prepare", lambda config: time.sleep(60))
     with pytest.raises(TimeLimitError):
-        run_flow(tracked_home, pipeline_flow, changed(toy_config, {"limits.hours": 0.1 / 3600}))
+        run_flow(tracked_home, pipeline_flow, config=changed(toy_config, {"limits.hours": 0.1 / 3600}))
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 

@@ -45,7 +45,7 @@ def test_a_whole_home_and_prefect_s_database_hold_no_secret_of_the_corpus_s_addr
         server.body = tar_of({path.name: path.read_bytes() for path in folder.iterdir()})
         address = server.url.replace("//", f"//user:{SECRETS[0]}@") + f".tar?name=toy&sig={SECRETS[1]}"
         config = toy_pipeline_config(folder).model_copy(update={"corpus": CorpusConfig(source=address)})
-        record = run_flow(tracked_home, pipeline_flow, config)
+        record = run_flow(tracked_home, pipeline_flow, config=config)
         run_flow(tracked_home, prepare_flow, config)
         server.shutdown()
     assert [path for path, _ in server.asked] == [f"/text.tar?name=toy&sig={SECRETS[1]}"] * 2

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from pydantic.fields import FieldInfo
@@ -12,7 +12,7 @@ from rnnlm.config.section import fact_of
 from rnnlm.errors import ConfigError
 from rnnlm.home import digest_of
 from rnnlm.moved_settings import MOVED, flatten, nest
-from rnnlm.presets import build_config, change_preset, read_presets
+from rnnlm.presets import build_config, change_preset, read_presets, with_choices
 
 
 def test_the_default_preset_is_the_default_configuration() -> None:
@@ -299,3 +299,25 @@ def test_datasets_and_runs_keep_the_names_that_they_had() -> None:
         "ptb": ("efb1b84c7e6d166d", "28be6c3a8c56b584"),
         "shakespeare": ("efb1b84c7e6d166d", "c354544768ed95ae"),
     }
+
+
+def test_the_choices_of_a_form_override_the_whole_configuration() -> None:
+    deployed = build_config("smoke", ["model.layers=2", "limits.hours=3"], "python-docs")
+    assert with_choices(deployed) == deployed
+    lines = ["training.optimizer.learning_rate=2e-3", "model.layers=1"]
+    chosen = with_choices(deployed, "tickets", "default", 5_000, lines)
+    expected = build_config("default", [*lines, "limits.hours=3", "training.maximum_tokens=5000"], "tickets")
+    assert chosen == expected
+
+
+@pytest.mark.parametrize(
+    ("choices", "told"),
+    [
+        ({"preset": "smok"}, "did you mean smoke"),
+        ({"settings": ["model.layer=2"]}, "model.layers"),
+        ({"maximum_tokens": 0}, "training.maximum_tokens"),
+    ],
+)
+def test_a_wrong_choice_is_named(choices: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        with_choices(PipelineConfig(), **choices)

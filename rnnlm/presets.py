@@ -84,7 +84,8 @@ def with_choices(
     values = config.model_dump(mode="json", exclude_defaults=True)
     if preset not in ("", config.preset):
         values = change_preset(values, {"preset": preset})
-    chosen = dict(map(parse_override, settings))
+    chosen = {"corpus.source": config.corpus.source}  # whose dump hides passwords
+    chosen |= dict(map(parse_override, settings))
     chosen |= {"corpus.source": corpus} if corpus else {}
     chosen |= {} if maximum_tokens is None else {"training.maximum_tokens": maximum_tokens}
     return validated(PipelineConfig, nest(flatten(values) | chosen))

@@ -304,6 +304,9 @@ def test_datasets_and_runs_keep_the_names_that_they_had() -> None:
 def test_the_choices_of_a_form_override_the_whole_configuration() -> None:
     deployed = build_config("smoke", ["model.layers=2", "limits.hours=3"], "python-docs")
     assert with_choices(deployed) == deployed
+    assert with_choices(deployed, settings=["corpus.source=news"]).corpus.source == "news"
+    secret = build_config("smoke", corpus="https://example.org/text.txt?key=secret")
+    assert with_choices(secret, maximum_tokens=7).corpus.source == "https://example.org/text.txt?key=secret"
     lines = ["training.optimizer.learning_rate=2e-3", "model.layers=1"]
     chosen = with_choices(deployed, "tickets", "default", 5_000, lines)
     expected = build_config("default", [*lines, "limits.hours=3", "training.maximum_tokens=5000"], "tickets")

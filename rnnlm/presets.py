@@ -84,7 +84,7 @@ def with_choices(
     values = config.model_dump(mode="json", exclude_defaults=True)
     if preset not in ("", config.preset):
         values = change_preset(values, {"preset": preset})
-    chosen = {"corpus.source": config.corpus.source}  # whose dump hides passwords
+    chosen: dict[str, Any] = {"corpus.source": config.corpus.source}  # whose dump hides passwords
     chosen |= dict(map(parse_override, settings))
     chosen |= {"corpus.source": corpus} if corpus else {}
     chosen |= {} if maximum_tokens is None else {"training.maximum_tokens": maximum_tokens}

@@ -15,6 +15,7 @@ from flows.operations.dead_runs import lock_file, unlocked_name
 from rnnlm.config import Section
 from rnnlm.home import find_home
 from rnnlm.presets import change_preset
+from rnnlm.tracking.mlflow_store import check_addresses
 
 ConfigT = TypeVar("ConfigT", bound=Section)
 HELD_LOCKS: list[int] = []  # file descriptors that hold the locks of this process's flow runs until it ends
@@ -24,6 +25,7 @@ def start_flow_run(config: ConfigT) -> ConfigT:
     """Lock the run's file and return the configuration to run with: the deployment's, overridden by `config`."""
     show_library_lines()  # in a worker's process too
     hold_run_lock()
+    check_addresses()  # else the run would be trained, and then not registered
     if os.environ.get("PREFECT__FLOW_RUN_ID"):  # a worker started this process, in a temporary folder
         os.chdir(find_home().root)  # relative paths of a deployment are relative to the home
         atexit.register(silence_stderr)

@@ -103,6 +103,7 @@ def settle_mlflow() -> None:
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # tracebacks of what a TrackingError tells
 
 
 def prepare_store(home: Home) -> None:

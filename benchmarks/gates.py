@@ -16,9 +16,10 @@ from typing import Annotated
 import typer
 
 from rnnlm.corpora.character_profile import character_distance, count_characters
+from rnnlm.evaluation.training_overlap import copied_shares
 from rnnlm.home import Home
 from rnnlm.presets import build_config
-from rnnlm.registry.data_gates import duplicate_share, leaked_share, unknown_share
+from rnnlm.registry.data_gates import measured_copies, unknown_share
 from rnnlm.sequences.dataset_report import describe_dataset
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.text_layout import columns
@@ -60,9 +61,10 @@ def main(folder: Annotated[Path, typer.Argument(metavar="FOLDER", exists=True)])
 
 def measured(home: Home, source: Path, kind: str) -> dict[str, str]:
     config = build_config("default", [f"tokenizer.kind={kind}", "sequences.processes=1"], str(source))
-    description = describe_dataset(home, prepare_dataset(home, config))[0]
-    gates = {"unknown": unknown_share, "duplicates": duplicate_share, "leakage": leaked_share}
-    return {gate: f"{measure(description):.1%}" for gate, measure in gates.items()}
+    dataset = prepare_dataset(home, config)
+    description = describe_dataset(home, dataset)[0]
+    copies = {gate: share for gate, (share, _) in measured_copies(description, copied_shares(home, dataset)).items()}
+    return {gate: f"{share:.1%}" for gate, share in ({"unknown": unknown_share(description)} | copies).items()}
 
 
 def distance(folder: Path, champion: str, text: str) -> float:

@@ -51,7 +51,8 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
 
     """
     config = start_flow_run(config)
-    dataset = prepare(config.pipeline).dataset
+    prepared = prepare(config.pipeline)  # warns of copied text before anything is trained
+    dataset = prepared.dataset
     configs = matched_configs(config, dataset)
     costs = measure_costs(configs, dataset, config.cost_seconds, force=force)
     trained = {}
@@ -67,7 +68,7 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
         trained[kind] = TrainedModel(
             config=seeded[0], trials=trials, settings=chosen, runs=tuple(runs), evaluations=tuple(evaluations)
         )
-    comparison = compare_models(config, dataset, trained, costs, force=force)
+    comparison = compare_models(config, dataset, trained, costs, prepared.score_warnings, force=force)
     create_markdown_artifact(
         comparison_report(comparison),
         key=page_key(dataset.corpus_name, "comparison"),

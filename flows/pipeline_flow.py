@@ -85,7 +85,7 @@ def pipeline_flow(
         prepared = prepare(config)
         trained = train(config, prepared.dataset)
     record = PipelineRecord(**dict(prepared), **dict(trained))
-    publish_summary(config, prepared.dataset.corpus_name, record)
+    publish_summary(config, prepared.dataset.corpus_name, record, prepared.score_warnings)
     return record
 
 
@@ -112,9 +112,12 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
 
     """
     config = start_flow_run(config)
-    dataset = dataset or prepare(config).dataset
+    score_warnings: tuple[str, ...] = ()
+    if dataset is None:
+        prepared = prepare(config)
+        dataset, score_warnings = prepared.dataset, prepared.score_warnings
     trained = train(config, dataset)
-    publish_summary(config, dataset.corpus_name, trained)
+    publish_summary(config, dataset.corpus_name, trained, score_warnings)
     return trained
 
 
@@ -125,7 +128,7 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
     dataset = store_sequences(corpus, tokenizer, config.sequences, force="sequences" in config.force)
     description = describe_sequences(dataset, force="sequences" in config.force)
     gates = check_gates(config, dataset)
-    prepared = PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset)
+    prepared = PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset, score_warnings=gates.score_warnings)
     if not dataset.skipped:
         create_markdown_artifact(
             data_report(prepared, gates_report(gates), description),
@@ -178,12 +181,14 @@ def train(config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
     return trained
 
 
-def publish_summary(config: PipelineConfig, corpus_name: str, record: TrainedRecord) -> None:
+def publish_summary(
+    config: PipelineConfig, corpus_name: str, record: TrainedRecord, score_warnings: tuple[str, ...]
+) -> None:
     """One artifact, the events and the tags that say what the run has done."""
     if record.is_unchanged:
         logger.info("%s: %s, nothing to do", corpus_name, unchanged_since(record))
     create_markdown_artifact(
-        summary_report(corpus_name, config.preset, record),
+        summary_report(corpus_name, config.preset, record, score_warnings),
         key=page_key(corpus_name, "summary"),
         description=f"What the run on {corpus_name} has done: scores, decision, stages, samples",
     )

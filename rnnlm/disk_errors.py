@@ -13,7 +13,10 @@ ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)  # a missing
 TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)  # worth another attempt
 READ_ATTEMPTS, FIRST_PAUSE_SECONDS = 4, 0.2  # the pause doubles with each attempt
 FULL = (errno.ENOSPC, errno.EDQUOT)
-FULL_TEXT = "No space left on device"  # DuckDB, Arrow and safetensors report ENOSPC only in their message
+FULL_TEXTS = (  # of errors without an errno
+    "No space left on device",  # DuckDB, Arrow, safetensors
+    "database or disk is full",  # SQLite
+)
 T = TypeVar("T")
 
 
@@ -59,7 +62,11 @@ def is_full_disk(error: BaseException) -> bool:
     seen: set[int] = set()  # an error may be its own cause
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
-        if getattr(cause, "errno", None) in FULL or FULL_TEXT in str(cause):
+        if getattr(cause, "errno", None) in FULL or mentions_full_disk(str(cause)):
             return True
         cause = cause.__cause__ or cause.__context__
     return False
+
+
+def mentions_full_disk(text: str) -> bool:
+    return any(full in text for full in FULL_TEXTS)

@@ -1,5 +1,6 @@
 """RNNLM_HOME: its folders and locks; digests, JSON and atomic writes."""
 
+import errno
 import hashlib
 import json
 import logging
@@ -186,11 +187,19 @@ def size_of(path: Path | None) -> int:
 def atomic_file(final: Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary path beside `final`, synced and renamed onto it when the block succeeds.
 
-    The file gets the permissions of any new file under the user's umask; a private one is the user's alone.
+    The file gets the permissions of any new file under the user's umask; a private one is the user's alone. OSError
+    before the block if `final` cannot be such a file: renaming onto /dev/null would replace it for everybody.
     """
+    if final.exists() and not final.is_file():
+        kind = "is a folder" if final.is_dir() else "is a device or a pipe"
+        raise OSError(errno.EINVAL, f"{kind}, expected a file", str(final))
     partial = partial_path(final)
     try:
-        partial.touch(0o600 if private else 0o666, exist_ok=False)
+        try:
+            partial.touch(0o600 if private else 0o666, exist_ok=False)
+        except OSError as error:
+            error.filename = str(final)
+            raise
         yield partial
         sync(partial)
         partial.replace(final)

@@ -307,6 +307,7 @@ class PreparedRecord(Record):
     corpus: CorpusRecord
     tokenizer: TokenizerRecord
     dataset: DatasetRecord
+    score_warnings: tuple[str, ...] = ()  # of copied text, which makes the scores mislead
 
 
 class TrainedRecord(Record):

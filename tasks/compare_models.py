@@ -20,9 +20,11 @@ def compare_models(
     dataset: DatasetRecord,
     trained: dict[ModelKind, TrainedModel],
     costs: dict[ModelKind, TrainingCosts],
+    score_warnings: tuple[str, ...] = (),
     force: bool = False,
 ) -> ModelComparison:
     comparison = model_comparison.compare_models(find_home(), config, dataset, trained, costs, force=force)
+    comparison = comparison.model_copy(update={"score_warnings": score_warnings})
     with atomic_file(comparison.picture) as partial:
         draw_comparison(comparison, partial)
     with atomic_file(comparison.page) as partial:

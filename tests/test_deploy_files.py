@@ -1,5 +1,6 @@
 """The files of deploy/ agree with each other, with the page that explains them, and with the tools that read them."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -121,3 +122,58 @@ def test_every_service_of_the_compose_file_has_a_health_check_or_ends_by_itself(
     for name, service in compose.items():
         ends = service["restart"] == "on-failure"
         assert service["healthcheck"] == {"disable": True} if ends else "test" in service["healthcheck"], name
+
+
+def environment_of(service: str) -> list[dict[str, str]]:
+    """The variables of a server in the compose file and in the manifests; secrets by the name of their key."""
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"][service]
+    manifest = {
+        one["name"]: one.get("value", "") or one["valueFrom"]["secretKeyRef"]["key"]
+        for one in containers(service)[service]["env"]
+    }
+    return [compose["environment"], manifest]
+
+
+def test_only_the_proxy_can_be_reached_and_only_by_the_names_of_the_three_guarded_servers() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    assert [name for name, service in services.items() if service.get("ports")] == ["proxy"]
+    assert [name for name, service in services.items() if {"network_mode", "privileged"} & service.keys()] == []
+    text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    sites = dict(re.findall(r"^(\S+) \{\n\timport tls\n\treverse_proxy (\S+)\n\}", text, re.MULTILINE))
+    guarded = {"prefect": "prefect:4200", "mlflow": "mlflow:5000", "rnnlm": "serve:8000"}
+    assert sites == {f"{name}.{{$RNNLM_DOMAIN}}": server for name, server in guarded.items()}
+    assert text.count("reverse_proxy") == len(sites)  # no other site, such as one for any name
+
+    documents = [one for path in MANIFESTS for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
+    assert {one["spec"].get("type", "ClusterIP") for one in documents if one["kind"] == "Service"} == {"ClusterIP"}
+    [ingress] = [one["spec"] for one in documents if one["kind"] == "Ingress"]
+    backends = {rule["host"]: rule["http"]["paths"][0]["backend"]["service"] for rule in ingress["rules"]}
+    reached = {host: f"{to['name']}:{to['port']['number']}" for host, to in backends.items()}
+    assert reached == {f"{name}.example.org": server for name, server in guarded.items()}
+    assert set(ingress["tls"][0]["hosts"]) == set(reached)
+
+
+def test_each_server_asks_for_its_secret_and_answers_no_other_site() -> None:
+    for variables in environment_of("prefect"):
+        assert "PREFECT_SERVER_API_AUTH_STRING" in variables["PREFECT_SERVER_API_AUTH_STRING"]
+        assert re.fullmatch(r"https://prefect\.[^,*]+", variables["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"])
+    for variables in environment_of("mlflow"):
+        assert re.fullmatch(r"mlflow:5000,mlflow\.[^,*]+", variables["MLFLOW_SERVER_ALLOWED_HOSTS"])
+        assert re.fullmatch(r"https://mlflow\.[^,*]+", variables["MLFLOW_SERVER_CORS_ALLOWED_ORIGINS"])
+        assert "MLFLOW_FLASK_SERVER_SECRET_KEY" in variables["MLFLOW_FLASK_SERVER_SECRET_KEY"]
+    assert "--app-name=basic-auth" in containers("mlflow")["mlflow"]["command"]
+    for variables in environment_of("serve"):
+        assert "RNNLM_SERVE_TOKEN" in variables["RNNLM_SERVE_TOKEN"]
+
+
+def test_a_flow_run_on_kubernetes_cannot_choose_its_command_image_or_namespace() -> None:
+    template = json.loads((DEPLOY / "work-pool.json").read_text(encoding="utf-8"))
+    assert {"command", "args", "image", "namespace"}.isdisjoint(template["variables"]["properties"])
+    placeholders = set(re.findall(r"\{\{ (\w+) \}\}", json.dumps(template["job_configuration"])))
+    assert placeholders <= set(template["variables"]["properties"])  # one that is not declared could be set, too
+
+
+def test_the_security_page_tells_what_protects_each_server() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8").partition("## A team's servers")[2].partition("\n## ")[0]
+    for server in ("Prefect", "MLflow", "rnnlm serve", "PostgreSQL", "S3"):
+        assert server in text, server

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from rnnlm.home import Below, Home
 from tests.docs_module import load_docs_module
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,3 +74,15 @@ def test_the_site_builds_and_loads_nothing_from_the_network(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     loaded = re.compile(r"<(?:script|img|link rel=.(?:stylesheet|preconnect).)[^>]*(?:src|href)=.?https?://")
     assert not [page.name for page in tmp_path.rglob("*.html") if loaded.search(page.read_text(encoding="utf-8"))]
+
+
+def test_the_page_of_the_home_has_every_folder_and_file_of_it() -> None:
+    """Also those that commands make without the class Home."""
+    table = (ROOT / "docs" / "reference" / "home.md").read_text(encoding="utf-8").partition("## Shared storage")[0]
+    rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    named = {name.rstrip("/") for row in rows for name in re.findall("`([^`]+)`", row)}
+    folders = {below.name for below in vars(Home).values() if isinstance(below, Below)}
+    code = [path.read_text(encoding="utf-8") for folder in ("rnnlm", "flows") for path in (ROOT / folder).rglob("*.py")]
+    folders |= {name for text in code for name in re.findall(r'home\.root / "([^".][^"]*)"', text)}
+    assert folders - named == set()
+    assert named & {"blobs", "backups"} == set()

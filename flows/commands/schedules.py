@@ -37,13 +37,15 @@ def schedule_command(
     rnnlm schedule --corpus /data/tickets/ --preset smoke
     rnnlm schedule --corpus notes.txt --cron '30 4 * * 1-5' --timezone Europe/Berlin --name notes
     """
-    from flows.operations.schedules import absolute_source, check_timing, list_schedules, schedule
+    from flows.operations.schedules import absolute_source, check_name, check_timing, list_schedules, schedule
     from rnnlm.corpora.download import corpus_name
 
     settings = pipeline_config(absolute_source(corpus), preset, config, set, None)
+    name = name or corpus_name(settings.corpus)
+    check_name(name)
     check_timing(cron, timezone)
     with prefect_client() as client:
-        full, paused_example = schedule(client, name or corpus_name(settings.corpus), settings, cron, timezone)
+        full, paused_example = schedule(client, name, settings, cron, timezone)
         [row] = [row for row in list_schedules(client) if row.name == full]
     own = full.partition("/")[2]
     text = [

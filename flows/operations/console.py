@@ -2,23 +2,32 @@
 
 import enum
 import logging
+import math
+import time
+from collections.abc import Callable, Iterator
 
 from httpx import TransportError
 
+from rnnlm.disk_errors import is_full_disk, mentions_full_disk
 from rnnlm.errors import RnnlmError
 from rnnlm.progress import clear_bars
 
 FINAL_STATE = "Finished in state Failed("  # the beginning of a line of Prefect
+FULL_DISK = "no space is left on the disk of Prefect's database; free some"
+FULL_DISK_SECONDS = 60.0
 NOISY_LOGGERS = ("prefect.events.clients", "prefect._internal.concurrency")  # log every failed try to reach a server
 
 
 def is_news(record: logging.LogRecord) -> bool:
     """Logging filter of the console: drop what the command itself reports when the run has failed.
 
-    These are our own errors, interruptions, an unreachable Prefect server, and a failed run's last line, which repeats
-    its error.
+    These are our own errors, interruptions, an unreachable Prefect server, a full disk, and a failed run's last line,
+    which repeats its error.
     """
-    if isinstance(error_of(record), (RnnlmError, KeyboardInterrupt, TransportError)):
+    error = error_of(record)
+    if isinstance(error, (RnnlmError, KeyboardInterrupt, TransportError)) or (error and is_full_disk(error)):
+        return False
+    if record.name.startswith("prefect") and mentions_full_disk(record.getMessage()):
         return False
     return not record.getMessage().startswith(FINAL_STATE)
 
@@ -45,6 +54,32 @@ def shorten_own_errors() -> None:
             logger.addFilter(shorten)
 
 
+def full_disk_told_once() -> Callable[[logging.LogRecord], bool]:
+    """Logging filter for a server, whose every request fails then: a sentence a minute instead of tracebacks."""
+    told_at = -math.inf
+
+    def tell(record: logging.LogRecord) -> bool:
+        nonlocal told_at
+        if not record.exc_info or record.exc_info[1] is None or not is_full_disk(record.exc_info[1]):
+            return True
+        if time.monotonic() < told_at + FULL_DISK_SECONDS:
+            return False
+        told_at = time.monotonic()
+        record.msg, record.args, record.exc_info, record.exc_text = FULL_DISK, (), None, None
+        return True
+
+    return tell
+
+
+def console_handlers() -> Iterator[logging.Handler]:
+    """The handlers of all loggers that write to the console; those that send to Prefect's API are left out."""
+    from prefect.logging.handlers import PrefectConsoleHandler
+
+    named = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict)]
+    handlers = {id(handler): handler for logger in (logging.root, *named) for handler in logger.handlers}
+    return (handler for handler in handlers.values() if isinstance(handler, PrefectConsoleHandler))
+
+
 class Detail(enum.Enum):
     """How much a command shows of a flow run."""
 
@@ -67,15 +102,10 @@ class Detail(enum.Enum):
 
 def set_up_console(detail: Detail) -> None:
     """Set what Prefect's console handlers show; its handlers that send to the API stay as they are."""
-    from prefect.logging.handlers import PrefectConsoleHandler
-
-    named = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict)]
-    for logger in (logging.root, *named):
-        for handler in logger.handlers:
-            if isinstance(handler, PrefectConsoleHandler):
-                handler.filters = [is_news, detail.shows]
-                if detail is not Detail.ALL:
-                    handler.setFormatter(logging.Formatter("%(message)s"))
+    for handler in console_handlers():
+        handler.filters = [is_news, detail.shows]
+        if detail is not Detail.ALL:
+            handler.setFormatter(logging.Formatter("%(message)s"))
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     logging.raiseExceptions = False  # otherwise the API handler prints every line that it could not send

@@ -11,6 +11,7 @@ from flows.operations.prefect_environment import LOCAL_API
 from flows.operations.prefect_server import drain_prefect_workers, health_problem, temporary_server
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
+from rnnlm.tracking.mlflow_store import check_addresses
 
 logger = logging.getLogger(__name__)
 FlowResult = TypeVar("FlowResult")
@@ -24,6 +25,7 @@ def run_flow(
     If the configured server is lost during the run, the flow runs again on a temporary one. That takes seconds:
     finished stages are skipped, and training resumes from its checkpoint.
     """
+    check_addresses()
     from httpx import TransportError
     from prefect.settings import get_current_settings
 

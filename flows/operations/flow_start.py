@@ -20,6 +20,7 @@ from rnnlm.config import Section
 from rnnlm.errors import RnnlmError
 from rnnlm.home import find_home
 from rnnlm.presets import change_preset
+from rnnlm.tracking.mlflow_store import check_addresses
 
 ConfigT = TypeVar("ConfigT", bound=Section)
 Parameters = ParamSpec("Parameters")
@@ -51,6 +52,7 @@ def start_flow_run(config: ConfigT) -> ConfigT:
     show_library_lines()  # in a worker's process too
     shorten_own_errors()
     hold_run_lock()
+    check_addresses()  # else the run would be trained, and then not registered
     if os.environ.get("PREFECT__FLOW_RUN_ID"):  # a worker started this process, in a temporary folder
         os.chdir(find_home().root)  # relative paths of a deployment are relative to the home
         atexit.register(silence_stderr)

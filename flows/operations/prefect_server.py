@@ -185,7 +185,12 @@ def guarded_app() -> "ASGIApp":
     from prefect.server.api.server import create_app
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+    from flows.operations.console import console_handlers, full_disk_told_once
+
     app = OwnOrigin(create_app(final=True))
+    full_disk = full_disk_told_once()
+    for handler in console_handlers():
+        handler.addFilter(full_disk)
     return TrustedHostMiddleware(app, allowed_hosts=list(LOOPBACK_NAMES), www_redirect=False)
 
 

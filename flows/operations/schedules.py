@@ -1,5 +1,6 @@
 """A user's own schedules: deployments of the pipeline, each with its corpus, settings and time."""
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
     from prefect.client.schemas.responses import DeploymentResponse
 
+LONGEST_NAME = 100  # characters; Prefect has no limit, but a table of runs shows the names of all
+NAME = re.compile(rf"\w(?:[\w .-]{{0,{LONGEST_NAME - 2}}}[\w.-])?")
 OWN = "own-schedule"  # tag of a deployment that `rnnlm schedule` has made
 
 
@@ -171,6 +174,15 @@ def absolute_source(source: str) -> str:
     if source in CATALOGUE or source.startswith(HUB_PREFIX) or is_url(source):
         return source
     return str(Path(source).expanduser().resolve())
+
+
+def check_name(name: str) -> None:
+    """ConfigError for a name that Prefect refuses, or that `rnnlm trigger` could not take."""
+    if not NAME.fullmatch(name):
+        raise ConfigError(
+            f"--name {name!r}: expected up to {LONGEST_NAME} letters, digits, spaces, dots, underscores and dashes, "
+            "a letter or digit first"
+        )
 
 
 def check_timing(cron: str, timezone: str) -> None:

@@ -24,7 +24,6 @@ from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_perplexity import count_stored, log_probabilities, score_ngram_split
 from rnnlm.evaluation.perplexity import split_score
 from rnnlm.evaluation.token_losses import stored_nll
-from rnnlm.evaluation.training_overlap import leaked_share
 from rnnlm.home import Home, atomic_file
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.parameter_count import count_parameters
@@ -61,7 +60,7 @@ class ModelComparison(StageRecord):
     models: tuple[ModelResult, ...]  # the best first
     pairs: tuple[PairDifference, ...]
     target_perplexity: float | None  # of validation; None: there is only a count-based model
-    leaked_share: float | None = None  # of the test split's bytes: in lines that training has too; None: unknown
+    score_warnings: tuple[str, ...] = ()  # of copied text, which makes the scores mislead
 
     @property
     def figures(self) -> Path:
@@ -133,7 +132,6 @@ def compare_models(
             "models": [result.model_dump(mode="json") for result in results],
             "pairs": [pair.model_dump() for pair in pair_differences(nats, documents.byte_counts)],
             "target_perplexity": config.target_perplexity or max(ends, default=None),
-            "leaked_share": leaked_share(home, dataset, "test"),
         }
 
     value, skipped = write_json_once(home, folder / "comparison.json", key, build, force=force)

@@ -22,6 +22,7 @@ class RegisteredComparison(Record):
     documents: int
     scores: dict[str, SplitScore]  # by model, the best first
     pairs: tuple[PairDifference, ...]
+    score_warnings: tuple[str, ...] = ()  # of copied text, which makes the scores mislead
 
 
 def compare_on_text(home: Home, folders: dict[str, Path], config: CorpusConfig) -> RegisteredComparison:
@@ -34,12 +35,14 @@ def compare_on_text(home: Home, folders: dict[str, Path], config: CorpusConfig) 
     scores: dict[str, SplitScore] = {}
     nats: dict[str, np.ndarray] = {}
     byte_counts: np.ndarray | None = None
+    warnings: list[str] = []
     for name, folder in folders.items():
         opened = open_corpus(home, folder, config, "test" if is_own else None)
         documents = read_documents(opened.dataset, opened.split)
         if byte_counts is not None and not np.array_equal(byte_counts, documents.byte_counts):
             raise DatasetError(f"{name}: its cut of {config.public_source} has other documents; compare it alone")
         byte_counts = documents.byte_counts
+        warnings += opened.score_warnings
         nll = losses_of(opened)
         nats[name] = documents.total_nats(nll)
         scores[name] = score_of(opened, nll)
@@ -50,6 +53,7 @@ def compare_on_text(home: Home, folders: dict[str, Path], config: CorpusConfig) 
         documents=len(byte_counts),
         scores={name: scores[name] for name in ranked},
         pairs=pair_differences({name: nats[name] for name in ranked}, byte_counts),
+        score_warnings=tuple(dict.fromkeys(warnings)),
     )
 
 

@@ -158,16 +158,20 @@ class GatesConfig(Section):
         None, "Stop if more than this share of a held-out split's tokens are unknown words."
     )
     duplicates_warn_at: float | None = threshold(
-        0.5, "Warn if more than this share of the training rows (stream mode: documents) repeat another."
+        0.5,
+        "Warn if more than this share of the training rows (stream mode: documents) repeat another, or of a held-out "
+        "split's text repeats lines of its own.",
     )
     duplicates_stop_at: float | None = threshold(
-        None, "Stop if more than this share of the training rows (stream mode: documents) repeat another."
+        None,
+        "Stop if more than this share of the training rows (stream mode: documents) repeat another, or of a held-out "
+        "split's text repeats lines of its own.",
     )
     leakage_warn_at: float | None = threshold(
-        0.2, "Warn if more than this share of a held-out split is in the training text too."
+        0.2, "Warn if more than this share of a held-out split's text stands in the training text too, line by line."
     )
     leakage_stop_at: float | None = threshold(
-        None, "Stop if more than this share of a held-out split is in the training text too."
+        None, "Stop if more than this share of a held-out split's text stands in the training text too, line by line."
     )
     drift_warn_at: float | None = threshold(
         0.1, "Warn if the distance between the character frequencies of this and the champion's text is larger."

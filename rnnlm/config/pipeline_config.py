@@ -29,7 +29,13 @@ Preset = Literal[  # of prefect.yaml
 
 
 class TrackingConfig(Section):
-    experiment: str = setting("rnnlm", "MLflow experiment.", min_length=1, changes_results=False)
+    experiment: str = setting(
+        "rnnlm",
+        "MLflow experiment: a name without control characters.",
+        pattern=r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$",
+        max_length=500,
+        changes_results=False,
+    )
     log_every_seconds: PositiveFloat = setting(
         10.0, "Seconds between progress lines, and between metrics sent to MLflow.", changes_results=False
     )

@@ -9,7 +9,14 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations, AdaptationTable, measure_adaptations
-from rnnlm.evaluation.training_overlap import NOTICEABLE_SHARE, seen_share
+from rnnlm.evaluation.training_overlap import (
+    MOSTLY_COPIES,
+    NOTICEABLE_SHARE,
+    line_keys,
+    repeated_sentence,
+    repeated_share,
+    seen_share,
+)
 from rnnlm.home import Home, file_digest
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
@@ -30,6 +37,7 @@ class CorpusForModel:
     split: Split  # to score
     reported_as: str  # its name, or `all`
     seen_share: float | None  # of the split: training_overlap.seen_share
+    score_warnings: tuple[str, ...]  # of copied text, which makes the scores mislead
 
 
 def score_corpus(home: Home, folder: Path, config: CorpusConfig, split: Split | None = None) -> SplitScore:
@@ -82,11 +90,16 @@ def open_corpus(
     dataset = store_sequences(home, corpus, record, origin.cut, required_splits=required)
     reported_as = "all" if whole else scored
     seen = seen_share(home, origin, dataset, scored)
+    warnings = []
     if seen is None:
         logger.warning("the model's training text is not in this home: it may contain some of this text")
     elif seen > NOTICEABLE_SHARE:
-        logger.warning(
-            "%.0f %% of this text is also in the model's training text: these are not figures of unseen text",
-            100 * seen,
+        warnings.append(
+            f"{seen:.0%} of this text is also in the model's training text: these are not figures of unseen text"
         )
-    return CorpusForModel(model, dataset, scored, reported_as, seen)
+    if (repeated := repeated_share(*line_keys(home, dataset, scored))) > MOSTLY_COPIES:
+        sentence = repeated_sentence("text").format(share=f"{repeated:.0%}")
+        warnings.append(f"{sentence}: a few passages decide the figures; remove the copies")
+    for warning in warnings:
+        logger.warning("%s", warning)
+    return CorpusForModel(model, dataset, scored, reported_as, seen, tuple(warnings))

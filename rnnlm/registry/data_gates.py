@@ -4,8 +4,9 @@
 |------------|---------------------------------------------------------------------------------------------|
 | shrinkage  | how much smaller the corpus is than the champion's, in bytes                                  |
 | unknown    | unknown words among the predicted tokens of a held-out split, the larger of the two          |
-| duplicates | rows of the training split (documents in stream mode) that repeat another                    |
-| leakage    | predicted tokens of a held-out split in text that training has too, the larger of the two    |
+| duplicates | rows of the training split (documents in stream mode) that repeat another, or text of a      |
+|            | held-out split in lines that stand in it before, the largest of the three                    |
+| leakage    | text of a held-out split in lines that training has too, the larger of the two               |
 | drift      | distance of character frequencies from the champion's training text; see character_profile   |
 
 By default a gate stops only where nothing but damage is likely, and only against a champion: half of the text is gone,
@@ -17,11 +18,12 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import GatesConfig, PipelineConfig
 from rnnlm.corpora.character_profile import character_distance, count_characters, training_text
 from rnnlm.errors import DatasetError, ModelError, TrackingError
+from rnnlm.evaluation.training_overlap import CopiedShares, copied_shares, repeated_sentence, seen_sentence
 from rnnlm.home import Home, read_json
-from rnnlm.records import DatasetRecord, Record
+from rnnlm.records import DatasetRecord, Record, Split
 from rnnlm.registry.bundle import CHARACTERS, evidence_folder
 from rnnlm.registry.model_lookup import find_version, registered_folder
 from rnnlm.registry.model_names import registered_name
@@ -36,6 +38,9 @@ logger = logging.getLogger(__name__)
 Outcome = Literal["passed", "warned", "stopped", "not measured"]
 CHAMPION_STAYS = "not trained, the champion stays"  # what a run says that a gate has stopped
 Measurement = float | str  # a share, or why it could not be measured
+TEXT_OF: dict[Split, str] = {"train": "training text", "valid": "validation text", "test": "test text"}
+LEAK_ADVICE = "such a score is partly one of memory: remove the copies, or give the corpus splits of its own"
+REPEAT_ADVICE = "a few passages then decide the score: remove the copies from the corpus"
 
 
 class GateResult(Record):
@@ -55,6 +60,7 @@ class GatesRecord(Record):
     corpus_name: str
     model_name: str  # whose champion the dataset is compared with
     results: tuple[GateResult, ...]
+    score_warnings: tuple[str, ...] = ()  # of copied held-out text, which makes the scores mislead; with what to do
 
     def with_outcome(self, outcome: Outcome) -> list[GateResult]:
         return [result for result in self.results if result.outcome == outcome]
@@ -70,31 +76,37 @@ class GatesRecord(Record):
 
 def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> GatesRecord:
     """Measure every gate and log those that warn. Without a champion or MLflow, what needs the champion is left out."""
-    description = describe_dataset(home, dataset)[0]
+    description, shares = describe_dataset(home, dataset)[0], copied_shares(home, dataset)
     name = registered_name(config.registry, dataset.corpus_name)
     try:
         champion = find_version(home, name, "champion", None)
         missing = f"{name} has no champion yet"
     except TrackingError as error:  # it must not stop training
         champion, missing = None, f"MLflow is unavailable ({str(error).splitlines()[0]})"
-    unit = "rows" if dataset.mode == "sentence" else "documents"
     measured: dict[str, tuple[Measurement, str]] = {
         "shrinkage": (
             missing if champion is None else shrinkage(description, champion),
             "the corpus is {share} smaller than the champion's",
         ),
         "unknown": (unknown_share(description), "{share} of a held-out split's tokens are unknown words"),
-        "duplicates": (duplicate_share(description), f"{{share}} of the training {unit} repeat another"),
-        "leakage": (leaked_share(description), "{share} of a held-out split's tokens are in the training text too"),
+        **measured_copies(description, shares),
         "drift": (
             missing if champion is None else drift(home, dataset, champion),
             "the distance of its character frequencies from the champion's text is {share}",
         ),
     }
     results = tuple(judged(config, gate, found, text) for gate, (found, text) in measured.items())
-    record = GatesRecord(corpus_name=dataset.corpus_name, model_name=name, results=results)
+    record = GatesRecord(
+        corpus_name=dataset.corpus_name,
+        model_name=name,
+        results=results,
+        score_warnings=tuple(score_warnings(config.gates, shares or {})),
+    )
     for result in record.with_outcome("warned"):
-        logger.warning("gates: %s; expected at most %.1f%%", result.text, 100 * (result.warn_at or 0))
+        if not any(warning.startswith(result.text) for warning in record.score_warnings):
+            logger.warning("gates: %s; expected at most %.1f%%", result.text, 100 * (result.warn_at or 0))
+    for warning in record.score_warnings:
+        logger.warning("gates: %s", warning)
     return record
 
 
@@ -131,16 +143,47 @@ def unknown_share(description: Description) -> float:
     return max((row["unknown_rate"] for row in held_out(description.splits)), default=0.0)
 
 
+def measured_copies(
+    description: Description, shares: dict[Split, CopiedShares] | None
+) -> dict[str, tuple[Measurement, str]]:
+    """The gates `duplicates` and `leakage`: share and sentence of the split with the largest share."""
+    unit = "rows" if description.mode == "sentence" else "documents"
+    training = (duplicate_share(description), f"{{share}} of the training {unit} repeat another")
+    if shares is None:
+        gone = "the corpus's text is gone from this home"
+        return {"duplicates": training, "leakage": (gone, gone)}
+    leaks = leaked_texts(shares)
+    return {
+        "duplicates": max([training, *repeated_texts(shares)]),
+        "leakage": max(leaks, default=(0.0, seen_sentence("held-out text"))),
+    }
+
+
+def leaked_texts(shares: dict[Split, CopiedShares]) -> list[tuple[float, str]]:
+    return [(one.seen, seen_sentence(TEXT_OF[split])) for split, one in shares.items()]
+
+
+def repeated_texts(shares: dict[Split, CopiedShares]) -> list[tuple[float, str]]:
+    return [(one.repeated, repeated_sentence(TEXT_OF[split])) for split, one in shares.items()]
+
+
+def score_warnings(config: GatesConfig, shares: dict[Split, CopiedShares]) -> Iterator[str]:
+    """One of text that training has too and one of text that repeats itself, if above the gates' thresholds."""
+    for texts, warn_at, advice in (
+        (leaked_texts(shares), config.leakage_warn_at, LEAK_ADVICE),
+        (repeated_texts(shares), config.duplicates_warn_at, REPEAT_ADVICE),
+    ):
+        share, sentence = max(texts, default=(0.0, ""))
+        if warn_at is not None and share > warn_at:
+            yield f"{sentence.format(share=f'{share:.1%}')}; {advice}"
+
+
 def duplicate_share(description: Description) -> float:
     unit = "sequence" if description.mode == "sentence" else "document"
     for row in description.duplicates:
         if row["split"] == "train":
             return float(row[f"repeated_{unit}s"] / max(1, row[f"{unit}_count"]))
     return 0.0
-
-
-def leaked_share(description: Description) -> float:
-    return max((row["leaked_share"] for row in description.leaks), default=0.0)
 
 
 def held_out(rows: list[dict[str, float]]) -> Iterator[dict[str, float]]:

@@ -10,7 +10,6 @@ from rnnlm.comparison.document_bootstrap import PairDifference
 from rnnlm.comparison.model_comparison import ModelComparison
 from rnnlm.comparison.model_result import ModelResult
 from rnnlm.comparison.registered_models import RegisteredComparison
-from rnnlm.evaluation.training_overlap import NOTICEABLE_SHARE
 from rnnlm.text_layout import TableRows, columns, labelled, markdown_table, picture_report
 
 STYLE = """
@@ -30,21 +29,9 @@ def comparison_text(comparison: ModelComparison) -> str:
     lines = [*columns(score_rows(comparison)), ""]
     if costs := cost_rows(comparison):
         lines += [*columns(costs), ""]
-    if warning := leak_warning(comparison):
-        lines += [labelled("warning", warning)]
+    lines += [labelled("warning", warning) for warning in comparison.score_warnings]
     lines += [labelled("pairs", pairs_sentence(comparison)), labelled("report", str(comparison.page))]
     return "\n".join(lines)
-
-
-def leak_warning(comparison: ModelComparison) -> str:
-    """If held-out text is copied from training: remembering it ranks a model higher. Else empty."""
-    share = comparison.leaked_share
-    if share is None or share <= NOTICEABLE_SHARE:
-        return ""
-    return (
-        f"{share:.0%} of the test text stands in the training text too, line by line: the ranking is mostly one of "
-        "memory; remove copies, or split by source"
-    )
 
 
 def registered_text(comparison: RegisteredComparison) -> str:
@@ -63,7 +50,8 @@ def registered_text(comparison: RegisteredComparison) -> str:
         "compare, bits per byte do"
     )
     pairs = columns([pair_row(pair) for pair in comparison.pairs])
-    return "\n".join([*columns(rows), "", *pairs, "", labelled("scored", scored)])
+    warnings = [labelled("warning", warning) for warning in comparison.score_warnings]
+    return "\n".join([*columns(rows), "", *pairs, "", *warnings, labelled("scored", scored)])
 
 
 def comparison_report(comparison: ModelComparison) -> str:
@@ -93,7 +81,7 @@ def conditions(comparison: ModelComparison) -> str:
     sizes = [result.parameters for result in trained]
     said = [
         f"Test split of {comparison.test_tokens:,} tokens, vocabulary {comparison.vocabulary_size:,}.",
-        *([f"**{warning}.**"] if (warning := leak_warning(comparison)) else []),
+        *(f"**Warning: {warning}.**" for warning in comparison.score_warnings),
         "All models read the same tokens in the same batches and are trained by the same loop.",
     ]
     if trained:

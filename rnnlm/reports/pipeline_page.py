@@ -118,7 +118,9 @@ def pipeline_summary(record: PipelineRecord) -> str:
         lines.append(labelled("done", f"nothing: {unchanged_since(record)} (--force STAGE reruns a stage)"))
     elif skipped:
         lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))
-    lines += ["", *columns(score_rows(record.evaluation)), "", "samples"]
+    lines += ["", *columns(score_rows(record.evaluation))]
+    lines += [labelled("warning", warning) for warning in record.score_warnings]
+    lines += ["", "samples"]
     lines += [line for sample in record.samples.samples for line in sample_lines(sample)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])
 
@@ -139,6 +141,7 @@ def prepared_summary(record: PreparedRecord) -> str:
             f"tokens     {', '.join(f'{split} {count:,}' for split, count in dataset.predicted_tokens.items())}",
             f"vocabulary {dataset.vocabulary_size:,} ids",
             labelled("file", str(dataset.database)),
+            *(labelled("warning", warning) for warning in record.score_warnings),
         ]
     )
 

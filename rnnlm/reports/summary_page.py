@@ -14,12 +14,16 @@ from rnnlm.tracking.mlflow_runs import run_list_address
 SAMPLES_SHOWN = 3
 
 
-def summary_report(corpus_name: str, preset: str, record: TrainedRecord) -> str:
-    """Markdown. The loss curve is left out where nothing was trained: an earlier run's summary has it."""
+def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_warnings: tuple[str, ...] = ()) -> str:
+    """Markdown. The loss curve is left out where nothing was trained: an earlier run's summary has it.
+
+    score_warnings: what a reader of the scores must know; shown below them.
+    """
     curve = record.logged.small_loss_curve
     parts = [
         f"## {corpus_name} · {preset}: {headline(record)}",
         comparison_table(record.evaluation, record.registered),
+        *(f"**Warning: {markdown_text(warning)}.**" for warning in score_warnings),
         decision(record.registered),
         f"### Stages\n\n{stage_table(record.stages)}",
     ]

@@ -27,6 +27,7 @@ from rnnlm.serving.messages import (
     Problem,
     Readiness,
     Scored,
+    ScoredTexts,
     ScoreRequest,
 )
 from rnnlm.serving.middleware import BearerToken, BoundedBody, OwnOrigin, allowed_hosts
@@ -53,7 +54,10 @@ EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {  # path → title → request
         "a text": {"prompt": "the", "maximum_tokens": 20, "temperature": 0.8, "seed": 1},
         "token by token": {"prompt": "the", "stream": True},
     },
-    "/score": {"a text": {"text": "the end", "alternatives": 3}},
+    "/score": {
+        "a text": {"text": "the end", "alternatives": 3},
+        "several texts": {"text": ["the end", "the beginning"]},
+    },
     "/explain": {"a text": {"text": "the end"}},
 }
 STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
@@ -113,11 +117,11 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
         finally:
             stream.abandon()
 
-    @app.post("/score", response_model=Scored, responses=PROBLEMS)
+    @app.post("/score", response_model=Scored | ScoredTexts, responses=PROBLEMS)
     async def score(
         request: Annotated[ScoreRequest, Body(openapi_examples=examples_of("/score"))], client: Request
     ) -> Any:
-        """Score a text, token by token."""
+        """Score a text, token by token. A list of texts gets a list of scores, in its order, under `texts`."""
         return await while_connected(client, service.score(request))
 
     @app.post("/explain", response_model=Explained, responses=PROBLEMS)

@@ -1,13 +1,14 @@
 """The service's JSON requests and answers. Their bounds also appear in the OpenAPI document."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from rnnlm.config import LOWEST_TEMPERATURE, GenerationConfig, Seed, Temperature, TopK, TopP
 
 MAXIMUM_PROMPT = 20_000  # characters
-MAXIMUM_TEXT = 100_000  # characters to score
+MAXIMUM_TEXT = 100_000  # characters to score, of all texts of a request
+MAXIMUM_TEXTS = 1_000  # of one request: each has an answer of its own, however short it is
 MAXIMUM_EXPLAINED = 500  # characters to explain: each step has a long answer
 MAXIMUM_UNITS = 64  # of the state that an explanation shows
 MAXIMUM_TOKENS = 2_000  # generated for one prompt
@@ -37,11 +38,38 @@ class GenerateRequest(Message):
     stream: bool = Field(False, description="send server-sent events: a Token each, then a Generated without tokens")
 
 
-class ScoreRequest(Message):
-    """A text to score."""
+def text_form(value: Any) -> str:
+    """The tag of one text or a list, so that an error names the list's item and not the other form, too."""
+    return "list" if isinstance(value, list) else "text"
 
-    text: str = Field(max_length=MAXIMUM_TEXT)
+
+OneText = Annotated[str, Field(max_length=MAXIMUM_TEXT)]
+TextOrTexts = Annotated[
+    Annotated[OneText, Tag("text")] | Annotated[list[OneText], Field(max_length=MAXIMUM_TEXTS), Tag("list")],
+    Discriminator(text_form),
+]
+
+
+class ScoreRequest(Message):
+    """A text to score, or a list of texts that are scored apart from each other."""
+
+    text: TextOrTexts = Field(
+        description=f"one text, or up to {MAXIMUM_TEXTS:,} of up to {MAXIMUM_TEXT:,} characters together"
+    )
     alternatives: Alternatives = 0
+
+    @model_validator(mode="after")
+    def check_characters(self) -> "ScoreRequest":
+        characters = 0
+        for index, text in enumerate(self.texts):
+            characters += len(text)
+            if characters > MAXIMUM_TEXT:
+                raise ValueError(f"text {index}: the list has more than {MAXIMUM_TEXT:,} characters from here on")
+        return self
+
+    @property
+    def texts(self) -> list[str]:
+        return self.text if isinstance(self.text, list) else [self.text]
 
 
 class ExplainRequest(Message):
@@ -101,6 +129,12 @@ class Scored(Message):
     byte_count: int = Field(description="of the text in UTF-8, with one for the end of its last line")
     unknown_tokens: int
     tokens: list[ScoredToken]
+
+
+class ScoredTexts(Message):
+    """The answer to a list: each text's own score, as if it had been sent alone."""
+
+    texts: list[Scored] = Field(description="in the order of the request")
 
 
 class Step(ScoredToken):

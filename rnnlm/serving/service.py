@@ -16,6 +16,7 @@ from rnnlm.serving.messages import (
     Generated,
     GenerateRequest,
     Scored,
+    ScoredTexts,
     ScoreRequest,
     Span,
     Token,
@@ -25,11 +26,11 @@ from rnnlm.serving.model_reloader import ModelReloader
 from rnnlm.serving.request_batcher import Batcher, BusyError, GenerationJob, SampledToken
 from rnnlm.serving.serving_config import ServingConfig
 from rnnlm.serving.text_explainer import explain_text
-from rnnlm.serving.text_scorer import named_alternatives, score_text
+from rnnlm.serving.text_scorer import named_alternatives, score_request
 from rnnlm.serving.text_stream import IncrementalDecoder
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
-AnswerT = TypeVar("AnswerT", Scored, Explained)
+AnswerT = TypeVar("AnswerT", Scored | ScoredTexts, Explained)
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 
 
@@ -60,16 +61,16 @@ class Service:
         self.reloader.stop()
         self.batcher.close()
 
-    async def score(self, request: ScoreRequest) -> Scored:
+    async def score(self, request: ScoreRequest) -> Scored | ScoredTexts:
         """BusyError as in in_turn()."""
-        return await self.in_turn(functools.partial(score_text, request=request))
+        return await self.in_turn(functools.partial(score_request, request=request), len(request.texts))
 
     async def explain(self, request: ExplainRequest) -> Explained:
         """BusyError as in in_turn()."""
         return await self.in_turn(functools.partial(explain_text, request=request))
 
-    async def in_turn(self, work_on_text: "WorkOnText[AnswerT]") -> AnswerT:
-        """Score or explain one text at a time, in a thread, while prompts continue.
+    async def in_turn(self, work_on_text: "WorkOnText[AnswerT]", text_count: int = 1) -> AnswerT:
+        """Score or explain one text, or one list of texts, at a time, in a thread, while prompts continue.
 
         BusyError if waiting or working takes longer than maximum_seconds. On cancellation it leaves the queue or stops
         before the next window or step of its text.
@@ -92,7 +93,7 @@ class Service:
             if abandoned.is_set():
                 raise BusyError("the client has disconnected")
             if time.monotonic() >= deadline:
-                raise BusyError(f"not scored within {seconds:g} s; send a shorter text")
+                raise BusyError(f"not scored within {seconds:g} s; send less text")
 
         def ended(work: "asyncio.Future[AnswerT]") -> None:
             work.exception()  # retrieve it even if nobody awaits the work
@@ -104,7 +105,7 @@ class Service:
             answer = await asyncio.shield(work)
         finally:
             abandoned.set()
-        self.texts_scored += 1
+        self.texts_scored += text_count
         return answer
 
     def generate(self, request: GenerateRequest) -> "GenerationStream":

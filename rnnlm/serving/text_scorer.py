@@ -13,8 +13,9 @@ from rnnlm.metrics import finite_or_none
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW
 from rnnlm.sequences.shift import shifted
-from rnnlm.serving.messages import Alternative, Scored, ScoredToken, ScoreRequest
+from rnnlm.serving.messages import Alternative, Scored, ScoredTexts, ScoredToken, ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel
+from rnnlm.serving.request_batcher import BusyError
 
 TopTokens = list[tuple[int, float]]  # (token id, probability), most probable first
 
@@ -33,19 +34,40 @@ class InterruptibleModel:
         return getattr(self._model, name)
 
 
-def score_text(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], None] | None = None) -> Scored:
+def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], None]) -> Scored | ScoredTexts:
+    """score_text() of the text, or of each text of the list.
+
+    check: called between windows of a text; its exceptions are re-raised, a BusyError with the text's index.
+    """
+    if isinstance(request.text, str):
+        return score_text(loaded, request.text, request.alternatives, check)
+    # One at a time: products of several texts add up in another order, and a text's score would depend on the others.
+    scores = []
+    for index, text in enumerate(request.text):
+        try:
+            scores.append(score_text(loaded, text, request.alternatives, check))
+        except BusyError as error:
+            raise BusyError(f"text {index} of {len(request.text)}: {error}") from error
+        except Exception as error:
+            error.add_note(f"text {index} of {len(request.text)}")  # in the log; the client gets no details
+            raise
+    return ScoredTexts(texts=scores)
+
+
+def score_text(
+    loaded: LoadedModel, text: str, alternatives: int = 0, check: Callable[[], None] | None = None
+) -> Scored:
     """Losses as in document_losses(), with each token's position in the text and its alternatives.
 
     check: called between windows of the text; its exceptions are re-raised.
     """
     if check is not None:
         loaded = replace(loaded, model=cast(LanguageModel, InterruptibleModel(loaded.model, check)))
-    text = request.text
     (loss,) = document_losses(loaded.model, loaded.tokenizer, [text], loaded.cut)
     positions = list(token_positions(loaded.tokenizer, loaded.cut, text))
     expected: list[TopTokens] = [[] for _ in positions]
-    if request.alternatives and positions:
-        expected = top_tokens(loaded, text, request.alternatives)
+    if alternatives and positions:
+        expected = top_tokens(loaded, text, alternatives)
     tokens = [
         ScoredToken(
             text=text[start:end],

@@ -1,14 +1,17 @@
 """The MLflow store: its address, creation safe for concurrent processes, and one error for all its failures."""
 
+import importlib.metadata
 import logging
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from rnnlm.errors import TrackingError
+from rnnlm.errors import ConfigError, TrackingError
 from rnnlm.home import Home
 from rnnlm.redaction import redacted
 from rnnlm.tracking.experiment_page import EXPERIMENT_TAGS
@@ -17,6 +20,8 @@ from rnnlm.tracking.stored_locations import mend_locations
 if TYPE_CHECKING:
     from mlflow import MlflowClient  # importing it takes 2 s, so imports at run time are local
 
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow takes
+DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}  # module → package
 ENVIRONMENT_DEFAULTS = {  # the user's settings take precedence
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
@@ -41,6 +46,48 @@ def registry_uri(home: Home) -> str:
     return os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri(home)
 
 
+def check_addresses() -> None:
+    """ConfigError if MLflow cannot use the address in MLFLOW_TRACKING_URI or MLFLOW_REGISTRY_URI. Asks no server."""
+    for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):
+        address = os.environ.get(variable)
+        if address and (problem := address_problem(address)):
+            raise ConfigError(f"{variable}={redacted(address)}: {problem}")
+
+
+def address_problem(address: str) -> str:
+    """Why MLflow cannot use this address of a store, with an example; "" if it can."""
+    example = "expected an address such as http://mlflow.example.org:5000, or sqlite:////absolute/path/mlflow.db"
+    try:
+        parts = urlsplit(address)
+        scheme, host, port = parts.scheme, parts.hostname, parts.port  # a port that is no number is a ValueError
+    except ValueError as error:
+        return f"{error}; {example}"
+    if scheme in ("http", "https"):
+        return example if not host or port == 0 or re.search(r"\s", address) else ""
+    if scheme.partition("+")[0] in DATABASES:
+        return database_problem(address)
+    if scheme.startswith("databricks") or address.startswith("databricks"):
+        return ""
+    if not scheme or scheme == "file":
+        return f"MLflow keeps no new stores in folders; {example}"
+    plugins = {plugin.name for plugin in importlib.metadata.entry_points(group="mlflow.tracking_store")}
+    return "" if scheme in plugins else example
+
+
+def database_problem(address: str) -> str:
+    """Why SQLAlchemy has no engine for this address, such as a missing driver; it connects to nothing."""
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        create_engine(address).dispose()
+    except ModuleNotFoundError as error:
+        return f"the driver {error.name} is not installed: pip install {DRIVERS.get(error.name or '', error.name)}"
+    except (SQLAlchemyError, ValueError) as error:
+        return f"{str(error).splitlines()[0]}; expected an address such as sqlite:////absolute/path/mlflow.db"
+    return ""
+
+
 def is_embedded(home: Home) -> bool:
     return tracking_uri(home) == embedded_uri(home)
 
@@ -56,6 +103,7 @@ def settle_mlflow() -> None:
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # tracebacks of what a TrackingError tells
 
 
 def prepare_store(home: Home) -> None:
@@ -105,6 +153,7 @@ def make_database(home: Home) -> None:
 @contextmanager
 def reaching_mlflow(home: Home) -> Iterator["MlflowClient"]:
     """A client for the block, in which failures of MLflow or its disk become a TrackingError."""
+    check_addresses()
     settle_mlflow()
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException

@@ -1,4 +1,4 @@
-"""Closed standard streams and paths that cannot be written end in a sentence, never in a traceback."""
+"""Closed standard streams, paths that cannot be written and full disks end in a sentence, never in a traceback."""
 
 import os
 import subprocess
@@ -38,3 +38,28 @@ def test_a_system_s_refusal_is_a_sentence(tmp_path: Path) -> None:
         assert done.returncode == 2, done.stderr
         assert "Traceback" not in done.stderr
         assert len(done.stderr.splitlines()) <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mebibytes", [3, 5, 9])  # full in Prefect's first migration, in its server, in training
+def test_a_full_disk_ends_a_run_in_a_sentence_and_the_next_one_goes_on(tmp_path: Path, mebibytes: int) -> None:
+    disk, text = tmp_path / "disk", tmp_path / "text.txt"
+    disk.mkdir()
+    text.write_text("".join(f"the cat number {number} sees the dog .\n" for number in range(3_000)))
+    namespace = ["unshare", "--map-root-user", "--mount"]
+    mount = f"mount -t tmpfs -o size={mebibytes}m none {disk}"
+    if subprocess.run([*namespace, "sh", "-c", mount], capture_output=True).returncode:
+        pytest.skip("needs the right to mount a file system in a namespace")
+    command = f'RNNLM_HOME={disk}/home "$@" run --preset smoke --corpus {text} --set training.device=cpu'
+    first, second = f"{command} 2> {tmp_path}/first.txt", f"{command} > {tmp_path}/second.txt"
+    script = f"{mount} && {{ {first}; test $? = 2; }} && mount -o remount,size=500m {disk} && {second}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*namespace, "sh", "-c", script, "sh", *RNNLM], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    told = (tmp_path / "first.txt").read_text()
+    assert done.returncode == 0, told + done.stderr
+    assert "Traceback" not in told
+    assert told.count("no space is left on this disk, or on that of the temporary files.\nFree some space") == 1
+    assert len(told.splitlines()) < 20
+    assert "as champion" in (tmp_path / "second.txt").read_text()

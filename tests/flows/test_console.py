@@ -1,11 +1,13 @@
 """The console leaves to the command what the command reports itself: errors of ours, with their subclasses."""
 
+import errno
 import logging
+import sqlite3
 import sys
 
 import pytest
 
-from flows.operations.console import is_news, shorten
+from flows.operations.console import FULL_DISK, full_disk_told_once, is_news, shorten
 from rnnlm.corpora.table_files import TableError
 from rnnlm.errors import CorpusError
 
@@ -36,3 +38,18 @@ def test_another_error_is_shown_once() -> None:
     assert "Traceback" in logging.Formatter().format(logged)
     assert not is_news(record("Finished in state Failed('Flow run encountered an exception: ValueError: text')"))
     assert is_news(record("Finished in state Completed()"))
+
+
+FULL = [OSError(errno.ENOSPC, "No space left on device"), sqlite3.OperationalError("database or disk is full")]
+
+
+@pytest.mark.parametrize("error", FULL, ids=["system", "SQLite"])
+def test_a_full_disk_is_left_to_the_command_and_told_once_by_a_server(error: Exception) -> None:
+    assert not is_news(record("Encountered exception during execution", error))
+    assert not is_news(record(f"Failed to write result: {error}"))
+    tell = full_disk_told_once()
+    first = record("Exception in ASGI application", error)
+    assert tell(first)
+    assert (first.getMessage(), first.exc_info) == (FULL_DISK, None)
+    assert not tell(record("Exception in ASGI application", error))
+    assert tell(record("Exception in ASGI application", ValueError("text")))

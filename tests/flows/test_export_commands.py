@@ -1,6 +1,7 @@
 """`rnnlm export` and `rnnlm lm-eval`, as another program calls them."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -31,6 +32,23 @@ def figures(value: dict[str, object]) -> dict[str, float]:
     rows = value["metrics"]
     assert isinstance(rows, list)
     return {row["metric"]: row["value"] for row in rows}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", ["taken/model.onnx", "folder", "pipe", "/proc/model.onnx", f"{'a' * 300}.onnx"])
+def test_a_place_that_cannot_be_written_is_told_in_a_line(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path, place: str
+) -> None:
+    pytest.importorskip("onnxruntime", reason="extra onnx")
+    (tmp_path / "taken").touch()
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    before = sorted(tmp_path.iterdir())
+    assert main(["export", str(toy_run.folder), "--output", str(tmp_path / place)]) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("rnnlm: ")
+    assert Path(place).name in told
+    assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.long

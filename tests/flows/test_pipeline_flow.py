@@ -27,6 +27,7 @@ from rnnlm.records import PipelineRecord
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.night_events import unchanged_since
 from rnnlm.reports.pipeline_page import corpus_report, pipeline_json, pipeline_summary
+from rnnlm.text_layout import markdown_text
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.conftest import home_in, write_toy_corpus
 
@@ -112,6 +113,10 @@ def test_the_summary_tells_the_result_the_decision_and_where_to_look(ran: Ran) -
     assert "/#/models/rnnlm-toy/versions/1?" in summary
     assert "(/artifacts/key/toy-summary)" in summary
     assert str(record.run.folder) not in summary
+    (copied,) = record.score_warnings  # the toy corpus has few sentences
+    assert "text stands in the training text too, line by line" in copied
+    assert f"**Warning: {markdown_text(copied)}.**" in summary
+    assert "\nwarning    " in pipeline_summary(record)
 
 
 def test_all_stages_are_tasks_of_one_run(ran: Ran) -> None:

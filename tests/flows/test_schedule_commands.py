@@ -4,10 +4,20 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from prefect.types.names import ArtifactKey, BlockDocumentName
+from prefect.types.names import Name as PrefectName
+from pydantic import TypeAdapter
 
 from flows.command_line import main
-from flows.operations.schedules import absolute_source
+from flows.operations.automations import NOTIFIER
+from flows.operations.dead_runs import WORK_POOL
+from flows.operations.deployments import read_plans
+from flows.operations.schedules import absolute_source, check_name
+from rnnlm.errors import ConfigError
 from rnnlm.home import Home
+from rnnlm.run_names import page_key
 
 
 @pytest.mark.parametrize(
@@ -27,6 +37,13 @@ def test_without_a_server_they_say_how_to_start_one(
         (["--cron", "often"], "--cron 'often': expected '0 2 * * *' for every day at 02:00"),
         (["--timezone", "Mars/Phobos"], "--timezone 'Mars/Phobos': expected Europe/Berlin"),
         (["--corpus", "missing.txt"], "missing.txt"),
+        (["--name", "a/b"], "--name 'a/b': expected up to 100 letters"),
+        (["--name", " "], "--name ' ': expected"),
+        (
+            ["--set", "registry.model_name=a.b"],
+            "registry.model_name: expected name of the registered model, without a dot",
+        ),
+        (["--set", "tracking.experiment="], "tracking.experiment: expected"),
         (["--set", "model.layers=0"], "model.layers: expected at least 1; got 0"),
     ],
 )
@@ -35,6 +52,40 @@ def test_wrong_values_are_named(
 ) -> None:
     assert main(["schedule", "--corpus", "zen", *options]) == 2
     assert problem in capsys.readouterr().err
+
+
+@given(st.text(st.sampled_from("aZ9_-./%&<> \n\x00ä:@"), max_size=6) | st.text())
+@example("a" * 101)
+def test_a_name_that_prefect_refuses_is_refused(name: str) -> None:
+    """As a deployment, as a schedule's slug, and as a tag of its runs."""
+    try:
+        check_name(name)
+    except ConfigError:
+        return
+    TypeAdapter(PrefectName).validate_python(name)
+    assert name == name.strip()
+    assert name.isprintable()
+
+
+def test_prefect_takes_our_own_names() -> None:
+    for name in (WORK_POOL, *(plan["name"] for plan in read_plans())):
+        TypeAdapter(PrefectName).validate_python(name)
+        check_name(name)
+    TypeAdapter(BlockDocumentName).validate_python(NOTIFIER)
+    for corpus in ("a", "a" * 63, "ptb-2"):
+        TypeAdapter(ArtifactKey).validate_python(page_key(corpus, "summary"))
+
+
+@pytest.mark.parametrize("command", [["run", "--corpus", "zen", "--preset", "smoke"], ["models"]])
+def test_an_address_that_mlflow_cannot_use_is_refused_before_work(
+    command: list[str], home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "localhost:5000")
+    assert main(command) == 2
+    problem = capsys.readouterr().err
+    assert "MLFLOW_TRACKING_URI=localhost:5000: expected an address such as http://" in problem
+    assert "Traceback" not in problem
+    assert not home.corpora.exists()
 
 
 def test_paths_are_made_absolute_and_names_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

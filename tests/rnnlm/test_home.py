@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.errors import HomeError
-from rnnlm.home import Home, digest_of, find_home, read_json, write_json
+from rnnlm.home import Home, atomic_file, digest_of, find_home, read_json, write_json
 from rnnlm.stages import COMPLETE, find_damage, is_complete, mark_complete, write_once
 
 UNREADABLE = Path("/proc/self/mem")  # reading it from the start fails with EIO
@@ -264,3 +264,15 @@ def test_a_home_s_path_that_a_database_would_misread_is_refused(
     monkeypatch.chdir(tmp_path / name)
     with pytest.raises(HomeError, match="cannot hold"):
         find_home()
+
+
+def test_a_pipe_or_a_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for taken, kind in ((pipe, "a device or a pipe"), (folder, "a folder"), (Path("/dev/null"), "a device or a pipe")):
+        with pytest.raises(OSError, match=f"is {kind}, expected a file: '{taken}'"), atomic_file(taken):
+            pytest.fail("the block does work that would be lost")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "pipe"]

@@ -113,7 +113,7 @@ def curl_command(url: str, request: Any, with_token: bool) -> str:
 def media_types(answer: Schema) -> str:
     """The message that the answer holds, or the media types that have none."""
     return ", or ".join(
-        type_name(content["schema"]) if "$ref" in content.get("schema", {}) else escape(media)
+        type_name(content["schema"]) if {"$ref", "anyOf"} & content.get("schema", {}).keys() else escape(media)
         for media, content in answer.get("content", {}).items()
     )
 
@@ -139,8 +139,9 @@ def type_name(schema: Schema) -> str:
     if "$ref" in schema:
         name = escape(schema["$ref"].rpartition("/")[2])
         return f"<a href='#{name}'>{name}</a>"
-    if "anyOf" in schema:
-        return " or ".join(map(type_name, schema["anyOf"]))
+    for union in ("anyOf", "oneOf"):
+        if union in schema:
+            return " or ".join(map(type_name, schema[union]))
     if schema.get("type") == "array":
         return f"list of {type_name(schema.get('items', {}))}"
     if "const" in schema:

@@ -7,6 +7,7 @@ from rnnlm.comparison.registered_models import compare_on_text
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.home import Home
 from rnnlm.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.reports.comparison_page import registered_text
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
@@ -35,6 +36,9 @@ def test_models_with_other_tokenizers_are_ranked_by_bits_per_byte(
     (pair,) = found.pairs
     assert (pair.first, pair.second) == tuple(found.scores)
     assert pair.difference == pytest.approx(bits[0] - bits[1], abs=1e-6)
+    seen = found.scores["words"].seen_share
+    assert seen is not None
+    assert f"warning    {seen:.0%} of this text is also in the model's training text" in registered_text(found)
 
 
 @pytest.mark.long
@@ -49,4 +53,6 @@ def test_an_unseen_text_is_scored_whole(
     )
     assert found.split == "all"
     assert found.pairs[0].difference == 0.0
+    text_repeated = registered_text(found)
+    assert "100% of the text repeats lines that stand in it before" in text_repeated.replace("\n           ", " ")
     assert not found.pairs[0].is_clear

@@ -26,7 +26,6 @@ from rnnlm.models.model_factory import load_model
 from rnnlm.polling import poll_until
 from rnnlm.records import EvaluationRecord
 from rnnlm.serving.app import PATHS
-from rnnlm.serving.messages import ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.pages import page
 from rnnlm.serving.text_scorer import score_text
@@ -85,10 +84,43 @@ def test_a_stream_tells_token_by_token_what_the_whole_holds(live: LiveServer) ->
 def test_a_text_is_scored(live: LiveServer, loaded: LoadedModel) -> None:
     answer = live.client.post("/score", json={"text": "the cat sees\nthe zebra", "alternatives": 2})
     assert answer.status_code == 200
-    expected = score_text(loaded, ScoreRequest(text="the cat sees\nthe zebra", alternatives=2))
+    expected = score_text(loaded, "the cat sees\nthe zebra", 2)
     assert answer.json() == json.loads(expected.model_dump_json())
     empty = live.client.post("/score", json={"text": ""}).json()
     assert (empty["perplexity"], empty["bits_per_byte"], empty["tokens"]) == (None, None, [])
+
+
+def test_a_list_of_texts_gets_what_each_gets_alone_in_its_order(live: LiveServer) -> None:
+    texts = ["the cat sees\nthe zebra", "", "the fox", "the cat sees the dog near the river .\n", "the fox"]
+    scored = live.service.texts_scored
+    answer = live.client.post("/score", json={"text": texts, "alternatives": 2})
+    assert answer.status_code == 200, answer.text
+    assert live.service.texts_scored == scored + 5
+    alone = [live.client.post("/score", json={"text": text, "alternatives": 2}).json() for text in texts]
+    assert answer.json() == {"texts": alone}  # to the last bit
+    assert live.client.post("/score", json={"text": []}).json() == {"texts": []}
+
+
+@pytest.mark.parametrize(
+    ("texts", "index"),
+    [
+        (["a", 7, "b"], 1),
+        (["a", "b", None], 2),
+        (["a", ["b"]], 1),
+        (["a", "b", "c" * 100_001], 2),
+        (["a" * 60_000, "b" * 40_000, "c"], 2),  # together
+    ],
+)
+def test_the_text_of_a_list_that_is_refused_is_named(live: LiveServer, texts: list[object], index: int) -> None:
+    answer = live.client.post("/score", json={"text": texts})
+    assert answer.status_code == 422
+    [problem] = answer.json()["detail"]
+    assert index in problem["loc"] or f"text {index}:" in problem["msg"]
+
+
+def test_a_list_has_the_bounds_of_one_text(live: LiveServer) -> None:
+    assert live.client.post("/score", json={"text": ["a"] * 1_001}).status_code == 422
+    assert len(live.client.post("/score", json={"text": [""] * 1_000}).json()["texts"]) == 1_000
 
 
 def test_a_text_is_explained_with_the_sums_of_its_score(live: LiveServer, loaded: LoadedModel) -> None:
@@ -360,7 +392,16 @@ def test_the_api_page_names_every_route_and_every_bound(live: LiveServer) -> Non
     assert set(document["paths"]) == PATHS - {"/", "/serve.js", "/docs", "/openapi.json"}
     for path in document["paths"]:
         assert f"{path}</code>" in text
-    for message in ("GenerateRequest", "ScoreRequest", "ExplainRequest", "Generated", "Scored", "Step", "Problem"):
+    for message in (
+        "GenerateRequest",
+        "ScoreRequest",
+        "ExplainRequest",
+        "Generated",
+        "Scored",
+        "ScoredTexts",
+        "Step",
+        "Problem",
+    ):
         assert f"id='{message}'" in text
     assert "characters at most: 20,000" in text
     assert "text/event-stream" in document["paths"]["/generate"]["post"]["responses"]["200"]["content"]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from rnnlm.serving import text_scorer
-from rnnlm.serving.messages import ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.request_batcher import BusyError
 from tests.rnnlm.serving.live import LiveServer, serving
@@ -78,11 +77,11 @@ def test_scoring_ends_with_its_time(toy_model: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_check_ends_the_work_and_changes_no_figure(loaded: LoadedModel) -> None:
-    request = ScoreRequest(text="the cat sees the dog .\nthe fox", alternatives=2)
-    assert text_scorer.score_text(loaded, request, lambda: None) == text_scorer.score_text(loaded, request)
+    text = "the cat sees the dog .\nthe fox"
+    assert text_scorer.score_text(loaded, text, 2, lambda: None) == text_scorer.score_text(loaded, text, 2)
 
     def refuse() -> None:
         raise BusyError("enough")
 
     with pytest.raises(BusyError, match="enough"):
-        text_scorer.score_text(loaded, request, refuse)
+        text_scorer.score_text(loaded, text, 2, refuse)

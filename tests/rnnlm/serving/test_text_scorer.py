@@ -14,7 +14,8 @@ from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.home import Home
 from rnnlm.serving.messages import ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel, load_served_model
-from rnnlm.serving.text_scorer import score_text
+from rnnlm.serving.request_batcher import BusyError
+from rnnlm.serving.text_scorer import score_request, score_text
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 
 TEXTS = [
@@ -34,7 +35,7 @@ def cut_model(request: pytest.FixtureRequest, loaded: LoadedModel) -> LoadedMode
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_figures_are_those_of_the_evaluation(cut_model: LoadedModel, text: str) -> None:
-    scored = score_text(cut_model, ScoreRequest(text=text))
+    scored = score_text(cut_model, text)
     (loss,) = document_losses(cut_model.model, cut_model.tokenizer, [text], cut_model.cut)
     assert scored.log_probability_nats == -loss.summed_nll_nats
     assert scored.perplexity == (loss.perplexity if loss.tokens else None)
@@ -49,7 +50,7 @@ def test_figures_are_those_of_the_evaluation(cut_model: LoadedModel, text: str) 
 @pytest.mark.parametrize("text", TEXTS)
 def test_each_token_stands_where_it_is_in_the_text(cut_model: LoadedModel, text: str) -> None:
     end = 0
-    for token in score_text(cut_model, ScoreRequest(text=text)).tokens:
+    for token in score_text(cut_model, text).tokens:
         assert end <= token.start <= token.end <= len(text)
         assert text[token.start : token.end] == token.text
         assert text[end : token.start].strip(" \n") == ""  # only white space has no token
@@ -63,7 +64,7 @@ def test_each_token_stands_where_it_is_in_the_text(cut_model: LoadedModel, text:
 
 def test_alternatives_are_the_likeliest_of_a_slow_reading(cut_model: LoadedModel) -> None:
     text = "the cat sees the dog\nthe fox"
-    scored = score_text(cut_model, ScoreRequest(text=text, alternatives=4))
+    scored = score_text(cut_model, text, 4)
     lines = [[*cut_model.tokenizer.encode(line), EOS] for line in text.split("\n")]
     if cut_model.cut.mode == "stream":
         rows = [[BOS, *lines[0], *lines[1]]]
@@ -80,6 +81,20 @@ def test_alternatives_are_the_likeliest_of_a_slow_reading(cut_model: LoadedModel
         named = [alternative.text for alternative in token.alternatives]
         assert named == [cut_model.tokenizer.pieces([int(one)])[0] for one in likeliest.indices]
         assert [a.probability for a in token.alternatives] == pytest.approx(likeliest.values.tolist(), abs=1e-5)
+
+
+def test_the_text_of_a_list_that_is_out_of_time_is_named(cut_model: LoadedModel) -> None:
+    request = ScoreRequest(text=["the fox"] * 4)
+    reads = 0
+
+    def out_of_time_in_the_third() -> None:
+        nonlocal reads
+        reads += 1
+        if reads == 3:
+            raise BusyError("not scored within 60 s")
+
+    with pytest.raises(BusyError, match=r"^text 2 of 4: not scored within 60 s$"):
+        score_request(cut_model, request, out_of_time_in_the_third)
 
 
 def test_a_folder_without_its_facts_is_refused(toy_model: Path, tmp_path: Path) -> None:

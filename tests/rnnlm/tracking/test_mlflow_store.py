@@ -8,10 +8,18 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from mlflow.tracking._tracking_service.utils import _get_store
 
-from rnnlm.errors import HomeError, TrackingError
+from rnnlm.errors import ConfigError, HomeError, TrackingError
 from rnnlm.home import Home
-from rnnlm.tracking.mlflow_store import embedded_uri, experiment_id, prepare_store, reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import (
+    check_addresses,
+    embedded_uri,
+    experiment_id,
+    prepare_store,
+    reaching_mlflow,
+    tracking_uri,
+)
 
 
 def test_explicit_uri_wins_over_the_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,3 +107,63 @@ def test_a_deleted_experiment_says_what_to_do(tracked_home: Home) -> None:
 
 def test_the_embedded_store_is_a_file_in_the_home(home: Home) -> None:
     assert embedded_uri(home).endswith("/home/mlflow.db")
+
+
+ADDRESSES = {
+    "localhost:5000": False,
+    "127.0.0.1:5000": False,
+    "mlflow.example.org": False,
+    "http//x:5000": False,
+    "htp://x": False,
+    "ftp://x": False,
+    "http://[::1": False,
+    "sqlite:mlflow.db": False,
+    "sqlite://mlflow.db": False,
+    "postgres://u:secret@h/db": False,
+    "mlruns": False,
+    "/srv/mlruns": False,
+    "file:///srv/mlruns": False,
+    "http://x:5000": True,
+    "https://x/mlflow": True,
+    "http://[::1]:5000": True,
+    "sqlite:////tmp/address-test.db": True,
+    "databricks": True,
+}
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_is_refused_at_once_if_mlflow_has_no_store_for_it(
+    address: str, home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    address = address.replace("/tmp/", f"{tmp_path}/")
+    try:
+        _get_store(address)
+        works = True
+    except Exception:
+        works = False
+    assert works == ADDRESSES.get(address, True)
+    for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):
+        with monkeypatch.context() as patched:
+            patched.setenv(variable, address)
+            if works:
+                check_addresses()
+                continue
+            with pytest.raises(ConfigError, match=f"^{variable}=.*: .*expected an address such as ") as refused:
+                check_addresses()
+            assert "secret" not in str(refused.value)
+            with pytest.raises(ConfigError), reaching_mlflow(home):
+                pass
+
+
+@pytest.mark.parametrize("address", ["http://", "http:/x:5000", "http://x y:5000", "http://x:port", "http://x:0"])
+def test_an_address_that_no_request_can_reach_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow would take it, and fail when it sends the first request."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+    with pytest.raises(ConfigError, match=r"expected an address such as http://mlflow\.example\.org:5000"):
+        check_addresses()
+
+
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "mysql://user:secret@host/db")
+    with pytest.raises(ConfigError, match="the driver MySQLdb is not installed: pip install mysqlclient"):
+        check_addresses()

@@ -146,9 +146,9 @@ def ngram_text(result: "NgramResult") -> str:
     """A one-row table, a warning if its figure is no perplexity, and the samples."""
     from rnnlm.text_layout import columns
 
-    figures = {"test ppl" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
+    figures = {"test perplexity" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
     if result.validation_perplexity is not None:
-        figures["valid ppl"] = f"{result.validation_perplexity:.2f}"
+        figures["validation perplexity"] = f"{result.validation_perplexity:.2f}"
     row = {
         "model": f"{result.order}-gram, {result.method}",
         **figures,

@@ -10,6 +10,7 @@ from rnnlm.comparison.document_bootstrap import PairDifference
 from rnnlm.comparison.model_comparison import ModelComparison
 from rnnlm.comparison.model_result import ModelResult
 from rnnlm.comparison.registered_models import RegisteredComparison
+from rnnlm.evaluation.score_tables import SPLIT_NAMES
 from rnnlm.evaluation.training_overlap import NOTICEABLE_SHARE
 from rnnlm.text_layout import TableRows, columns, labelled, markdown_table, picture_report
 
@@ -49,11 +50,12 @@ def leak_warning(comparison: ModelComparison) -> str:
 
 def registered_text(comparison: RegisteredComparison) -> str:
     """The output of `rnnlm compare --against`."""
+    split = SPLIT_NAMES[comparison.split]
     rows = [
         {
             "model": name,
-            "bits/byte": f"{score.bits_per_byte:.4f}",
-            "perplexity": f"{score.perplexity:.2f}",
+            f"{split} bits/byte": f"{score.bits_per_byte:.4f}",
+            f"{split} perplexity": f"{score.perplexity:.2f}",
             "tokens": f"{score.tokens:,}",
         }
         for name, score in comparison.scores.items()
@@ -62,7 +64,7 @@ def registered_text(comparison: RegisteredComparison) -> str:
         f"split {comparison.split}, {comparison.documents:,} documents; perplexities of different tokenizers do not "
         "compare, bits per byte do"
     )
-    pairs = columns([pair_row(pair) for pair in comparison.pairs])
+    pairs = columns([pair_row(pair, split) for pair in comparison.pairs])
     return "\n".join([*columns(rows), "", *pairs, "", labelled("scored", scored)])
 
 
@@ -115,8 +117,8 @@ def score_row(result: ModelResult) -> dict[str, Any]:
     embedding = result.embedding_parameters
     return {
         "model": short_name(result.model),
-        "perplexity": f"{result.test_perplexity:.2f}" + ("" if margin is None else f" ± {margin:.2f}"),
-        "bits/byte": f"{result.bits_per_byte:.3f}",
+        "test perplexity": f"{result.test_perplexity:.2f}" + ("" if margin is None else f" ± {margin:.2f}"),
+        "test bits/byte": f"{result.bits_per_byte:.3f}",
         "units": "-" if result.hidden_size is None else str(result.hidden_size),
         "parameters": f"{result.parameters:,}",
         "embedding": "-" if embedding is None else f"{embedding / result.parameters:.0%}",
@@ -148,8 +150,8 @@ def costs_note(comparison: ModelComparison) -> str:
     return (
         "MFLOP/token: of training on a token, by the formula in `rnnlm/comparison/training_costs.py`. Speed and memory "
         "are measured side by side, each model in a process of its own. "
-        f"s to {comparison.target_perplexity:.1f}: seconds of training until that validation perplexity, at the "
-        "measured speed. ms/token: of generating one text. state: of one text. reach: tokens back at which the "
+        f"s to {comparison.target_perplexity:.1f}: seconds of training until that sampled validation perplexity, "
+        "at the measured speed. ms/token: of generating one text. state: of one text. reach: tokens back at which the "
         "gradient is at least 1 % of that at the loss's own token."
     )
 
@@ -161,11 +163,11 @@ PAIRS_NOTE = (
 )
 
 
-def pair_row(pair: PairDifference) -> dict[str, Any]:
+def pair_row(pair: PairDifference, split: str = "test") -> dict[str, Any]:
     return {
         "first": short_name(pair.first),
         "second": short_name(pair.second),
-        "bits/byte": f"{pair.difference:+.4f}",
+        f"{split} bits/byte": f"{pair.difference:+.4f}",
         "95 % interval": f"{pair.lower:+.4f} … {pair.upper:+.4f}",
         "clear": "yes" if pair.is_clear else "no",
     }
@@ -191,7 +193,7 @@ def trial_rows(comparison: ModelComparison) -> TableRows:
             "learning rate": f"{trial.settings.learning_rate:g}",
             "dropout, inputs": trial.settings.dropout_inputs,
             "dropout, outputs": trial.settings.dropout_outputs,
-            "validation perplexity": figure(trial.validation_perplexity),
+            "sampled validation perplexity": figure(trial.validation_perplexity),
             "chosen": "yes" if trial.settings == result.settings else "",
         }
         for result in comparison.models

@@ -86,7 +86,7 @@ def test_evaluate_shows_what_is_on_top_apart(
     assert main([*corpus, "--cache", "--cache-share", "0"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["model", "static", "cache"]
-    assert lines[1].split()[3] == lines[2].split()[3]
+    assert lines[1].split()[2] == lines[2].split()[2]
 
 
 @pytest.mark.long

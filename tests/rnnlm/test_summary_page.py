@@ -92,7 +92,7 @@ def test_scores_stand_beside_the_champions_and_the_last_runs(tmp_path: Path) -> 
     assert page.startswith("## tickets · smoke: the champion stays, test perplexity 80.00, 1.500 bits per byte")
     assert "|  | this run (version 7) | champion (version 3) | last run's (version 6) |" in page
     assert "| test perplexity | 80.00 | 64.00 (+25.0%) | 100.00 (-20.0%) |" in page  # 80/64 = 1.25, 80/100 = 0.8
-    assert "| bits per byte, test | 1.500 | 1.600 (-6.2%) | 2.000 (-25.0%) |" in page
+    assert "| test bits per byte | 1.500 | 1.600 (-6.2%) | 2.000 (-25.0%) |" in page
     assert "| validation perplexity | 81.00 |  | 90.00 (-10.0%) |" in page  # 81/90 = 0.9
     assert "`rnnlm-tickets` version 7 is **challenger**: worse: 1.2" in page
     assert "| difference | -0.3000 |" in page

@@ -61,7 +61,8 @@ def test_a_run_leaves_model_history_and_marker(
     assert run.best_validation_perplexity == min(scored)
     # Training is validated on a third of the split, and says so.
     validated = [line for line in caplog.messages if "validation perplexity" in line]
-    assert validated and all("sampled validation perplexity" in line for line in validated)
+    assert validated
+    assert all("sampled validation perplexity" in line for line in validated)
     pages = sorted((run.folder / "samples").iterdir())
     assert [page.name for page in pages] == ["step-00000003.md", "step-00000006.md", "step-00000010.md"]
     assert pages[0].read_text().startswith("prompt: `the cat`")

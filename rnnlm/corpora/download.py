@@ -77,11 +77,12 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
 
 
 def report_left_out(corpus: CorpusRecord) -> None:
-    """One line for what was left out, except notes and hidden files."""
-    others = [one for one in corpus.left_out if one.reason not in (HIDDEN, NOTE)]
-    if others:
-        names = shortened(f"{one.name} ({one.reason})" for one in others)
-        logger.warning("%s: %s left out: %s; rnnlm inspect lists all", corpus.source, f"{len(others):,}", names)
+    """One line for what was left out, except notes and hidden files, and one for what was not read as it stands."""
+    for read, what in ((False, "left out"), (True, "not read as it stands")):
+        found = [one for one in corpus.left_out if one.read == read and one.reason not in (HIDDEN, NOTE)]
+        if found:
+            names = shortened(f"{one.name} ({one.reason})" for one in found)
+            logger.warning("%s: %s %s: %s; rnnlm inspect lists all", corpus.source, f"{len(found):,}", what, names)
 
 
 def check_source(config: CorpusConfig) -> None:

@@ -12,11 +12,12 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.kept_rows import keeping_rows, kept_rows
 from rnnlm.corpora.split_names import check_roles, split_named, warn_of_omissions
 from rnnlm.corpora.table_files import no_column, no_text, text_column
-from rnnlm.corpora.text_encoding import printable, tidy_cell
+from rnnlm.corpora.text_encoding import Decoding, printable, tidy_cell
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError, RnnlmError
 
 HUB_ROWS_AT_ONCE = 1000
+logger = logging.getLogger(__name__)
 REVISION_SECONDS = 30.0  # timeout of the hub
 HUB_PREFIX = "hf:"
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "requests", "urllib3"}
@@ -82,11 +83,15 @@ def write_hub(
         check_roles(source, roles)
         others = [name for name, role in roles.items() if role is None]
         warn_of_omissions(source, others, "splits other than train, validation and test")
+        notes: dict[str, str] = {}  # split → the first thing that was not read as it stands
+        decoding = Decoding(undecodable=config.undecodable, note=notes.setdefault)
         for name, role in roles.items():
             if role is not None:
                 label = f"{source}: {name}"
-                texts = limited(cells(splits[name], label, text_column(config)), label, config)
+                texts = limited(cells(splits[name], label, text_column(config), decoding), label, config)
                 writer.append(role, keep(role, label, texts), label, rows=True)
+        for label, what in notes.items():
+            logger.warning("%s: %s", label, what)
 
 
 def load_splits(name: HubName, revision: str | None) -> Any:
@@ -98,7 +103,7 @@ def load_splits(name: HubName, revision: str | None) -> Any:
     return load_dataset(path, name.configuration, revision=revision, streaming=True)
 
 
-def cells(rows: Any, label: str, column: str) -> Iterator[str]:
+def cells(rows: Any, label: str, column: str, decoding: Decoding) -> Iterator[str]:
     """The column's texts, each ending in a line feed; null is skipped."""
     there = rows.column_names or list(next(iter(rows), {}))
     if column not in there:
@@ -106,7 +111,7 @@ def cells(rows: Any, label: str, column: str) -> Iterator[str]:
     for batch in rows.select_columns([column]).iter(batch_size=HUB_ROWS_AT_ONCE):
         for cell in batch[column]:
             if isinstance(cell, str):
-                yield tidy_cell(cell, label)
+                yield tidy_cell(cell, label, decoding)
             elif cell is not None:
                 raise no_text(label, column, type(cell).__name__)
 

@@ -42,8 +42,11 @@ def corpus_report(corpus: CorpusRecord) -> str:
         ("licence", corpus.licence or "not stated"),
     ]
     rows += [("freshness", corpus.freshness)] if corpus.freshness else []
-    left_out: TableRows = [{"left out": one.name, "reason": one.reason} for one in corpus.left_out]
-    return "\n\n".join([facts("Corpus", corpus, rows), *([markdown_table(left_out)] if left_out else [])])
+    tables: list[TableRows] = [
+        [{what: one.name, "reason": one.reason} for one in corpus.left_out if one.read == read]
+        for read, what in ((True, "not read as it stands"), (False, "left out"))
+    ]
+    return "\n\n".join([facts("Corpus", corpus, rows), *(markdown_table(table) for table in tables if table)])
 
 
 def tokenizer_report(tokenizer: TokenizerRecord) -> str:

@@ -88,7 +88,7 @@ def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
     """
     with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
         config_of_text = CorpusConfig(format="text", undecodable="replace")
-        opener = Opener(str(path), config_of_text, Path(scratch), replace_nul=True)
+        opener = Opener(str(path), config_of_text, Path(scratch))
         lines = single_lines(opener.pieces_of_file(SourceFile(path, str(path), path.name)))
         if config.document == "line":
             yield from ((None, line) for line in lines)

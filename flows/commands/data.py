@@ -73,7 +73,10 @@ def tokenize_command(
     text: Annotated[str | None, typer.Option(metavar="TEXT", help="Default: standard input.")] = None,
     show: Annotated[
         bool,
-        typer.Option("--show", help="Show pieces instead of ids: in colors on a terminal, else with | between them."),
+        typer.Option(
+            "--show",
+            help="Show pieces instead of ids: in colors on a terminal, else with | between them. Ġ is a space.",
+        ),
     ] = False,
 ) -> None:
     """Print a text's token ids, one line per line of text.

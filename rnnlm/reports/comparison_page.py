@@ -1,5 +1,6 @@
 """Reports on a comparison of models: the terminal, markdown for Prefect, and one HTML page that needs nothing else."""
 
+import itertools
 from html import escape
 from typing import Any
 
@@ -21,7 +22,11 @@ th, td { border-bottom: 1px solid #ddd; padding: 0.3rem 0.8rem; text-align: righ
 th:first-child, td:first-child { text-align: left; }
 img { max-width: 100%; }
 code { background: #f3f3f3; padding: 0 0.2rem; overflow-wrap: anywhere; }
-@media (max-width: 40rem) { body { margin: 1rem auto; } h1 { font-size: 1.5rem; overflow-wrap: anywhere; } }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; } h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
+  th, td { padding: 0.3rem 0.5rem; } th { white-space: normal; vertical-align: bottom; }
+  p:has(> img) { overflow-x: auto; } p > img { width: 50rem; max-width: none; }
+}
 """
 VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">'  # else a phone shows it tiny
 
@@ -33,8 +38,29 @@ def comparison_text(comparison: ModelComparison) -> str:
         lines += [*columns(costs), ""]
     if warning := leak_warning(comparison):
         lines += [labelled("warning", warning)]
-    lines += [labelled("pairs", pairs_sentence(comparison)), labelled("report", str(comparison.page))]
+    lines += [labelled("pairs", pairs_sentence(comparison))]
+    if seeds := seeds_sentence(comparison):
+        lines += [labelled("seeds", seeds)]
+    lines += [labelled("report", str(comparison.page))]
     return "\n".join(lines)
+
+
+def seeds_sentence(comparison: ModelComparison) -> str:
+    """Which neighbours in the ranking differ by less than training varies. Empty if fewer than two are trained."""
+    trained = [result for result in comparison.models if result.costs]
+    if len(trained) < 2:
+        return ""
+    if any(result.perplexity_margin is None for result in trained):
+        return "one run of each: a small difference may be that of the seed; --seeds 3 tells how much training varies"
+    close = [
+        f"{short_name(first.model)} and {short_name(second.model)}"
+        for first, second in itertools.pairwise(trained)
+        if second.test_perplexity - first.test_perplexity
+        <= (first.perplexity_margin or 0.0) + (second.perplexity_margin or 0.0)
+    ]
+    if not close:
+        return "each trained model differs from the next one by more than training varies (95 %)"
+    return f"within the variation of training (95 %, over seeds): {', '.join(close)}"
 
 
 def leak_warning(comparison: ModelComparison) -> str:
@@ -74,7 +100,12 @@ def comparison_report(comparison: ModelComparison) -> str:
     if costs := cost_rows(comparison):
         parts += ["## Costs", costs_note(comparison), markdown_table(costs)]
     if comparison.pairs:
-        parts += ["## Pairs", PAIRS_NOTE, markdown_table([pair_row(pair) for pair in comparison.pairs])]
+        parts += [
+            "## Pairs",
+            PAIRS_NOTE,
+            *closeness(comparison),
+            markdown_table([pair_row(pair) for pair in comparison.pairs]),
+        ]
     parts += [picture_report("Plots", comparison.picture)]
     if trials := trial_rows(comparison):
         parts += ["## Tuning trials", markdown_table(trials)]
@@ -154,6 +185,11 @@ def costs_note(comparison: ModelComparison) -> str:
         "at the measured speed. ms/token: of generating one text. state: of one text. reach: tokens back at which the "
         "gradient is at least 1 % of that at the loss's own token."
     )
+
+
+def closeness(comparison: ModelComparison) -> list[str]:
+    """What a reader should not make of small differences."""
+    return [f"Of the ranking: {one}." for one in (pairs_sentence(comparison), seeds_sentence(comparison)) if one]
 
 
 PAIRS_NOTE = (

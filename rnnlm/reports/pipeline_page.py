@@ -122,8 +122,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
         lines.append(labelled("done", f"nothing: {unchanged_since(record)} (--force STAGE reruns a stage)"))
     elif skipped:
         lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))
-    lines += ["", *columns(score_rows(record.evaluation)), "", "samples"]
-    lines += [line for sample in record.samples.samples for line in sample_lines(sample)]
+    lines += ["", *columns(score_rows(record.evaluation)), "", *samples_text(record.samples)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])
 
 
@@ -131,6 +130,13 @@ def unchanged_since(record: TrainedRecord) -> str:
     """`unchanged since 21 Nov 02:04`: since then there is a version of this text, these settings and this program."""
     created = record.registered.created
     return f"unchanged since {short_date(datetime.fromisoformat(created))}" if created else "unchanged"
+
+
+def samples_text(samples: SamplesRecord) -> list[str]:
+    """Lines of the terminal."""
+    prompted = any(sample.prompt for sample in samples.samples)
+    title = "samples, with | between the prompt and what the model wrote" if prompted else "samples"
+    return [title, *(line for sample in samples.samples for line in sample_lines(sample))]
 
 
 def sample_lines(sample: Sample) -> list[str]:

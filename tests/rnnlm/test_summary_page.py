@@ -19,6 +19,7 @@ from rnnlm.records import (
     VersionScores,
 )
 from rnnlm.registry.model_card import comparison_with
+from rnnlm.reports.pipeline_page import samples_text
 from rnnlm.reports.summary_page import summary_report
 from rnnlm.run_names import short_date
 from rnnlm.text_layout import markdown_text
@@ -159,3 +160,12 @@ def test_a_versions_page_compares_it_with_its_parent(tmp_path: Path) -> None:
     assert "| test perplexity | 80.00 | 64.00 | +25.0% |" in page
     assert "| validation perplexity | 81.00 |  |  |" in page
     assert "| nats per byte, 300 documents new to both | 1.2000 | 1.5000 | -20.0% |" in page
+
+
+def test_the_bar_in_samples_is_explained_where_it_stands() -> None:
+    prompted = SamplesRecord(samples=(Sample(prompt="the", text=" cat", whole="the cat", tokens=1),), seconds=0.0)
+    title, line = samples_text(prompted)
+    assert title == "samples, with | between the prompt and what the model wrote"
+    assert line == "  the | cat"
+    unprompted = SamplesRecord(samples=(Sample(prompt="", text="a cat", whole="a cat", tokens=2),), seconds=0.0)
+    assert samples_text(unprompted) == ["samples", "  a cat"]

@@ -22,10 +22,11 @@ class StageRecord(Record):
 
 
 class LeftOut(Record):
-    """A file or folder of a source that was not read."""
+    """A file or folder of a source that was not read, or not as it stands."""
 
     name: str
     reason: str
+    read: bool = False  # True: all the same, but not as it stands, or not whole
 
 
 class TrainingSample(Record):

@@ -4,6 +4,7 @@ import base64
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,21 @@ def labelled(name: str, text: str) -> str:
 
 
 def columns(rows: TableRows) -> list[str]:
-    """Lines of a table for the terminal; the first column and text are left-aligned."""
+    """Lines of a table for the terminal; the first column and text are left-aligned.
+
+    If the table is wider than a terminal, headings of several words take several lines.
+    """
     heads = list(rows[0])
     left = {head for head in heads if head == heads[0] or any(LETTERS.match(str(row[head])) for row in rows)}
-    widths = [max(len(head), *(len(str(row[head])) for row in rows)) for head in heads]
-    lines = [heads, *([str(row[head]) for head in heads] for row in rows)]
+    cells = [[str(row[head]) for head in heads] for row in rows]
+    needed = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(len(head), width) for head, width in zip(heads, needed, strict=True)]
+    lines = [heads, *cells]
+    if sum(widths) + 2 * (len(widths) - 1) > LINE_WIDTH:
+        words = (max(map(len, head.split()), default=0) for head in heads)
+        widths = [max(pair) for pair in zip(words, needed, strict=True)]
+        broken = (textwrap.wrap(head, width) for head, width in zip(heads, widths, strict=True) if width)
+        lines = [*map(list, zip_longest(*broken, fillvalue="")), *cells]
     return [
         "  ".join(
             cell.ljust(width) if head in left else cell.rjust(width)

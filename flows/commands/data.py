@@ -73,7 +73,10 @@ def tokenize_command(
     text: Annotated[str | None, typer.Option(metavar="TEXT", help="Default: standard input.")] = None,
     show: Annotated[
         bool,
-        typer.Option("--show", help="Show pieces instead of ids: in colors on a terminal, else with | between them."),
+        typer.Option(
+            "--show",
+            help="Show pieces instead of ids: in colors on a terminal, else with | between them. Ġ is a space.",
+        ),
     ] = False,
 ) -> None:
     """Print a text's token ids, one line per line of text.
@@ -146,9 +149,9 @@ def ngram_text(result: "NgramResult") -> str:
     """A one-row table, a warning if its figure is no perplexity, and the samples."""
     from rnnlm.text_layout import columns
 
-    figures = {"test ppl" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
+    figures = {"test perplexity" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
     if result.validation_perplexity is not None:
-        figures["valid ppl"] = f"{result.validation_perplexity:.2f}"
+        figures["validation perplexity"] = f"{result.validation_perplexity:.2f}"
     row = {
         "model": f"{result.order}-gram, {result.method}",
         **figures,

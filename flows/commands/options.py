@@ -161,8 +161,9 @@ def dataset_config(corpus: str | None, overrides: list[str] | None, *defaults: s
 def with_checked_source(config: PipelineConfig) -> PipelineConfig:
     """Refuse a corpus that cannot be right here, before a Prefect server is started for it."""
     from rnnlm.corpora.download import check_source
+    from rnnlm.home import find_home
 
-    check_source(config.corpus)
+    check_source(config.corpus, find_home())
     return config
 
 

@@ -57,7 +57,7 @@ def run_row(run: "RunOverview") -> dict[str, Any]:
         "model": shape if kind == "elman" else f"{kind} {shape}",
         "state": "finished" if run.finished else f"step {run.steps:,}",
         "test bits/byte": figure(run.bits_per_byte, 3),
-        "test ppl": figure(run.test_perplexity, 2),
+        "test perplexity": figure(run.test_perplexity, 2),
         "started": run.started[5:16].replace("T", " "),
     }
 

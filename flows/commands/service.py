@@ -162,7 +162,10 @@ def status_text(status: "HomeStatus") -> str:
     tables: dict[str, list[dict[str, Any]]] = {
         "next": [{"deployment": run.name, "when": run.when} for run in status.next],
         "last": [{"run": shorten(run.name, 44), "when": run.when, "state": run.state} for run in status.last],
-        "champions": [row.model_dump() for row in status.champions],
+        "champions": [
+            {"model": row.model, "version": row.version, "since": row.since, "test bits/byte": row.bits_per_byte}
+            for row in status.champions
+        ],
         "disk": [{"kind": kind, "MB": f"{size / 1e6:,.1f}"} for kind, size in status.disk_bytes.items()],
     }
     lines += text_tables(tables)

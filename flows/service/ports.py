@@ -35,7 +35,8 @@ def listener(port: int) -> str:
         try:
             connections = process.net_connections("tcp")
             if any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections):
-                return f"process {process.pid} listens there ({' '.join(process.cmdline())[:100]})"
+                command = " ".join(" ".join(process.cmdline()).split())  # of one line
+                return f"process {process.pid} listens there ({command[:100]})"
         except psutil.Error:  # ended, or another user's
             continue
     return ""

@@ -29,8 +29,12 @@ def draw_comparison(comparison: ModelComparison, picture: Path) -> None:
     scores, parameters, tokens, seconds, positions, gradients = panels
     draw_scores(scores, comparison)
     draw_parameters(parameters, comparison)
-    draw_curves(tokens, comparison, "Perplexity by tokens", "trained tokens", lambda result, trained: trained)
-    draw_curves(seconds, comparison, "Perplexity by time", "seconds of training at the measured speed", seconds_of)
+    draw_curves(
+        tokens, comparison, "Validation perplexity by tokens", "trained tokens", lambda result, trained: trained
+    )
+    draw_curves(
+        seconds, comparison, "Validation perplexity by time", "seconds of training at the measured speed", seconds_of
+    )
     draw_positions(positions, comparison)
     draw_gradients(gradients, comparison)
     handles, labels = positions.get_legend_handles_labels()
@@ -54,7 +58,7 @@ def draw_scores(axes: Any, comparison: ModelComparison) -> None:
         axes.plot(values, [place] * len(values), "|", color=colour, markersize=14)
     axes.set_yticks(range(len(results)), [NAMES.get(result.model, result.model) for result in results])
     axes.grid(axis="x", color="#e6e6e6")
-    set_titles(axes, "Test perplexity", "perplexity: mean over seeds, with its 95 % interval")
+    set_titles(axes, "Test perplexity", "test perplexity: mean over seeds, with its 95 % interval")
 
 
 def draw_parameters(axes: Any, comparison: ModelComparison) -> None:
@@ -66,14 +70,14 @@ def draw_parameters(axes: Any, comparison: ModelComparison) -> None:
             layers = result.parameters - result.embedding_parameters
             axes.plot(layers, result.test_perplexity, "o", markerfacecolor="none", color=colour)
     set_thousands(axes.xaxis)
-    set_titles(axes, "Perplexity by size", "parameters; hollow: without the embedding")
+    set_titles(axes, "Test perplexity by size", "parameters; hollow: without the embedding")
     axes.set_ylabel("test perplexity")
 
 
 def draw_curves(
     axes: Any, comparison: ModelComparison, title: str, x: str, place: Callable[[ModelResult, float], float]
 ) -> None:
-    """Validation perplexity during training, a line per run. place: trained tokens → position on the x axis."""
+    """Sampled validation perplexity during training, a line per run. place: trained tokens → position on the x axis."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     for result in comparison.models:
@@ -88,7 +92,7 @@ def draw_curves(
     axes.yaxis.set_minor_formatter(NullFormatter())
     set_thousands(axes.xaxis)
     set_titles(axes, title, x)
-    axes.set_ylabel("validation perplexity")
+    axes.set_ylabel("sampled validation perplexity")
 
 
 def set_thousands(axis: Any) -> None:

@@ -37,8 +37,10 @@ class CorpusConfig(Section):
         None, "Column with the text, for csv, tsv, jsonl, parquet and hf: sources. null: `text`."
     )
     encoding: str = setting("utf-8", "Text encoding of the source's files.")
-    undecodable: Literal["refuse", "replace"] = setting(
-        "refuse", "What to do with bytes that are invalid in the encoding."
+    undecodable: Literal["guess", "replace", "refuse"] = setting(
+        "guess",
+        "What to do with a file with NUL, or with bytes invalid in the encoding. guess: read it in the encoding that "
+        "it looks like, else as with replace. replace: U+FFFD in their place. refuse: end with an error.",
     )
     normalization: Literal["none", "NFC", "NFD", "NFKC", "NFKD"] = setting(
         "none", "Unicode normalization form applied to the text."

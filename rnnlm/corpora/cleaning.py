@@ -5,11 +5,10 @@ import unicodedata
 from collections.abc import Iterator
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.text_encoding import line_blocks, single_lines
+from rnnlm.corpora.text_encoding import SURROGATE, line_blocks, single_lines
 from rnnlm.errors import CorpusError
 
 DIGITS = re.compile(r"\d+")
-SURROGATE = re.compile("[\ud800-\udfff]")
 BEGIN = re.compile(r"\*\*\*\s*START OF\b")
 END = re.compile(r"\*\*\*\s*END OF\b")
 
@@ -42,7 +41,7 @@ def encoded(text: str, config: CorpusConfig, label: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
-        if config.undecodable == "replace":
+        if config.undecodable != "refuse":
             return SURROGATE.sub("\ufffd", text).encode("utf-8")
         half = f"U+{ord(text[error.start]):04X}"
         raise CorpusError(

@@ -13,7 +13,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.contained_paths import inside
 from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.freshness import Note, fetch_note, freshness_of, is_current, now, read_note, write_note
-from rnnlm.corpora.hub import HUB_PREFIX, hub_name
+from rnnlm.corpora.hub import HUB_PREFIX, hub_name, look_at_hub
 from rnnlm.corpora.local_files import HIDDEN, NOTE, WILDCARDS
 from rnnlm.corpora.preflight import look_at
 from rnnlm.corpora.small_corpora import fill_splits
@@ -21,6 +21,7 @@ from rnnlm.corpora.sources import (
     Downloaded,
     Metadata,
     OnDisk,
+    OnHub,
     Source,
     UnavailableError,
     UnchangedError,
@@ -36,6 +37,7 @@ from rnnlm.errors import CorpusError
 from rnnlm.home import Home, digest_of, read_json, write_json
 from rnnlm.records import CorpusRecord, LeftOut
 from rnnlm.stages import STAGE_VERSIONS, stage, write_once
+from rnnlm.storage import find_storage
 
 logger = logging.getLogger(__name__)
 LEFT_OUT_KEPT = 1_000  # of the names of files that were not read
@@ -60,8 +62,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     is used, with a warning. CorpusError if there is no text; FetchError if a download failed and may be retried.
     """
     source = configured_source(config)
-    settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
-    key = {"stage": STAGE_VERSIONS["corpus"], "origin": source.key(), "settings": settings}
+    key = corpus_key(config, source)
     corpus = sample_training(home, remembered(home, config, key, source, force), config.maximum_documents)
     report_left_out(corpus)
     if corpus.carved_shares:
@@ -76,19 +77,38 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     return corpus
 
 
+def corpus_key(config: CorpusConfig, source: Source) -> Metadata:
+    """What the stored text depends on."""
+    settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
+    return {"stage": STAGE_VERSIONS["corpus"], "origin": source.key(), "settings": settings}
+
+
+def note_path(home: Home, key: Metadata) -> Path:
+    """The file that remembers the corpus of a key."""
+    return home.corpora / "known" / f"{digest_of(key)[:16]}.json"
+
+
 def report_left_out(corpus: CorpusRecord) -> None:
-    """One line for what was left out, except notes and hidden files."""
-    others = [one for one in corpus.left_out if one.reason not in (HIDDEN, NOTE)]
-    if others:
-        names = shortened(f"{one.name} ({one.reason})" for one in others)
-        logger.warning("%s: %s left out: %s; rnnlm inspect lists all", corpus.source, f"{len(others):,}", names)
+    """One line for what was left out, except notes and hidden files, and one for what was not read as it stands."""
+    for read, what in ((False, "left out"), (True, "not read as it stands")):
+        found = [one for one in corpus.left_out if one.read == read and one.reason not in (HIDDEN, NOTE)]
+        if found:
+            names = shortened(f"{one.name} ({one.reason})" for one in found)
+            logger.warning("%s: %s %s: %s; rnnlm inspect lists all", corpus.source, f"{len(found):,}", what, names)
 
 
-def check_source(config: CorpusConfig) -> None:
-    """CorpusError for a wrong source, before anything is started for it. Reads the beginning of files."""
+def check_source(config: CorpusConfig, home: Home | None = None) -> None:
+    """CorpusError for a wrong source, before anything is started for it. Reads the beginning of files.
+
+    home: the hub is asked for a data set that is not stored there.
+    """
     source = configured_source(config)
     if isinstance(source, OnDisk):
         look_at(config.source, source.files, source.named, config)
+    elif isinstance(source, OnHub) and source.remote and home is not None and find_storage() is None:
+        is_stored = read_note(home, note_path(home, corpus_key(config, source))) is not None
+        if not is_stored:
+            look_at_hub(source.source)
 
 
 def configured_source(config: CorpusConfig) -> Source:
@@ -144,8 +164,8 @@ def last_plain_part(source: str) -> str:
 
 def remembered(home: Home, config: CorpusConfig, key: Metadata, source: Source, force: bool) -> CorpusRecord:
     """The corpus stored for `key`, if it is complete and current; else obtain and remember it."""
-    name = digest_of(key)[:16]
-    path = home.corpora / "known" / f"{name}.json"
+    path = note_path(home, key)
+    name = path.stem
     began = now()
     note = None if force else read_note(home, path)
     if note and is_current(note, config, source, began):

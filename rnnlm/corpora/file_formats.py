@@ -25,6 +25,7 @@ from rnnlm.corpora.split_names import (
 )
 from rnnlm.corpora.table_files import PARQUET_MARK, TableError, csv_cells, json_cells, parquet_cells, text_column
 from rnnlm.corpora.text_encoding import (
+    Decoding,
     EncodingError,
     encoding_errors,
     encoding_of,
@@ -76,20 +77,16 @@ OFFICE = "a document that is not read; save it as .txt, .html or .pdf"
 class Opener:
     """Reads the files of one source, counts their unpacked bytes, and notes what it leaves out."""
 
-    def __init__(
-        self, source: str, config: CorpusConfig, scratch: Path, *, convert: bool = True, replace_nul: bool = False
-    ) -> None:
-        """convert: False gives the text of documents with their markup, which is quick.
-
-        replace_nul: a NUL in text becomes U+FFFD, instead of an error.
-        """
-        self.replace_nul = replace_nul
+    def __init__(self, source: str, config: CorpusConfig, scratch: Path, *, convert: bool = True) -> None:
+        """convert: False gives the text of documents with their markup, which is quick."""
+        self.decoding = Decoding(config.encoding, config.undecodable, self.note)
         self.source, self.config, self.scratch, self.convert = source, config, scratch, convert
         self.unpacked_bytes = 0
         self.left_out: list[LeftOut] = []
         self.undecodable: list[EncodingError] = []
         self.text_count = 0
         self.alone = True  # the source is one file
+        self.above = ""  # what all labels begin with
 
     def texts(self, files: list[SourceFile], named: bool) -> Iterator[Text]:
         """Every text in the order of the files (members of a zip by name, of a tar as stored).
@@ -99,6 +96,7 @@ class Opener:
         """
         read = 0
         self.alone = len(files) == 1
+        self.above = files[0].label.removesuffix(files[0].name) if files else ""
         for file, wanted in self.plan(files, named):
             if "" in wanted:
                 with self.outermost(file) as (stream, name, meter):
@@ -129,27 +127,42 @@ class Opener:
         try:
             yield self.text(role, stream, name, label, meter, path)
         except EncodingError as error:
-            self.undecodable.append(error)
+            self.refuse(error)
         except DocumentError as error:
             self.left_out.append(LeftOut(name=full_name, reason=str(error)))
 
     def decodable(self, pieces: Iterator[str], label: str) -> Iterator[str]:
-        """The pieces up to one that cannot be decoded, which is noted: the other files are still looked at.
-
-        Of several files, one whose first row is not what its format says is left out.
-        """
+        """The pieces up to one that cannot be read, which is noted: the other files are still looked at."""
         begun = False
         try:
             for piece in pieces:
                 begun = True
                 yield piece
         except EncodingError as error:
-            self.undecodable.append(error)
+            self.refuse(error)
         except TableError as error:  # such as a package.json among texts
-            if begun or self.alone:
+            if self.alone:
                 raise
             reason = str(error).partition("\n")[0].removeprefix(f"{label}: ").removesuffix(";")
-            self.left_out.append(LeftOut(name=printable(label), reason=reason))
+            reason += "; what stands before it was read" if begun else ""
+            self.left_out.append(LeftOut(name=self.name_of(label), reason=reason, read=begun))
+
+    def refuse(self, error: EncodingError) -> None:
+        """Of several files, one that is no text in any encoding is left out, unless all have to be text."""
+        if self.alone or self.config.undecodable != "guess":
+            self.undecodable.append(error)
+        else:
+            self.left_out.append(LeftOut(name=self.name_of(error.label), reason=f"{error.place}; no encoding fits"))
+
+    def note(self, label: str, what: str) -> None:
+        """Remember the first thing in a file that was not read as it stands."""
+        name = self.name_of(label)
+        if all(one.name != name for one in self.left_out):
+            self.left_out.append(LeftOut(name=name, reason=what, read=True))
+
+    def name_of(self, label: str) -> str:
+        """The file, below the folder that holds them all."""
+        return printable(label.removeprefix(self.above))
 
     def plan(self, files: list[SourceFile], named: bool) -> FilePlan:
         """Which files and members to read, decided first: archives are scanned for the names of their members."""
@@ -236,7 +249,7 @@ class Opener:
         if kind in DOCUMENT_KINDS:
             return self.document(role, stream, kind, label)
         if kind == "parquet" and path is not None and not meter.unpacked_bytes:
-            pieces = parquet_cells(path, label, self.config, meter)
+            pieces = parquet_cells(path, label, text_column(self.config), self.decoding, meter)
         else:
             pieces = self.formatted(stream, kind, label, meter)
         encoding = "utf-8" if kind == "parquet" else encoding_of(stream.head, self.config.encoding)
@@ -255,7 +268,7 @@ class Opener:
             encoding = declared_charset(data[:4096]) or encoding
         text = ""
         if kind != "pdf":
-            text = "".join(text_pieces(io.BytesIO(data), label, encoding, self.config.undecodable))
+            text = "".join(text_pieces(io.BytesIO(data), label, self.decoding._replace(encoding=encoding)))
         prose = document_prose(kind, data, text) if self.convert else text or "…"
         return Text(role, label, iter([prose]), kind, "" if kind == "pdf" else encoding)
 
@@ -264,14 +277,14 @@ class Opener:
             with tempfile.NamedTemporaryFile(dir=self.scratch, suffix=".parquet") as spooled:
                 shutil.copyfileobj(stream, spooled, 1 << 20)
                 spooled.flush()
-                yield from parquet_cells(Path(spooled.name), label, self.config, meter)
+                yield from parquet_cells(Path(spooled.name), label, text_column(self.config), self.decoding, meter)
             return
-        pieces = text_pieces(stream, label, self.config.encoding, self.config.undecodable, replace_nul=self.replace_nul)
+        pieces = text_pieces(stream, label, self.decoding)
         column = text_column(self.config)
         if kind == "jsonl":
-            yield from json_cells(pieces, label, column)
+            yield from json_cells(pieces, label, column, self.decoding)
         elif kind in ("csv", "tsv"):
-            yield from csv_cells(pieces, label, column, kind)
+            yield from csv_cells(pieces, label, column, kind, self.decoding)
         else:
             yield from pieces
 

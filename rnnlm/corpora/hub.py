@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,14 +13,17 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.kept_rows import keeping_rows, kept_rows
 from rnnlm.corpora.split_names import check_roles, split_named, warn_of_omissions
 from rnnlm.corpora.table_files import no_column, no_text, text_column
-from rnnlm.corpora.text_encoding import printable, tidy_cell
+from rnnlm.corpora.text_encoding import Decoding, printable, tidy_cell
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError, RnnlmError
 
 HUB_ROWS_AT_ONCE = 1000
+logger = logging.getLogger(__name__)
 REVISION_SECONDS = 30.0  # timeout of the hub
+LOOK_SECONDS = 5.0  # the same for a first look at it
 HUB_PREFIX = "hf:"
-NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "requests", "urllib3"}
+NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "httpx2", "requests", "urllib3"}
+TOO_MANY_REQUESTS = 429
 
 
 @dataclass(frozen=True)
@@ -49,14 +53,20 @@ def hub_name(source: str) -> HubName:
     return name
 
 
-def find_revision(source: str) -> str:
+def look_at_hub(source: str) -> None:
+    """CorpusError if the hub cannot be reached from here, or lacks the data set; nothing if it may be worth a retry."""
+    with contextlib.suppress(FetchError):
+        find_revision(source, LOOK_SECONDS)
+
+
+def find_revision(source: str, timeout_seconds: float = REVISION_SECONDS) -> str:
     """The current commit of the data set."""
     with hub_errors_explained(source):
         from huggingface_hub import HfApi
         from huggingface_hub.errors import RepositoryNotFoundError
 
         try:
-            return str(HfApi().dataset_info(hub_name(source).path, timeout=REVISION_SECONDS).sha)
+            return str(HfApi().dataset_info(hub_name(source).path, timeout=timeout_seconds).sha)
         except RepositoryNotFoundError as error:
             raise not_found(source, error) from error
 
@@ -82,11 +92,15 @@ def write_hub(
         check_roles(source, roles)
         others = [name for name, role in roles.items() if role is None]
         warn_of_omissions(source, others, "splits other than train, validation and test")
+        notes: dict[str, str] = {}  # split → the first thing that was not read as it stands
+        decoding = Decoding(undecodable=config.undecodable, note=notes.setdefault)
         for name, role in roles.items():
             if role is not None:
                 label = f"{source}: {name}"
-                texts = limited(cells(splits[name], label, text_column(config)), label, config)
+                texts = limited(cells(splits[name], label, text_column(config), decoding), label, config)
                 writer.append(role, keep(role, label, texts), label, rows=True)
+        for label, what in notes.items():
+            logger.warning("%s: %s", label, what)
 
 
 def load_splits(name: HubName, revision: str | None) -> Any:
@@ -98,7 +112,7 @@ def load_splits(name: HubName, revision: str | None) -> Any:
     return load_dataset(path, name.configuration, revision=revision, streaming=True)
 
 
-def cells(rows: Any, label: str, column: str) -> Iterator[str]:
+def cells(rows: Any, label: str, column: str, decoding: Decoding) -> Iterator[str]:
     """The column's texts, each ending in a line feed; null is skipped."""
     there = rows.column_names or list(next(iter(rows), {}))
     if column not in there:
@@ -106,7 +120,7 @@ def cells(rows: Any, label: str, column: str) -> Iterator[str]:
     for batch in rows.select_columns([column]).iter(batch_size=HUB_ROWS_AT_ONCE):
         for cell in batch[column]:
             if isinstance(cell, str):
-                yield tidy_cell(cell, label)
+                yield tidy_cell(cell, label, decoding)
             elif cell is not None:
                 raise no_text(label, column, type(cell).__name__)
 
@@ -142,13 +156,35 @@ def hub_errors_explained(source: str) -> Iterator[None]:
         )
         if isinstance(error, DatasetNotFoundError):
             raise not_found(source, error) from error
-        if network:
+        if is_unreachable(error):
+            raise CorpusError(
+                f"{source}: the hub cannot be reached from here; check the network, or give the text as a file\n"
+                f"({reason})"
+            ) from error
+        if network and not is_refusal(error):
             raise FetchError(
                 f"{source}: the hub is unavailable; check the network, or give the text as a file\n({reason})"
             ) from error
         raise CorpusError(
             f"{source}: cannot be loaded as a data set; check its name and config (hf:owner/name:config)\n({reason})"
         ) from error
+
+
+def is_unreachable(error: BaseException | None) -> bool:
+    """True if a name has no address, nobody listens there, or offline mode is on: another try would change nothing."""
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    while error is not None:
+        if isinstance(error, socket.gaierror | ConnectionRefusedError | OfflineModeIsEnabled):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def is_refusal(error: Exception) -> bool:
+    """True if the hub has answered that it will not give this, as to a wrong token."""
+    status = getattr(getattr(error, "response", None), "status_code", 0)
+    return 400 <= status < 500 and status != TOO_MANY_REQUESTS
 
 
 def not_found(source: str, error: Exception) -> CorpusError:

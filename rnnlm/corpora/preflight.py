@@ -27,6 +27,7 @@ def look_at(source: str, files: list[SourceFile], named: bool, config: CorpusCon
             if not any_text(texts):
                 raise CorpusError(f"{source}: is empty; expected text")
         else:
+            opener.alone = len(files) == 1
             for file in files[:100]:
                 if not is_archive_name(file.name) and opener.member_names(file) is None:
                     for _ in islice(opener.pieces_of_file(file), 1):

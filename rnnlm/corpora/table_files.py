@@ -8,7 +8,7 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.compression import Meter, damaged
-from rnnlm.corpora.text_encoding import printable, single_lines, tidy_cell
+from rnnlm.corpora.text_encoding import Decoding, guess_around, printable, single_lines, tidy_cell
 from rnnlm.errors import CorpusError
 
 MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: an unclosed quote would read the whole file
@@ -31,11 +31,11 @@ def no_column(label: str, column: str, there: list[str]) -> "TableError":
     return TableError(f"{label}: has no column {column!r}; it has: {names}{more};\nset corpus.column")
 
 
-def no_text(label: str, column: str, got: str) -> CorpusError:
-    return CorpusError(f"{label}: column {column!r} holds {got}, expected text; set corpus.column")
+def no_text(label: str, column: str, got: str) -> "TableError":
+    return TableError(f"{label}: column {column!r} holds {got}, expected text; set corpus.column")
 
 
-def csv_cells(pieces: Iterator[str], label: str, column: str, kind: str) -> Iterator[str]:
+def csv_cells(pieces: Iterator[str], label: str, column: str, kind: str, decoding: Decoding) -> Iterator[str]:
     """The column's cells. kind: csv or tsv. The first row names the columns; empty rows are skipped."""
     csv.field_size_limit(MAXIMUM_CELL_CHARACTERS)
     rows = csv.reader(single_lines(pieces), dialect="excel" if kind == "csv" else "excel-tab", strict=True)
@@ -50,16 +50,16 @@ def csv_cells(pieces: Iterator[str], label: str, column: str, kind: str) -> Iter
             if not row:
                 continue
             if len(row) <= place:
-                raise CorpusError(
+                raise TableError(
                     f"{label}: row {number} has {len(row)} cells, expected at least {place + 1} for column {column!r}; "
                     "fix the row"
                 )
-            yield tidy_cell(row[place], label)
+            yield tidy_cell(row[place], label, decoding)
     except csv.Error as error:
-        raise CorpusError(f"{label}: line {rows.line_num} is not {kind} ({error}); fix it") from None
+        raise TableError(f"{label}: line {rows.line_num} is not {kind} ({error}); fix it") from None
 
 
-def json_cells(pieces: Iterator[str], label: str, column: str) -> Iterator[str]:
+def json_cells(pieces: Iterator[str], label: str, column: str, decoding: Decoding) -> Iterator[str]:
     """The column's cells, one object per line; null and empty lines are skipped."""
     for number, line in enumerate(single_lines(pieces), start=1):
         if line.isspace():
@@ -77,7 +77,7 @@ def json_cells(pieces: Iterator[str], label: str, column: str) -> Iterator[str]:
         if cell is ABSENT:
             raise no_column(f"{label}: line {number}", column, list(row))
         if isinstance(cell, str):
-            yield tidy_cell(cell, label)
+            yield tidy_cell(cell, label, decoding)
         elif cell is not None:
             raise no_text(f"{label}: line {number}", column, type(cell).__name__)
 
@@ -93,18 +93,21 @@ def cell_of(row: dict[str, Any], column: str) -> Any:
     return row
 
 
-def parquet_cells(path: Path, label: str, config: CorpusConfig, meter: Meter) -> Iterator[str]:
-    """The column's cells, a few hundred rows at a time; null is skipped."""
+def parquet_cells(path: Path, label: str, column: str, decoding: Decoding, meter: Meter) -> Iterator[str]:
+    """The column's cells, a few hundred rows at a time; null is skipped. column: as of cell_of()."""
     import pyarrow
+    import pyarrow.compute
     import pyarrow.parquet
 
-    column = text_column(config)
     try:
         with pyarrow.parquet.ParquetFile(path) as table:
             schema = table.schema_arrow
-            if column not in schema.names:
-                raise no_column(label, column, schema.names)
-            kind = schema.field(column).type
+            parts = [column] if column in schema.names else column.split(".")
+            kind = pyarrow.struct(list(schema))
+            for part in parts:
+                if not pyarrow.types.is_struct(kind) or kind.get_field_index(part) < 0:
+                    raise no_column(label, column, schema.names)
+                kind = kind.field(part).type
             if pyarrow.types.is_dictionary(kind):
                 kind = kind.value_type
             if not (
@@ -115,21 +118,28 @@ def parquet_cells(path: Path, label: str, config: CorpusConfig, meter: Meter) ->
                 raise no_text(label, column, printable(str(kind)))
             for batch in table.iter_batches(PARQUET_ROWS_AT_ONCE, columns=[column], use_threads=False):
                 # As bytes: Arrow does not check that a string is UTF-8.
-                cells = batch.column(0).cast(kind).cast(pyarrow.large_binary())
+                cells = batch.column(0)
+                for part in parts[1:]:
+                    cells = pyarrow.compute.struct_field(cells, part)
+                cells = cells.cast(kind).cast(pyarrow.large_binary())
                 meter.add(cells.nbytes, label)
                 for cell in cells.to_pylist():
                     if cell is not None:
-                        yield tidy_cell(decoded(cell, label, config), label)
+                        yield tidy_cell(decoded(cell, label, decoding), label, decoding)
     except CorpusError:
         raise
     except Exception as error:  # pyarrow raises its own, OSError, ValueError, MemoryError, … on damaged data
         raise damaged(label, "Parquet", error) from error
 
 
-def decoded(cell: bytes, label: str, config: CorpusConfig) -> str:
+def decoded(cell: bytes, label: str, decoding: Decoding) -> str:
+    """The cell in UTF-8, as Parquet asks for it, else by a guess or with U+FFFD."""
     try:
-        return cell.decode("utf-8", "strict" if config.undecodable == "refuse" else "replace")
+        return cell.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CorpusError(
-            f"{label}: a cell's byte {error.start} is not utf-8: {error.reason}; set corpus.undecodable=replace"
-        ) from None
+        place = f"a cell's byte {error.start} is not utf-8: {error.reason}"
+    if decoding.undecodable == "refuse":
+        raise CorpusError(f"{label}: {place}; set corpus.undecodable=replace")
+    guess = guess_around(cell, 0, "utf-8") if decoding.undecodable == "guess" else None
+    decoding.note(label, f"{place}; read {f'as {guess}, by a guess' if guess else 'with U+FFFD in its place'}")
+    return cell.decode(guess or "utf-8", "replace")

@@ -2,15 +2,19 @@
 
 import codecs
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from rnnlm.errors import CorpusError
 
 READ_AT_ONCE = 1 << 20
 FILES_SHOWN = 5  # in a message
 GUESSED_BYTES = 64 << 10  # that an encoding is guessed from, around the first undecodable byte
+MOSTLY = 0.3  # share of a file's characters that are undecodable or NUL from which on it is no text
+NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
+SURROGATE = re.compile("[\ud800-\udfff]")
 MARKS = {  # byte-order mark → encoding; a mark of UTF-32 begins with one of UTF-16
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -81,61 +85,132 @@ def check_encoding(encoding: str) -> None:
         ) from None
 
 
-def text_pieces(
-    stream: Readable,
-    label: str,
-    encoding: str,
-    undecodable: Literal["refuse", "replace"] = "refuse",
-    *,
-    replace_nul: bool = False,
-) -> Iterator[str]:
+def unnoted(label: str, what: str) -> None:
+    """Tell nobody."""
+
+
+class Decoding(NamedTuple):
+    """How bytes become text, what is done where that fails, and who is told of it."""
+
+    encoding: str = "utf-8"
+    undecodable: Literal["guess", "replace", "refuse"] = "refuse"
+    note: Callable[[str, str], object] = unnoted  # (label of the file, what was done)
+
+
+def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[str]:
     """The stream's text in pieces of any length, with line feeds as line ends and without a byte-order mark.
 
-    CorpusError, with the byte offset, if the bytes are not text in this encoding.
+    CorpusError, with the byte offset, if the bytes are not text in this encoding and are to be refused, or no text.
     """
-    check_encoding(encoding)
-    errors = "strict" if undecodable == "refuse" else "replace"
-    decoder: codecs.IncrementalDecoder | None = None
+    check_encoding(decoding.encoding)
+    decoder: Decoder | None = None
     line_ends = io.IncrementalNewlineDecoder(None, translate=True)
-    offset, begun, chunk = 0, False, b"\n"
+    begun, chunk = False, b"\n"
     while chunk:
-        waiting = decoder.getstate()[0] if decoder else b""  # bytes of a character split between chunks
         try:
             chunk = stream.read(READ_AT_ONCE)
-            if decoder is None:
-                encoding = encoding_of(chunk[:4], encoding)
-                decoder = codecs.getincrementaldecoder(encoding)(errors)
-            text = decoder.decode(chunk, final=not chunk)
-        except UnicodeDecodeError as error:
-            place = f"byte {offset - len(waiting) + error.start} is not {encoding}: {error.reason}"
-            raise EncodingError(label, encoding, place, guess_around(waiting + chunk, error.start, encoding)) from None
-        except UnicodeError as error:  # UTF-16 without a byte-order mark, for one
-            raise EncodingError(
-                label, encoding, f"is not {encoding} ({error})", guess_around(chunk, 0, encoding)
-            ) from None
         except OSError as error:
             raise unreadable(label, error) from error
-        text = line_ends.decode(text, final=not chunk)
+        if decoder is None:
+            decoder = Decoder(label, decoding, encoding_of(chunk[:4], decoding.encoding))
+        text = line_ends.decode(decoder.decode(chunk), final=not chunk)
         if not begun and text:
             text, begun = text.removeprefix("\ufeff"), True  # byte-order mark
-        if replace_nul:
-            text = text.replace("\x00", "\ufffd")
-        if "\x00" in text:
-            raise EncodingError(
-                label, encoding, "contains NUL bytes, so it is not text", guess_around(chunk, 0, encoding)
-            )
-        offset += len(chunk)
         if text:
             yield text
 
 
+class Decoder:
+    """Decodes a file chunk by chunk. From the first undecodable byte on it does as it is told to."""
+
+    def __init__(self, label: str, decoding: Decoding, encoding: str) -> None:
+        self.label, self.decoding, self.encoding = label, decoding, encoding
+        self.decoder = codecs.getincrementaldecoder(encoding)("strict")
+        self.offset = 0
+        self.beyond_ascii = False
+
+    def decode(self, chunk: bytes) -> str:
+        waiting, state = self.decoder.getstate()  # waiting: bytes of a character split between chunks
+        try:
+            text = self.decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            text = self.recover(waiting, state, chunk, error)
+        except UnicodeError as error:  # UTF-16 without a byte-order mark, for one
+            text = self.guessed_from_start(chunk, f"is not {self.encoding} ({error})")
+        if "\x00" in text:
+            text = self.without_nul(text, chunk)
+        self.offset += len(chunk)
+        self.beyond_ascii = self.beyond_ascii or not text.isascii()
+        return text
+
+    def recover(self, waiting: bytes, state: int, chunk: bytes, error: UnicodeDecodeError) -> str:
+        """The chunk's text, and from now on a decoder that does not fail. state: the decoder's, before the chunk."""
+        data = waiting + chunk
+        place = f"byte {self.offset - len(waiting) + error.start} is not {self.encoding}: {error.reason}"
+        guess = guess_around(data, error.start, self.encoding)
+        if self.decoding.undecodable == "refuse":
+            raise EncodingError(self.label, self.encoding, place, guess)
+        if self.decoding.undecodable == "guess":
+            if guess and is_utf_8(self.encoding) and (self.beyond_ascii or not data[: error.start].isascii()):
+                guess = None  # UTF-8 until now
+            elif guess is None and mostly_undecodable(data, error.start, self.encoding):
+                raise EncodingError(self.label, self.encoding, place, None)
+            if guess:
+                self.decoding.note(self.label, f"{place}; read as {guess}, by a guess")
+                self.decoder = codecs.getincrementaldecoder(guess)("replace")
+                return self.decoder.decode(data, final=not chunk)
+        self.decoder = codecs.getincrementaldecoder(self.encoding)("replace")
+        self.decoder.setstate((waiting, state))
+        try:
+            text = self.decoder.decode(chunk, final=not chunk)
+        except UnicodeError as missing_mark:
+            return self.guessed_from_start(chunk, f"is not {self.encoding} ({missing_mark})")
+        self.decoding.note(self.label, f"{place}; read with U+FFFD in its place")
+        return text
+
+    def guessed_from_start(self, chunk: bytes, problem: str) -> str:
+        """The first chunk in an encoding that is guessed. EncodingError if there is none, or none is wanted."""
+        guess = guess_around(chunk, 0, self.encoding)
+        if self.decoding.undecodable != "guess" or guess is None or self.offset:
+            raise EncodingError(self.label, self.encoding, problem, guess) from None
+        self.decoding.note(self.label, f"{problem}; read as {guess}, by a guess")
+        self.decoder = codecs.getincrementaldecoder(guess)("replace")
+        return self.decoder.decode(chunk, final=not chunk)
+
+    def without_nul(self, text: str, chunk: bytes) -> str:
+        """U+FFFD for each NUL. If they are many the file is in another encoding, or no text."""
+        mode = self.decoding.undecodable
+        problem = "contains NUL bytes, so it is not text"
+        if mode == "refuse":
+            raise EncodingError(self.label, self.encoding, problem, guess_around(chunk, 0, self.encoding))
+        if mode == "guess" and text.count("\x00") > MOSTLY * len(text):
+            text = self.guessed_from_start(chunk, problem)
+        else:
+            self.decoding.note(self.label, NUL_REPLACED)
+        return text.replace("\x00", "\ufffd")
+
+
+def is_utf_8(encoding: str) -> bool:
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+
+
+def mostly_undecodable(data: bytes, offset: int, encoding: str) -> bool:
+    """True for a picture, say, around the offset: no text in any encoding."""
+    text = around(data, offset).decode(encoding, "replace")
+    return text.count("\ufffd") > MOSTLY * len(text)
+
+
+def around(data: bytes, offset: int) -> bytes:
+    return data[max(0, offset - GUESSED_BYTES // 2) : offset + GUESSED_BYTES // 2]
+
+
 def guess_around(data: bytes, offset: int, encoding: str) -> str | None:
     """guess_encoding around the offset; None if the bytes are UTF-8 with some errors, as asked for."""
-    data = data[max(0, offset - GUESSED_BYTES // 2) : offset + GUESSED_BYTES // 2]
-    if codecs.lookup(encoding).name == "utf-8":
+    data = around(data, offset)
+    if is_utf_8(encoding):
         text = data.decode("utf-8", "replace")
         errors = text.count("\ufffd")
-        if sum(not character.isascii() for character in text) > 2 * errors:
+        if sum(not character.isascii() for character in text) >= 2 * errors:
             return None
     return guess_encoding(data)
 
@@ -143,11 +218,6 @@ def guess_around(data: bytes, offset: int, encoding: str) -> str | None:
 def unreadable(label: str, error: Exception) -> CorpusError:
     reason = getattr(error, "strerror", None) or error
     return CorpusError(f"{label[:200]}: cannot be read ({reason}); check its path and permissions")
-
-
-def refuse_nul(text: str, label: str) -> None:
-    if "\x00" in text:
-        raise CorpusError(f"{label}: contains NUL bytes, so it is not text; give a text file, or set corpus.encoding")
 
 
 def single_lines(pieces: Iterator[str]) -> Iterator[str]:
@@ -173,9 +243,22 @@ def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
         yield "".join(held)
 
 
-def tidy_cell(text: str, label: str) -> str:
-    """A table's cell with line feeds as line ends, one of them at its end."""
-    refuse_nul(text, label)
+def tidy_cell(text: str, label: str, decoding: Decoding) -> str:
+    """A table's cell with line feeds as line ends, one of them at its end.
+
+    NUL and half a surrogate pair, which JSON can hold, become U+FFFD unless they are to be refused.
+    """
+    if "\x00" in text:
+        if decoding.undecodable == "refuse":
+            raise CorpusError(f"{label}: contains NUL bytes; fix the text, or set corpus.undecodable=replace")
+        decoding.note(label, NUL_REPLACED)
+        text = text.replace("\x00", "\ufffd")
+    if not text.isascii() and (half := SURROGATE.search(text)):
+        found = f"contains U+{ord(half[0]):04X}, half a surrogate pair"
+        if decoding.undecodable == "refuse":
+            raise CorpusError(f"{label}: {found};\nfix the text, or set corpus.undecodable=replace")
+        decoding.note(label, f"{found}; read with U+FFFD in its place")
+        text = SURROGATE.sub("\ufffd", text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 

@@ -1,4 +1,7 @@
-"""Scores as rows of tables: a model beside its baselines, or beside its test-time adaptations."""
+"""Scores as rows of tables: a model beside its baselines, or beside its test-time adaptations.
+
+A heading names the split and the measure, such as `test perplexity`, unless the row names its split.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,23 +12,31 @@ if TYPE_CHECKING:  # its import would load torch
     from rnnlm.evaluation.test_time_adaptation.adaptation_table import AdaptationTable
 
 
+SPLIT_NAMES = {"train": "training", "valid": "validation", "test": "test", "all": "whole-text"}
+
+
 def score_rows(evaluation: EvaluationRecord) -> TableRows:
     """One row per split, the model beside the uniform and the unigram baseline."""
-    return [score_row(score) for score in evaluation.scores.values()]
+    return [{"split": score.split, **figures(score)} for score in evaluation.scores.values()]
 
 
 def score_row(score: SplitScore) -> dict[str, Any]:
+    """The only row of a table."""
+    return figures(score, f"{SPLIT_NAMES[score.split]} ")
+
+
+def figures(score: SplitScore, of: str = "") -> dict[str, Any]:
+    """of: what the headings begin with."""
     row = {
-        "split": score.split,
         "tokens": f"{score.tokens:,}",
-        "perplexity": f"{score.perplexity:.2f}",
+        f"{of}perplexity": f"{score.perplexity:.2f}",
         "unigram": f"{score.unigram_perplexity:.2f}",
         "uniform": f"{score.uniform_perplexity:,.0f}",
-        "bits/byte": f"{score.bits_per_byte:.3f}",
+        f"{of}bits/byte": f"{score.bits_per_byte:.3f}",
         "unknown": f"{score.unknown_rate:.2%}",
     }
     if score.first_rows is not None:
-        row[f"of the first {score.first_rows:,} rows"] = f"{score.first_rows_perplexity:.2f}"
+        row[f"{of}perplexity of the first {score.first_rows:,} rows"] = f"{score.first_rows_perplexity:.2f}"
     return row if score.seen_share is None else row | {"in training text": f"{score.seen_share:.1%}"}
 
 
@@ -35,9 +46,8 @@ def adaptation_rows(table: "AdaptationTable") -> TableRows:
     return [
         {
             "model": variant.name,
-            "split": table.split,
             "tokens": f"{table.tokens:,}",
-            "perplexity": f"{variant.perplexity:.2f}",
+            f"{SPLIT_NAMES[table.split]} perplexity": f"{variant.perplexity:.2f}",
             "change": f"{variant.perplexity / static - 1:+.1%}" if index else "",
             "settings": " ".join(f"{name}={value:.4g}" for name, value in variant.settings.items()),
         }

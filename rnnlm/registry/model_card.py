@@ -37,7 +37,7 @@ def comparison_with(parent: VersionScores, evaluation: EvaluationRecord, evidenc
     test, valid = evaluation.scores["test"], evaluation.scores["valid"]
     rows = [
         ("test perplexity", test.perplexity, parent.test_perplexity, ".2f"),
-        ("bits per byte, test", test.bits_per_byte, parent.bits_per_byte, ".3f"),
+        ("test bits per byte", test.bits_per_byte, parent.bits_per_byte, ".3f"),
         ("validation perplexity", valid.perplexity, parent.validation_perplexity, ".2f"),
     ]
     if evidence is not None:

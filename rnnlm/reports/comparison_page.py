@@ -1,5 +1,6 @@
 """Reports on a comparison of models: the terminal, markdown for Prefect, and one HTML page that needs nothing else."""
 
+import itertools
 from html import escape
 from typing import Any
 
@@ -10,6 +11,7 @@ from rnnlm.comparison.document_bootstrap import PairDifference
 from rnnlm.comparison.model_comparison import ModelComparison
 from rnnlm.comparison.model_result import ModelResult
 from rnnlm.comparison.registered_models import RegisteredComparison
+from rnnlm.evaluation.score_tables import SPLIT_NAMES
 from rnnlm.text_layout import TableRows, columns, labelled, markdown_table, picture_report
 
 STYLE = """
@@ -19,7 +21,11 @@ th, td { border-bottom: 1px solid #ddd; padding: 0.3rem 0.8rem; text-align: righ
 th:first-child, td:first-child { text-align: left; }
 img { max-width: 100%; }
 code { background: #f3f3f3; padding: 0 0.2rem; overflow-wrap: anywhere; }
-@media (max-width: 40rem) { body { margin: 1rem auto; } h1 { font-size: 1.5rem; overflow-wrap: anywhere; } }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; } h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
+  th, td { padding: 0.3rem 0.5rem; } th { white-space: normal; vertical-align: bottom; }
+  p:has(> img) { overflow-x: auto; } p > img { width: 50rem; max-width: none; }
+}
 """
 VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">'  # else a phone shows it tiny
 
@@ -30,17 +36,39 @@ def comparison_text(comparison: ModelComparison) -> str:
     if costs := cost_rows(comparison):
         lines += [*columns(costs), ""]
     lines += [labelled("warning", warning) for warning in comparison.score_warnings]
-    lines += [labelled("pairs", pairs_sentence(comparison)), labelled("report", str(comparison.page))]
+    lines += [labelled("pairs", pairs_sentence(comparison))]
+    if seeds := seeds_sentence(comparison):
+        lines += [labelled("seeds", seeds)]
+    lines += [labelled("report", str(comparison.page))]
     return "\n".join(lines)
+
+
+def seeds_sentence(comparison: ModelComparison) -> str:
+    """Which neighbours in the ranking differ by less than training varies. Empty if fewer than two are trained."""
+    trained = [result for result in comparison.models if result.costs]
+    if len(trained) < 2:
+        return ""
+    if any(result.perplexity_margin is None for result in trained):
+        return "one run of each: a small difference may be that of the seed; --seeds 3 tells how much training varies"
+    close = [
+        f"{short_name(first.model)} and {short_name(second.model)}"
+        for first, second in itertools.pairwise(trained)
+        if second.test_perplexity - first.test_perplexity
+        <= (first.perplexity_margin or 0.0) + (second.perplexity_margin or 0.0)
+    ]
+    if not close:
+        return "each trained model differs from the next one by more than training varies (95 %)"
+    return f"within the variation of training (95 %, over seeds): {', '.join(close)}"
 
 
 def registered_text(comparison: RegisteredComparison) -> str:
     """The output of `rnnlm compare --against`."""
+    split = SPLIT_NAMES[comparison.split]
     rows = [
         {
             "model": name,
-            "bits/byte": f"{score.bits_per_byte:.4f}",
-            "perplexity": f"{score.perplexity:.2f}",
+            f"{split} bits/byte": f"{score.bits_per_byte:.4f}",
+            f"{split} perplexity": f"{score.perplexity:.2f}",
             "tokens": f"{score.tokens:,}",
         }
         for name, score in comparison.scores.items()
@@ -49,7 +77,7 @@ def registered_text(comparison: RegisteredComparison) -> str:
         f"split {comparison.split}, {comparison.documents:,} documents; perplexities of different tokenizers do not "
         "compare, bits per byte do"
     )
-    pairs = columns([pair_row(pair) for pair in comparison.pairs])
+    pairs = columns([pair_row(pair, split) for pair in comparison.pairs])
     warnings = [labelled("warning", warning) for warning in comparison.score_warnings]
     return "\n".join([*columns(rows), "", *pairs, "", *warnings, labelled("scored", scored)])
 
@@ -60,7 +88,12 @@ def comparison_report(comparison: ModelComparison) -> str:
     if costs := cost_rows(comparison):
         parts += ["## Costs", costs_note(comparison), markdown_table(costs)]
     if comparison.pairs:
-        parts += ["## Pairs", PAIRS_NOTE, markdown_table([pair_row(pair) for pair in comparison.pairs])]
+        parts += [
+            "## Pairs",
+            PAIRS_NOTE,
+            *closeness(comparison),
+            markdown_table([pair_row(pair) for pair in comparison.pairs]),
+        ]
     parts += [picture_report("Plots", comparison.picture)]
     if trials := trial_rows(comparison):
         parts += ["## Tuning trials", markdown_table(trials)]
@@ -103,8 +136,8 @@ def score_row(result: ModelResult) -> dict[str, Any]:
     embedding = result.embedding_parameters
     return {
         "model": short_name(result.model),
-        "perplexity": f"{result.test_perplexity:.2f}" + ("" if margin is None else f" ± {margin:.2f}"),
-        "bits/byte": f"{result.bits_per_byte:.3f}",
+        "test perplexity": f"{result.test_perplexity:.2f}" + ("" if margin is None else f" ± {margin:.2f}"),
+        "test bits/byte": f"{result.bits_per_byte:.3f}",
         "units": "-" if result.hidden_size is None else str(result.hidden_size),
         "parameters": f"{result.parameters:,}",
         "embedding": "-" if embedding is None else f"{embedding / result.parameters:.0%}",
@@ -136,10 +169,15 @@ def costs_note(comparison: ModelComparison) -> str:
     return (
         "MFLOP/token: of training on a token, by the formula in `rnnlm/comparison/training_costs.py`. Speed and memory "
         "are measured side by side, each model in a process of its own. "
-        f"s to {comparison.target_perplexity:.1f}: seconds of training until that validation perplexity, at the "
-        "measured speed. ms/token: of generating one text. state: of one text. reach: tokens back at which the "
+        f"s to {comparison.target_perplexity:.1f}: seconds of training until that sampled validation perplexity, "
+        "at the measured speed. ms/token: of generating one text. state: of one text. reach: tokens back at which the "
         "gradient is at least 1 % of that at the loss's own token."
     )
+
+
+def closeness(comparison: ModelComparison) -> list[str]:
+    """What a reader should not make of small differences."""
+    return [f"Of the ranking: {one}." for one in (pairs_sentence(comparison), seeds_sentence(comparison)) if one]
 
 
 PAIRS_NOTE = (
@@ -149,11 +187,11 @@ PAIRS_NOTE = (
 )
 
 
-def pair_row(pair: PairDifference) -> dict[str, Any]:
+def pair_row(pair: PairDifference, split: str = "test") -> dict[str, Any]:
     return {
         "first": short_name(pair.first),
         "second": short_name(pair.second),
-        "bits/byte": f"{pair.difference:+.4f}",
+        f"{split} bits/byte": f"{pair.difference:+.4f}",
         "95 % interval": f"{pair.lower:+.4f} … {pair.upper:+.4f}",
         "clear": "yes" if pair.is_clear else "no",
     }
@@ -179,7 +217,7 @@ def trial_rows(comparison: ModelComparison) -> TableRows:
             "learning rate": f"{trial.settings.learning_rate:g}",
             "dropout, inputs": trial.settings.dropout_inputs,
             "dropout, outputs": trial.settings.dropout_outputs,
-            "validation perplexity": figure(trial.validation_perplexity),
+            "sampled validation perplexity": figure(trial.validation_perplexity),
             "chosen": "yes" if trial.settings == result.settings else "",
         }
         for result in comparison.models

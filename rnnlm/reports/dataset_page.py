@@ -78,10 +78,14 @@ def description_text(description: Description, pictures: list[Path]) -> str:
     """The output of `rnnlm describe`."""
     lines = [f"dataset    {description.dataset_id}, {description.mode} mode, {description.vocabulary_size:,} ids"]
     lines += text_tables(description_tables(description))
-    if any("Ġ" in row["token"] for row in [*description.frequent_tokens, *description.rarest_tokens]):
+    if has_byte_signs(description):
         lines += ["", BYTE_SIGNS]
     lines += ["", "Rows of the training split by predicted tokens", *histogram(description.lengths)]
     return "\n".join([*lines, "", *(f"picture    {path}" for path in pictures)])
+
+
+def has_byte_signs(description: Description) -> bool:
+    return any("Ġ" in row["token"] for row in [*description.frequent_tokens, *description.rarest_tokens])
 
 
 def histogram(lengths: TableRows) -> list[str]:
@@ -101,4 +105,5 @@ def description_report(description: Description, pictures: list[Path]) -> str:
     """The same as markdown with embedded plots, for the Prefect UI."""
     parts = [f"## Dataset {description.dataset_id}", f"*{description.mode} mode, {description.vocabulary_size:,} ids*"]
     parts += markdown_tables(description_tables(description))
+    parts += [BYTE_SIGNS] if has_byte_signs(description) else []
     return "\n\n".join([*parts, *(picture_report(path.stem.capitalize(), path) for path in pictures)])

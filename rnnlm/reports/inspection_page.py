@@ -42,11 +42,16 @@ def inspection_lines(found: Inspection) -> Iterator[str]:
         for bad in found.undecodable:
             guess = f"; {bad.guess}, by a guess" if bad.guess else ""
             yield from wrapped(f"{printable(bad.name)}: {bad.problem}{guess}", "  ")
-    if found.left_out:
+    if changed := [one for one in found.left_out if one.read]:
         yield ""
-        yield f"left out: {len(found.left_out):,}"
+        yield f"not read as it stands: {count(len(changed), 'file')}"
+        for one in changed:
+            yield from wrapped(f"{printable(one.name)}: {one.reason}", "  ")
+    if left_out := [one for one in found.left_out if not one.read]:
+        yield ""
+        yield f"left out: {len(left_out):,}"
         names = defaultdict(list)
-        for one in found.left_out:
+        for one in left_out:
             names[one.reason].append(printable(one.name))
         for reason, some in names.items():
             yield from wrapped(f"{reason}:", "  ")

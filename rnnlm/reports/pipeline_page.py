@@ -41,8 +41,11 @@ def corpus_report(corpus: CorpusRecord) -> str:
         ("licence", corpus.licence or "not stated"),
     ]
     rows += [("freshness", corpus.freshness)] if corpus.freshness else []
-    left_out: TableRows = [{"left out": one.name, "reason": one.reason} for one in corpus.left_out]
-    return "\n\n".join([facts("Corpus", corpus, rows), *([markdown_table(left_out)] if left_out else [])])
+    tables: list[TableRows] = [
+        [{what: one.name, "reason": one.reason} for one in corpus.left_out if one.read == read]
+        for read, what in ((True, "not read as it stands"), (False, "left out"))
+    ]
+    return "\n\n".join([facts("Corpus", corpus, rows), *(markdown_table(table) for table in tables if table)])
 
 
 def tokenizer_report(tokenizer: TokenizerRecord) -> str:
@@ -120,9 +123,15 @@ def pipeline_summary(record: PipelineRecord) -> str:
         lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))
     lines += ["", *columns(score_rows(record.evaluation))]
     lines += [labelled("warning", warning) for warning in record.score_warnings]
-    lines += ["", "samples"]
-    lines += [line for sample in record.samples.samples for line in sample_lines(sample)]
+    lines += ["", *samples_text(record.samples)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])
+
+
+def samples_text(samples: SamplesRecord) -> list[str]:
+    """Lines of the terminal."""
+    prompted = any(sample.prompt for sample in samples.samples)
+    title = "samples, with | between the prompt and what the model wrote" if prompted else "samples"
+    return [title, *(line for sample in samples.samples for line in sample_lines(sample))]
 
 
 def sample_lines(sample: Sample) -> list[str]:

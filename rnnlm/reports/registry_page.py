@@ -59,7 +59,7 @@ def model_row(version: ModelVersion) -> dict[str, Any]:
         "version": version.version,
         "aliases": ", ".join(version.aliases),
         "test bits/byte": "" if bits is None else f"{bits:.3f}",  # comparable between tokenizers, unlike perplexity
-        "test ppl": "" if perplexity is None else f"{perplexity:.2f}",
+        "test perplexity": "" if perplexity is None else f"{perplexity:.2f}",
         "dataset": version.dataset_id[:8],
         "created": version.created[:16].replace("T", " "),
     }
@@ -70,8 +70,12 @@ def lineage_report(details: "VersionDetails") -> str:
     version, tags = details.listed, details.tags
     aliases = [*version.aliases, *([f"replaced by version {tags['replaced_by']}"] if "replaced_by" in tags else [])]
     perplexities = [
-        f"{tag.removesuffix('_perplexity')} {float(tags[tag]):.2f}"
-        for tag in ("train_perplexity", "validation_perplexity", "test_perplexity")
+        f"{name} {float(tags[tag]):.2f}"
+        for name, tag in (
+            ("training", "train_perplexity"),
+            ("validation", "validation_perplexity"),
+            ("test", "test_perplexity"),
+        )
         if tag in tags
     ]
     rows = {

@@ -60,7 +60,7 @@ def comparison_table(evaluation: EvaluationRecord, registered: RegisteredVersion
     rows = [
         ["test perplexity", f"{test.perplexity:.2f}"]
         + [compared(test.perplexity, one.test_perplexity, ".2f") for one in others.values()],
-        ["bits per byte, test", f"{test.bits_per_byte:.3f}"]
+        ["test bits per byte", f"{test.bits_per_byte:.3f}"]
         + [compared(test.bits_per_byte, one.bits_per_byte, ".3f") for one in others.values()],
         ["validation perplexity", f"{valid.perplexity:.2f}"]
         + [compared(valid.perplexity, one.validation_perplexity, ".2f") for one in others.values()],

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rnnlm.evaluation.score_tables import SPLIT_NAMES
 from rnnlm.evaluation.surprise.surprise_measurement import Surprise
 from rnnlm.evaluation.surprise.surprise_plots import bucket_name
 from rnnlm.evaluation.surprise.surprise_tables import MINIMUM_TOKENS
@@ -13,39 +14,40 @@ DISTANCES = ("neither", "the token before", "the one before that")
 def surprise_tables(surprise: Surprise) -> dict[str, TableRows]:
     """Title → rows with formatted figures, in the order they are shown."""
     measured = surprise.tables
+    heading = f"{SPLIT_NAMES[surprise.split]} perplexity"
     return {
         f"Worst sentences (of at least {MINIMUM_TOKENS} tokens)": [
             {
                 "sentence": row["sentence_id"],
                 "tokens": f"{row['tokens']:,}",
-                "perplexity": f"{row['perplexity']:,.1f}",
+                heading: f"{row['perplexity']:,.1f}",
                 "text": shorten(row["text"]),
             }
             for row in measured.worst_sentences
         ],
         "By position in the sentence": [
-            {"position": span(row["first_position"] + 1, row["last_position"] + 1)} | loss_columns(row)
+            {"position": span(row["first_position"] + 1, row["last_position"] + 1)} | loss_columns(row, heading)
             for row in measured.by_position
         ],
         "By how often training predicts the token": [
             {
                 "times": bucket_name(row["first_count"], row["last_count"]),
                 "different": f"{row['types']:,}",
-                **loss_columns(row),
+                **loss_columns(row, heading),
             }
             for row in measured.by_frequency
         ],
         "By <unk> among the two tokens before": [
-            {"<unk> is": DISTANCES[row["distance"]]} | loss_columns(row) for row in measured.by_neighbours
+            {"<unk> is": DISTANCES[row["distance"]]} | loss_columns(row, heading) for row in measured.by_neighbours
         ],
     }
 
 
-def loss_columns(row: dict[str, Any]) -> dict[str, str]:
+def loss_columns(row: dict[str, Any], heading: str) -> dict[str, str]:
     return {
         "tokens": f"{row['tokens']:,}",
         "nats/token": f"{row['nll_nats_per_token']:.3f}",
-        "perplexity": f"{row['perplexity']:,.1f}",
+        heading: f"{row['perplexity']:,.1f}",
         "of the loss": f"{row['share_of_loss']:.1%}",
     }
 
@@ -60,7 +62,10 @@ def surprise_text(surprise: Surprise) -> str:
 def headline(surprise: Surprise) -> str:
     measured = surprise.tables
     sample = f" (a random {measured.share:.2%} of the sentences)" if measured.share < 1 else ""
-    return f"{measured.tokens:,} tokens{sample}, {measured.nll_nats:,.1f} nats, perplexity {measured.perplexity:.2f}"
+    return (
+        f"{measured.tokens:,} tokens{sample}, {measured.nll_nats:,.1f} nats, "
+        f"{SPLIT_NAMES[surprise.split]} perplexity {measured.perplexity:.2f}"
+    )
 
 
 def surprise_report(surprise: Surprise) -> str:

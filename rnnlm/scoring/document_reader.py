@@ -88,7 +88,7 @@ def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
     """
     with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
         config_of_text = CorpusConfig(format="text", undecodable="replace")
-        opener = Opener(str(path), config_of_text, Path(scratch), replace_nul=True)
+        opener = Opener(str(path), config_of_text, Path(scratch))
         lines = single_lines(opener.pieces_of_file(SourceFile(path, str(path), path.name)))
         if config.document == "line":
             yield from ((None, line) for line in lines)
@@ -97,7 +97,7 @@ def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
 
 
 def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
-    """One document per row of a table or of the configured query's result, in order."""
+    """One document per row of a table or of the configured query's result, in order. NUL becomes U+FFFD, as in text."""
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
     with open_connection(file) as connection:
         as_text = [ColumnExpression(column).cast("varchar").alias(f"c{i}") for i, column in enumerate(wanted)]
@@ -106,7 +106,7 @@ def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
         ):
             texts, *ids = (column.to_pylist() for column in batch.columns)
             for row, text in enumerate(texts):
-                yield ids[0][row] if ids else None, text
+                yield ids[0][row] if ids else None, text and text.replace("\x00", "\ufffd")
 
 
 def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:

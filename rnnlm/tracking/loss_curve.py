@@ -59,7 +59,7 @@ def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:
     if ys:
         best = min(range(len(ys)), key=ys.__getitem__)
         loss.annotate(
-            f"sampled perplexity {perplexity(ys[best]):.4g}",
+            f"sampled validation perplexity {perplexity(ys[best]):.4g}",
             (xs[best], ys[best]),
             xytext=(-6, 10),
             textcoords="offset points",

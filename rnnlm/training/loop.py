@@ -172,7 +172,7 @@ class Training:
         metrics["trained_tokens"] = float(state.tokens)
         self.emit(Measurement(state.step, metrics, "validation", state.rollbacks))
         logger.info(
-            "training: step %d of %d, validation perplexity %.2f", state.step, self.plan.total_steps, perplexity
+            "training: step %d of %d, sampled validation perplexity %.2f", state.step, self.plan.total_steps, perplexity
         )
         if not math.isfinite(perplexity):
             raise DivergedError(state.step, nll_nats_per_token, math.nan)

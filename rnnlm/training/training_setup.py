@@ -96,7 +96,7 @@ def warn_of_slow_settings(job: Job, device: torch.device) -> None:
 def scale_temperature(
     result: TrainingResult, network: LanguageModel, config: PipelineConfig, dataset: DatasetRecord
 ) -> TrainingResult:
-    """Scale the weights in place; returns the result with its new validation perplexity."""
+    """Scale the weights in place; returns the result with its new sampled validation perplexity."""
     source = validation_sample(config, dataset)
 
     def batches() -> Iterable[Batch]:
@@ -105,7 +105,7 @@ def scale_temperature(
     temperature, nats = fit_temperature(network, batches)
     divide_logits(network, temperature)
     scaled = perplexity(nats / source.predicted_count)
-    logger.info("training: temperature %.3f, validation perplexity %.2f", temperature, scaled)
+    logger.info("training: temperature %.3f, sampled validation perplexity %.2f", temperature, scaled)
     return result.model_copy(update={"temperature": temperature, "best_validation_perplexity": scaled})
 
 

@@ -59,13 +59,13 @@ def test_a_model_is_evaluated_on_its_own_corpus_and_reads_others_as_it(
     damaged = tmp_path / "damaged.txt"
     damaged.write_bytes(b"the cat sees the dog .\n" * 50 + b"the \xff cat .\n")
     evaluate = ["evaluate", toy_run.run_id, "--corpus", str(damaged)]
-    assert main(evaluate) == 2
-    assert "set corpus.undecodable=replace" in capsys.readouterr().err
-    assert main([*evaluate, "--set", "corpus.undecodable=replace"]) == 0
-    settings = json.loads((toy_run.folder / "config.json").read_text(encoding="utf-8"))
-    settings["corpus"]["undecodable"] = "replace"  # as if it had been trained so
-    (toy_run.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     assert main(evaluate) == 0
+    assert main([*evaluate, "--set", "corpus.undecodable=refuse"]) == 2
+    assert "set corpus.undecodable=replace" in capsys.readouterr().err
+    settings = json.loads((toy_run.folder / "config.json").read_text(encoding="utf-8"))
+    settings["corpus"]["undecodable"] = "refuse"  # as if it had been trained so
+    (toy_run.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert main(evaluate) == 2
     assert main([*evaluate, "--set", "model.layers=2"]) == 2
     assert "settings of the corpus" in capsys.readouterr().err
 
@@ -86,7 +86,7 @@ def test_evaluate_shows_what_is_on_top_apart(
     assert main([*corpus, "--cache", "--cache-share", "0"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["model", "static", "cache"]
-    assert lines[1].split()[3] == lines[2].split()[3]
+    assert lines[1].split()[2] == lines[2].split()[2]
 
 
 @pytest.mark.long

@@ -33,8 +33,9 @@ def test_runs_are_listed_with_state_and_scores(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path
 ) -> None:
     lines = said(capsys, "runs").splitlines()
-    assert lines[0].split() == ["run", "corpus", "model", "state", "test", "bits/byte", "test", "ppl", "started"]
-    by_run = {line.split()[0]: line for line in lines[1:]}
+    assert lines[0].split() == ["run", "corpus", "model", "state", "test", "test", "started"]
+    assert lines[1].split() == ["bits/byte", "perplexity"]
+    by_run = {line.split()[0]: line for line in lines[2:]}
     assert "finished" in by_run[toy_run.run_id[:10]]
     assert "step " in by_run[other_run.name[:10]]
     assert max(map(len, lines)) <= 80

@@ -21,6 +21,7 @@ from rnnlm.records import (
 )
 from rnnlm.registry.model_card import comparison_with
 from rnnlm.registry.night_events import night_ended
+from rnnlm.reports.pipeline_page import samples_text
 from rnnlm.reports.summary_page import summary_report
 from rnnlm.run_names import short_date
 from rnnlm.text_layout import markdown_text
@@ -94,7 +95,7 @@ def test_scores_stand_beside_the_champions_and_the_last_runs(tmp_path: Path) -> 
     assert page.startswith("## tickets · smoke: the champion stays, test perplexity 80.00, 1.500 bits per byte")
     assert "|  | this run (version 7) | champion (version 3) | last run's (version 6) |" in page
     assert "| test perplexity | 80.00 | 64.00 (+25.0%) | 100.00 (-20.0%) |" in page  # 80/64 = 1.25, 80/100 = 0.8
-    assert "| bits per byte, test | 1.500 | 1.600 (-6.2%) | 2.000 (-25.0%) |" in page
+    assert "| test bits per byte | 1.500 | 1.600 (-6.2%) | 2.000 (-25.0%) |" in page
     assert "| validation perplexity | 81.00 |  | 90.00 (-10.0%) |" in page  # 81/90 = 0.9
     assert "`rnnlm-tickets` version 7 is **challenger**: worse: 1.2" in page
     assert "| difference | -0.3000 |" in page
@@ -183,3 +184,12 @@ def test_the_message_of_a_night_says_scores_decision_and_what_was_not_read(tmp_p
     moment = short_date(datetime(2026, 11, 21, 2, 4, 5, tzinfo=UTC))
     same = night_ended("tickets", night(tmp_path, skipped=True, rival=CHAMPION)).message.splitlines()[1]
     assert same == f"Unchanged since {moment}; rnnlm-tickets version 7 is challenger."
+
+
+def test_the_bar_in_samples_is_explained_where_it_stands() -> None:
+    prompted = SamplesRecord(samples=(Sample(prompt="the", text=" cat", whole="the cat", tokens=1),), seconds=0.0)
+    title, line = samples_text(prompted)
+    assert title == "samples, with | between the prompt and what the model wrote"
+    assert line == "  the | cat"
+    unprompted = SamplesRecord(samples=(Sample(prompt="", text="a cat", whole="a cat", tokens=2),), seconds=0.0)
+    assert samples_text(unprompted) == ["samples", "  a cat"]

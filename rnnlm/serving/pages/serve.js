@@ -159,7 +159,7 @@ async function describeModel() {
     facts.corpus && `Trained on ${facts.corpus}${facts.corpus_bytes ? ` (${size})` : ""}`,
     `${count(facts.weights)} weights: ${facts.layers} ${facts.layers === 1 ? "layer" : "layers"} of ${count(facts.hidden_size)} units`,
     `${count(facts.vocabulary_size)} ${pieces}`,
-    facts.perplexity && `on held-out text perplexity ${facts.perplexity.toFixed(1)}, ${facts.bits_per_byte?.toFixed(2)} bits per byte`,
+    facts.perplexity && `test perplexity ${facts.perplexity.toFixed(1)}, ${facts.bits_per_byte?.toFixed(2)} bits per byte`,
   ];
   find("#about").textContent = parts.filter(Boolean).join(" · ");
   find("#example button").textContent = facts.example_prompt;

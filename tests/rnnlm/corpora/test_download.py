@@ -50,7 +50,7 @@ def test_undecodable_bytes_are_told_with_file_and_offset(home: Home, tmp_path: P
     # beyond the first chunk of a mebibyte, and after a character that the chunk's end cuts in two
     data = b"a" * ((1 << 20) - 1) + "é".encode() + b"bc\xff"
     with pytest.raises(CorpusError, match=rf"a\.txt: byte {(1 << 20) + 3} is not utf-8"):
-        obtain(home, write(tmp_path / "a.txt", data))
+        obtain(home, write(tmp_path / "a.txt", data), undecodable="refuse")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_undecodable_bytes_are_told_with_file_and_offset(home: Home, tmp_path: P
 )
 def test_what_is_no_text_is_refused_and_leaves_nothing(home: Home, tmp_path: Path, data: bytes, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
-        obtain(home, write(tmp_path / "a.txt", data))
+        obtain(home, write(tmp_path / "a.txt", data), undecodable="refuse")
     assert [path.name for path in home.corpora.iterdir()] == []
 
 

@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
+from rnnlm.corpora.hub import find_revision, look_at_hub
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home
 from tests.rnnlm.corpora.hub_server import HubServer
@@ -96,6 +98,48 @@ def test_no_hub_is_worth_another_try(home: Home, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", unreachable)  # its client waits 30 s before it says so
     refused(home, "hf:nobody/nothing", "hub is unavailable", FetchError)
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"HF_ENDPOINT": "http://127.0.0.1:9"}, "Connection refused"),
+        ({"HF_ENDPOINT": "http://hub.invalid"}, "ConnectError"),  # a name without an address
+        ({"HF_HUB_OFFLINE": "1"}, "offline mode"),
+    ],
+)
+def test_a_hub_that_cannot_be_reached_is_one_sentence_before_anything_is_started(
+    tmp_path: Path, variables: dict[str, str], reason: str
+) -> None:
+    environment = os.environ | {"RNNLM_HOME": str(tmp_path / "home"), "HF_HOME": str(tmp_path / "hf")} | variables
+    command = [sys.executable, "-m", "flows.command_line", "run", "--corpus", "hf:owner/name"]
+    done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[3], capture_output=True, text=True)
+    assert done.returncode == 2
+    first, second = done.stderr.splitlines()
+    assert first == (
+        "rnnlm: hf:owner/name: the hub cannot be reached from here; check the network, or give the text as a file"
+    )
+    assert reason in second
+    assert not (tmp_path / "home" / "prefect" / "prefect.db").exists()
+
+
+@pytest.mark.parametrize(("status", "error"), [(503, FetchError), (429, FetchError), (403, CorpusError)])
+def test_a_busy_hub_is_worth_another_try_and_a_refusal_is_not(
+    home: Home, monkeypatch: pytest.MonkeyPatch, status: int, error: type[Exception]
+) -> None:
+    class Busy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(status)
+
+    with HTTPServer(("127.0.0.1", 0), Busy) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(error) as caught:
+            find_revision("hf:owner/name")
+        if error is FetchError:
+            look_at_hub("hf:owner/name")
+        server.shutdown()
+    assert isinstance(caught.value, FetchError) == (error is FetchError)
 
 
 def from_loopback_hub(sources: list[str], folder: Path) -> list[str]:

@@ -100,12 +100,16 @@ def test_every_undecodable_file_is_listed_with_a_guess(
     for number in range(7):
         write(tmp_path / "data" / "x" / f"bad{number}.txt", (GERMAN if number else RUSSIAN).encode("cp1251", "replace"))
     write(tmp_path / "data" / "g.txt", GERMAN.encode("cp1252"))
-    text = shown(capsys, str(tmp_path / "data"))
+    text = shown(capsys, str(tmp_path / "data"), "--set", "corpus.undecodable=refuse")
     assert "not decodable: 2 files" in text
     assert "g.txt: byte 5 is not utf-8: invalid start byte; cp1252, by a guess" in text
     assert "x/bad0.txt: byte 0 is not utf-8" in text
     assert "cp1251, by a guess" in text
     assert "a run would end with:" in text
+    text = " ".join(shown(capsys, str(tmp_path / "data")).split())
+    assert "not read as it stands: 2 files" in text
+    assert "read as cp1251, by a guess" in text
+    assert "a run would end with:" not in text
 
 
 def test_what_a_run_would_refuse_is_told_as_it_would_be(

@@ -33,12 +33,12 @@ def test_a_source_that_cannot_be_read_is_refused_by_a_look(
 ) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(CorpusError, match=message):
-        check_source(CorpusConfig.model_validate({"source": str(tmp_path / name)} | settings))
+        check_source(CorpusConfig.model_validate({"source": str(tmp_path / name), "undecodable": "refuse"} | settings))
 
 
 def test_nothing_is_started_for_it(home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.zip").write_bytes(zip_of({"one.txt": BAD}))
-    assert main(["run", "--corpus", str(tmp_path / "a.zip")]) == 2
+    assert main(["run", "--corpus", str(tmp_path / "a.zip"), "--set", "corpus.undecodable=refuse"]) == 2
     assert len(capsys.readouterr().err.splitlines()) <= 3
     assert not (home.prefect / "prefect.db").exists()
 
@@ -51,4 +51,4 @@ def test_a_look_at_much_text_reads_its_beginning_alone(tmp_path: Path, monkeypat
     check_source(CorpusConfig(source=str(tmp_path / "large.tar")))
     (tmp_path / "early.txt").write_bytes(BAD + b"a line\n" * 1_000)
     with pytest.raises(CorpusError, match="byte 3"):
-        check_source(CorpusConfig(source=str(tmp_path / "early.txt")))
+        check_source(CorpusConfig(source=str(tmp_path / "early.txt"), undecodable="refuse"))

@@ -1,6 +1,7 @@
-"""Byte-order marks are honoured; what cannot be decoded is told at once, with a guess of its encoding."""
+"""Byte-order marks are honoured; what cannot be decoded is read by a guess of its encoding, or refused with it."""
 
 import codecs
+import random
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import check_source
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
-from tests.rnnlm.corpora.packing import csv_of, zip_of
-from tests.rnnlm.corpora.test_file_formats import refused, stored, write
+from rnnlm.reports.pipeline_page import corpus_report
+from tests.rnnlm.corpora.packing import csv_of, parquet_of, zip_of
+from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 
 GERMAN = "Der Müller läuft über die schöne Straße, sagte die Großmutter.\n" * 5
 RUSSIAN = "Он пришёл домой и лёг спать, потому что очень устал.\n" * 5
@@ -72,7 +74,7 @@ def test_all_bad_files_of_a_folder_are_told_at_once(home: Home, tmp_path: Path) 
     assert "set corpus.encoding=cp1252 (a guess)" in message
     assert "good" not in message
     with pytest.raises(CorpusError, match="4 of 8 files"):  # before a server is started for it
-        check_source(CorpusConfig(source=str(tmp_path / "data")))
+        check_source(CorpusConfig(source=str(tmp_path / "data"), undecodable="refuse"))
     assert stored(home, tmp_path / "data", encoding="cp1252")["text"].count(GERMAN) == 4
 
 
@@ -86,3 +88,71 @@ def test_bad_files_of_several_encodings_and_in_archives_are_told_at_once(home: H
     message = refused(home, write(tmp_path / "a.zip", zip_of(bad)), "3 of 4 files")
     assert "a.txt (cp1252), a.zip: b.md (cp1251), a.zip: c.csv" in message
     assert "convert them" in message
+
+
+@pytest.mark.parametrize(
+    ("data", "guess"),
+    [
+        ("café\n".encode("latin-1"), "cp1252"),
+        (GERMAN.encode("cp1252"), "cp1252"),
+        (RUSSIAN.encode("cp1251"), "cp1251"),
+        (JAPANESE.encode("shift_jis"), "cp932"),
+        (GERMAN.encode("utf-16-le"), "utf_16_le"),  # without a mark
+        (b"plain\n" * (1 << 18) + "café\n".encode("cp1252"), "cp1252"),  # in a later chunk
+    ],
+)
+def test_a_file_is_read_in_the_encoding_that_it_looks_like(
+    home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes, guess: str
+) -> None:
+    corpus = obtain(home, write(tmp_path / "a.txt", data))
+    assert (corpus.folder / corpus.files["text"]).read_text(encoding="utf-8") == data.decode(guess)
+    (noted,) = corpus.left_out
+    assert noted.read
+    assert noted.name == "a.txt"
+    assert noted.reason.endswith(f"read as {guess}, by a guess")
+    assert f"1 not read as it stands: a.txt ({noted.reason})" in caplog.text
+    assert f"read as {guess}, by a guess" in corpus_report(corpus).replace("\\", "")
+
+
+def test_one_bad_byte_in_utf_8_costs_one_character(home: Home, tmp_path: Path) -> None:
+    data = "é\n".encode() * 9 + b"the \xff cat\n" + "é\n".encode() * 9
+    assert stored(home, write(tmp_path / "a.txt", data)) == {"text": "é\n" * 9 + "the \ufffd cat\n" + "é\n" * 9}
+    (noted,) = obtain(home, tmp_path / "a.txt").left_out
+    assert noted.reason == "byte 31 is not utf-8: invalid start byte; read with U+FFFD in its place"
+
+
+def test_each_file_of_a_folder_has_an_encoding_of_its_own_and_a_picture_is_left_out(home: Home, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    write(folder / "a.txt", b"ok\n")
+    write(folder / "b.txt", GERMAN.encode("cp1252"))
+    write(folder / "c.md", RUSSIAN.encode("koi8-r"))
+    write(folder / "d.txt", random.Random(0).randbytes(4_000))
+    corpus = obtain(home, folder)
+    text = (corpus.folder / corpus.files["text"]).read_text(encoding="utf-8")
+    assert text.startswith("ok\n" + GERMAN)
+    assert "пришёл домой" in text
+    assert [(Path(one.name).name, one.read) for one in corpus.left_out] == [
+        ("b.txt", True),
+        ("c.md", True),
+        ("d.txt", False),
+    ]
+    assert "no encoding fits" in corpus.left_out[2].reason
+    with pytest.raises(CorpusError, match=r"d\.txt: byte \d+ is not utf-8"):
+        obtain(home, folder / "d.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.txt", b"one\na\x00b\nlast\n"),
+        ("a.csv", b"text\none\na\x00b\nlast\n"),
+        ("a.tsv", b"text\none\na\x00b\nlast\n"),
+        ("a.jsonl", b'{"text": "one"}\n{"text": "a\\u0000b"}\n{"text": "last"}\n'),
+        ("a.parquet", parquet_of(["one", "a\x00b", "last"])),
+    ],
+)
+def test_a_nul_costs_one_character_in_every_format(home: Home, tmp_path: Path, name: str, data: bytes) -> None:
+    assert stored(home, write(tmp_path / name, data)) == {"text": "one\na\ufffdb\nlast\n"}
+    (noted,) = obtain(home, tmp_path / name).left_out
+    assert noted.reason == "contains NUL bytes; read with U+FFFD in their place"
+    refused(home.__class__(tmp_path / "strict"), tmp_path / name, "NUL")

@@ -52,8 +52,8 @@ def test_the_first_rows_are_scored_beside_the_whole_split(
     found = evaluate_run(home, toy_dataset, toy_run, config)
     assert found.scores["test"].first_rows_perplexity == pytest.approx(math.exp(nll[:70].mean(dtype=float)))
     assert found.scores["test"].perplexity == toy_evaluation.scores["test"].perplexity
-    assert "of the first 7 rows" in score_rows(found)[0]
-    assert "of the first 7 rows" not in score_rows(toy_evaluation)[0]
+    assert "perplexity of the first 7 rows" in score_rows(found)[0]
+    assert "perplexity of the first 7 rows" not in score_rows(toy_evaluation)[0]
     whole = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(first_rows=1_000)).scores["test"]
     assert whole.first_rows_perplexity == pytest.approx(whole.perplexity)
     assert evaluate_run(home, toy_dataset, toy_run, EvaluationConfig()).scores == toy_evaluation.scores

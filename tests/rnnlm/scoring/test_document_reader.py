@@ -125,6 +125,26 @@ def test_the_strangest_line_is_read_and_marked_and_the_next_ones_too(tmp_path: P
     assert texts == ["one", "a\ufffdb", "bad \ufffd byte", "\ufffd\ufffd", "last"]
 
 
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("texts.csv", write_csv),
+        ("texts.tsv", write_csv),
+        ("texts.jsonl", write_json),
+        ("texts.parquet", write_parquet),
+        ("texts.duckdb", write_database),
+    ],
+)
+def test_a_nul_in_a_cell_is_marked_and_the_next_rows_are_read(
+    tmp_path: Path, name: str, write: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "TEXTS", ["one", "a\x00b", "\x00", "last"])
+    write(tmp_path / name)
+    query = {"query": "select body from docs order by id"} if name.endswith("duckdb") else {}
+    found = read(tmp_path / name, column="body", **query)
+    assert [document.text for document in found] == ["one", "a\ufffdb", "\ufffd", "last"]
+
+
 def test_a_number_is_read_as_it_is_written(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a"], "id": [17]}), tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet", id_column="id")[0].id == "17"

@@ -163,7 +163,9 @@ def test_no_held_out_document_of_many_sources_has_its_source_in_training(home: H
     assert "0 (0.0%)" in description_text(description, [])
     assert "Ġ" not in description_text(description, [])
     spaced = [{"token": "Ġthe", "training_count": 1, "share": 0.1}]
-    assert "Ġ is a space" in description_text(description.model_copy(update={"frequent_tokens": spaced}), [])
+    of_bytes = description.model_copy(update={"frequent_tokens": spaced})
+    assert "Ġ is a space" in description_text(of_bytes, [])
+    assert "Ġ is a space" in description_report(of_bytes, [])
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """A run's folder: whole, reproducible, skipped the second time."""
 
 import json
+import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,8 +43,9 @@ class Listener:
 
 
 def test_a_run_leaves_model_history_and_marker(
-    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "rnnlm")
     config = changed(toy_config, {"training.seed": 5})
     listener = Listener()
     run = run_training(home, config, toy_dataset, listener.open)
@@ -57,6 +59,10 @@ def test_a_run_leaves_model_history_and_marker(
     ]
     assert len(scored) == config.training.validation.evaluations
     assert run.best_validation_perplexity == min(scored)
+    # Training is validated on a third of the split, and says so.
+    validated = [line for line in caplog.messages if "validation perplexity" in line]
+    assert validated
+    assert all("sampled validation perplexity" in line for line in validated)
     pages = sorted((run.folder / "samples").iterdir())
     assert [page.name for page in pages] == ["step-00000003.md", "step-00000006.md", "step-00000010.md"]
     assert pages[0].read_text().startswith("prompt: `the cat`")

@@ -4,8 +4,12 @@ The checkpoint and the temperature are chosen on it. Promotion uses only the res
 on the text it was made on.
 """
 
-from rnnlm.sequences.batches import RowSource
+from typing import TYPE_CHECKING
+
 from rnnlm.sequences.segmentation import TokenRows, join_rows
+
+if TYPE_CHECKING:  # its import would load torch
+    from rnnlm.sequences.batches import RowSource
 
 STRETCHES = 8
 LARGEST_SHARE = 3  # at most one third of the split
@@ -18,7 +22,7 @@ class RowSample:
     it in the corpus.
     """
 
-    def __init__(self, source: RowSource, tokens: int) -> None:
+    def __init__(self, source: "RowSource", tokens: int) -> None:
         self.source = source
         wanted = -(-tokens * len(source) // max(1, source.predicted_count))  # rows
         stretches = min(STRETCHES, wanted)
@@ -46,7 +50,7 @@ class RowSample:
         self.source.close()
 
 
-def tuning_sample(source: RowSource, tokens: int | None) -> RowSample:
+def tuning_sample(source: "RowSource", tokens: int | None) -> RowSample:
     """A sample of about `tokens` predicted tokens, at most a third of the split. None: a third."""
     third = -(-source.predicted_count // LARGEST_SHARE)
     return RowSample(source, third if tokens is None else min(tokens, third))

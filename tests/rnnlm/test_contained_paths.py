@@ -211,6 +211,7 @@ CHECKED_BEFORE = {
     "folder / f'{Path(stretch.source_file).stem}-{stretch.byte_offset}-{stretch.byte_count}.parquet'",
     "self.folder / self.files[role]",
     "home.descriptions / dataset.dataset_id",
+    "home.descriptions / f'copies-{dataset.dataset_id}.json'",
     "home.corpora / writer.digest[:16]",
     "home.references / model.digest[:16]",
 }

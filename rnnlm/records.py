@@ -146,6 +146,18 @@ class RunRecord(StageRecord):
         return self.folder / "model"
 
 
+class CountsScore(Record):
+    """A Kneser-Ney model of the training text on the tokens of a split, and its mixture with the network."""
+
+    order: int  # tokens of the longest n-gram, the predicted one included
+    perplexity: float
+    bits_per_byte: float
+    mixed_perplexity: float
+    mixed_bits_per_byte: float
+    shares: tuple[float, ...]  # of the counts in the mixture, by the number of known tokens before the predicted one
+    seconds: float  # to count and to score
+
+
 class SplitScore(Record):
     """How well a model predicts a whole split, with two baselines on the same tokens."""
 
@@ -160,6 +172,7 @@ class SplitScore(Record):
     seen_share: float | None = None  # of the bytes, in lines that the training text holds; None: unknown
     first_rows: int | None = None  # at the beginning of the split, whose perplexity is reported beside it
     first_rows_perplexity: float | None = None
+    counts: CountsScore | None = None  # None: not counted (evaluation.counts), or not a held-out split
 
 
 class EvaluationRecord(StageRecord):

@@ -27,7 +27,7 @@ STAGE_VERSIONS = {
     "sequences": 3,
     "copies": 1,
     "training": 4,
-    "evaluation": 2,
+    "evaluation": 3,
     "samples": 2,
     "surprise": 1,
     "probes": 2,

@@ -6,12 +6,13 @@ import numpy as np
 
 from rnnlm.config import EvaluationConfig, result_settings
 from rnnlm.errors import DatasetError
-from rnnlm.evaluation.baselines import baselines, split_facts
+from rnnlm.evaluation.baselines import SplitFacts, baselines, split_facts
+from rnnlm.evaluation.count_mixture import CountMixture, mix_with_counts
 from rnnlm.evaluation.token_losses import nll_of_split, stored_nll
 from rnnlm.home import Home
 from rnnlm.metrics import Score, perplexity
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
+from rnnlm.records import CountsScore, DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.sql_tables import table
 from rnnlm.stages import stage, stage_key, write_json_once
@@ -28,6 +29,12 @@ def evaluate_run(
             return float(stored_nll(home, dataset, run, split, config.batch_size, force=force).sum(dtype=np.float64))
 
         scores = {split: split_score(dataset, split, summed_nll) for split in config.splits}
+        if config.counts:
+            held_out: tuple[Split, ...] = ("valid", "test")
+            nll = {split: stored_nll(home, dataset, run, split, config.batch_size) for split in held_out}
+            mixture = mix_with_counts(home, dataset, config.counts, nll)
+            for split in held_out:
+                scores[split] = scores[split].model_copy(update={"counts": counts_score(dataset, split, mixture)})
         if config.first_rows is not None:
             for split in config.splits:
                 nll_nats = stored_nll(home, dataset, run, split, config.batch_size)
@@ -61,18 +68,37 @@ def score_first_rows(
     return {"first_rows": config.first_rows, "first_rows_perplexity": perplexity(nll_nats_per_token)}
 
 
-def split_score(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Split], float]) -> SplitScore:
-    """summed_nll: a split's summed loss in nats. DatasetError if the split predicts nothing."""
+def counts_score(dataset: DatasetRecord, split: Split, mixture: CountMixture) -> CountsScore:
     facts = split_facts(dataset, split)
-    if not facts.predicted_tokens:
-        raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")
-    score = Score(
-        summed_nll_nats=summed_nll(split),
+    alone, both = (score_of(facts, nll[split]) for nll in (mixture.counts_nll_nats, mixture.mixed_nll_nats))
+    return CountsScore(
+        order=len(mixture.shares),
+        perplexity=alone.perplexity,
+        bits_per_byte=alone.bits_per_byte,
+        mixed_perplexity=both.perplexity,
+        mixed_bits_per_byte=both.bits_per_byte,
+        shares=mixture.shares,
+        seconds=mixture.seconds,
+    )
+
+
+def score_of(facts: SplitFacts, summed_nll_nats: float) -> Score:
+    """Of a whole split."""
+    return Score(
+        summed_nll_nats=summed_nll_nats,
         tokens=facts.predicted_tokens,
         byte_count=facts.byte_count,
         unknown_tokens=facts.unknown_tokens,
         restoration_bits=facts.restoration_bits,
     )
+
+
+def split_score(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Split], float]) -> SplitScore:
+    """summed_nll: a split's summed loss in nats. DatasetError if the split predicts nothing."""
+    facts = split_facts(dataset, split)
+    if not facts.predicted_tokens:
+        raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")
+    score = score_of(facts, summed_nll(split))
     reference = baselines(dataset, split)
     return SplitScore(
         split=split,

@@ -16,8 +16,31 @@ SPLIT_NAMES = {"train": "training", "valid": "validation", "test": "test", "all"
 
 
 def score_rows(evaluation: EvaluationRecord) -> TableRows:
-    """One row per split, the model beside the uniform and the unigram baseline."""
-    return [{"split": score.split, **figures(score)} for score in evaluation.scores.values()]
+    """For each split the network, beside the uniform and the unigram baseline; the counts; and both mixed."""
+    rows: TableRows = []
+    for score in evaluation.scores.values():
+        rows.append({"split": score.split, "model": "network", **figures(score)})
+        if (counts := score.counts) is not None:
+            alone = f"{counts.order}-gram counts", counts.perplexity, counts.bits_per_byte
+            both = "mixed", counts.mixed_perplexity, counts.mixed_bits_per_byte
+            for model, perplexity, bits in (alone, both):
+                shown = {"split": score.split, "model": model, "perplexity": f"{perplexity:.2f}"}
+                rows.append(dict.fromkeys(rows[-1], "") | shown | {"bits/byte": f"{bits:.3f}"})
+    return rows
+
+
+def counts_sentence(score: SplitScore) -> str:
+    """What counting gives beside a network; "" if it was not counted."""
+    if score.counts is None:
+        return ""
+    counts, names = score.counts, f"{score.counts.order}-gram counts ({score.counts.seconds:.0f} s)"
+    difference = counts.perplexity / score.perplexity - 1
+    beside = "better than this network" if difference < 0 else "worse than this network"
+    gain = 1 - counts.mixed_perplexity / min(counts.perplexity, score.perplexity)
+    return (
+        f"{names} have test perplexity {counts.perplexity:.2f}, {beside} by {abs(difference):.0%}; mixed, both have "
+        f"{counts.mixed_perplexity:.2f}, {gain:.0%} below the better of them"
+    )
 
 
 def score_row(score: SplitScore) -> dict[str, Any]:

@@ -129,10 +129,12 @@ def training_data(dataset: DatasetRecord, run: RunRecord, tags: dict[str, str]) 
 
 
 def scores(evaluation: EvaluationRecord) -> str:
-    """The model beside its two baselines, one row per split."""
+    """The network beside counts, their mixture and its two baselines."""
     note = (
-        "Unigram: every token predicted by its frequency in training; uniform: all tokens equally likely. Do not "
-        "compare these perplexities with those of other corpora or tokenizers; bits per byte of the same text compare."
+        "The model is the network. Counts: Kneser-Ney n-grams of its training text; mixed: both, with shares fitted "
+        "on the validation split. Unigram: every token predicted by its frequency in training; uniform: all tokens "
+        "equally likely. Do not compare these perplexities with those of other corpora or tokenizers; bits per byte "
+        "of the same text compare."
     )
     return f"{markdown_table(score_rows(evaluation))}\n\n{note}"
 

@@ -4,10 +4,11 @@ import textwrap
 from typing import Any
 
 from rnnlm.config import MODEL_NAMES, ModelConfig, TrainingConfig
-from rnnlm.evaluation.score_tables import score_rows
+from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.records import (
     CorpusRecord,
     DatasetRecord,
+    EvaluationRecord,
     PipelineRecord,
     PreparedRecord,
     RunRecord,
@@ -122,9 +123,16 @@ def pipeline_summary(record: PipelineRecord) -> str:
     elif skipped:
         lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))
     lines += ["", *columns(score_rows(record.evaluation))]
+    lines += counts_lines(record.evaluation)
     lines += [labelled("warning", warning) for warning in record.score_warnings]
     lines += ["", *samples_text(record.samples)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])
+
+
+def counts_lines(evaluation: EvaluationRecord) -> list[str]:
+    """A line of the terminal, if the network was scored beside counts."""
+    sentence = counts_sentence(evaluation.scores["test"])
+    return [labelled("counting", sentence)] if sentence else []
 
 
 def samples_text(samples: SamplesRecord) -> list[str]:
@@ -158,6 +166,7 @@ def prepared_summary(record: PreparedRecord) -> str:
 def trained_summary(record: TrainedRecord) -> str:
     """The summary that `rnnlm train` prints."""
     rows = columns(score_rows(record.evaluation))
+    rows += counts_lines(record.evaluation)
     return "\n".join([f"run        {record.run.folder}", "", *rows, "", *registered_lines(record.registered)])
 
 
@@ -183,6 +192,8 @@ def pipeline_json(record: PipelineRecord) -> dict[str, Any]:
         "unknown_rate": test.unknown_rate,
         "uniform_perplexity": test.uniform_perplexity,
         "unigram_perplexity": test.unigram_perplexity,
+        "counts_test_perplexity": test.counts.perplexity if test.counts else None,
+        "mixed_test_perplexity": test.counts.mixed_perplexity if test.counts else None,
         "samples": [sample.model_dump() for sample in record.samples.samples],
         "seconds": {name: round(stage.seconds, 3) for name, stage in record.stages.items()},
     }

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.records import EvaluationRecord, RegisteredVersion, StageRecord, TrainedRecord, VersionScores
 from rnnlm.registry.night_events import unchanged_since, verdict
 from rnnlm.reports.registry_page import evidence_table
@@ -66,7 +67,9 @@ def comparison_table(evaluation: EvaluationRecord, registered: RegisteredVersion
         + [compared(valid.perplexity, one.validation_perplexity, ".2f") for one in others.values()],
     ]
     note = "In brackets: this run's value against it; less is better."
-    return "\n\n".join([markdown_lines(heads, rows), *([note] if others else [])])
+    beside = counts_sentence(test)
+    notes = [*([note] if others else []), *([f"Counting: {beside}."] if beside else [])]
+    return "\n\n".join([markdown_lines(heads, rows), *notes])
 
 
 def compared(ours: float, other: float | None, digits: str) -> str:

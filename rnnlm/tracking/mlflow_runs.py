@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from rnnlm.config import MODEL_NAMES, PipelineConfig
 from rnnlm.current_user import who
 from rnnlm.errors import TrackingError
+from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import Home, atomic_file
 from rnnlm.moved_settings import flatten
@@ -264,7 +265,11 @@ def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None
 
 def split_scores(evaluation: EvaluationRecord, split: str) -> dict[str, float]:
     """Metric → value of one split."""
-    scores = evaluation.scores[split].model_dump(exclude={"split"})
+    score = evaluation.scores[split]
+    scores = score.model_dump(exclude={"split", "counts"})
+    if (counts := score.counts) is not None:
+        scores |= {"counts_perplexity": counts.perplexity, "counts_bits_per_byte": counts.bits_per_byte}
+        scores |= {"mixed_perplexity": counts.mixed_perplexity, "mixed_bits_per_byte": counts.mixed_bits_per_byte}
     return {
         f"{SPLIT_NAMES[split]}_{name}": float(value)
         for name, value in scores.items()
@@ -290,9 +295,10 @@ def log_model_scores(
 def with_scores(note: str, evaluation: EvaluationRecord) -> str:
     """The description with a sentence on the scores before it, once."""
     test = evaluation.scores["test"]
+    counted = f"; {beside}" if (beside := counts_sentence(test)) else ""
     sentence = (
         f"**Test perplexity {test.perplexity:.2f}, {test.bits_per_byte:.3f} bits per byte** "
-        f"(unigram baseline {test.unigram_perplexity:.2f})."
+        f"(unigram baseline {test.unigram_perplexity:.2f}{counted})."
     )
     _, _, plain = note.rpartition(SCORES_END)
     return f"{sentence}{SCORES_END}{plain}"

@@ -8,13 +8,14 @@ GOLDEN = (5**0.5 - 1) / 2
 PRECISION = 1e-6  # of a share
 
 
-def mixed(first: np.ndarray, second: np.ndarray, share: float) -> np.ndarray:
-    """Log-probabilities of the mixture from those of its parts, (tokens,) each; share 1 is the second model."""
-    if share == 0.0:
-        return first
-    if share == 1.0:
-        return second
-    return np.logaddexp(np.log1p(-share) + first, np.log(share) + second)
+def mixed(first: np.ndarray, second: np.ndarray, share: float | np.ndarray) -> np.ndarray:
+    """Log-probabilities of the mixture from those of its parts, (tokens,) each; share 1 is the second model.
+
+    share: of all tokens, or (tokens,).
+    """
+    with np.errstate(divide="ignore"):  # log 0: that model has no part
+        mixture: np.ndarray = np.logaddexp(np.log1p(-share) + first, np.log(share) + second)
+    return mixture
 
 
 def mean_nll(log_probabilities: np.ndarray) -> float:

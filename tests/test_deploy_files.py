@@ -166,9 +166,10 @@ def test_each_server_asks_for_its_secret_and_answers_no_other_site() -> None:
         assert "RNNLM_SERVE_TOKEN" in variables["RNNLM_SERVE_TOKEN"]
 
 
-def test_a_flow_run_on_kubernetes_cannot_choose_its_command_image_or_namespace() -> None:
+def test_a_flow_run_on_kubernetes_cannot_choose_its_command_environment_image_or_namespace() -> None:
     template = json.loads((DEPLOY / "work-pool.json").read_text(encoding="utf-8"))
-    assert {"command", "args", "image", "namespace"}.isdisjoint(template["variables"]["properties"])
+    assert "env" not in template["job_configuration"]  # Prefect would merge the run's own into it
+    assert {"command", "env", "args", "image", "namespace"}.isdisjoint(template["variables"]["properties"])
     placeholders = set(re.findall(r"\{\{ (\w+) \}\}", json.dumps(template["job_configuration"])))
     assert placeholders <= set(template["variables"]["properties"])  # one that is not declared could be set, too
 

@@ -4,6 +4,7 @@ A deployment names an installed module (`flows.pipeline_flow.pipeline_flow`), no
 wherever rnnlm is installed.
 """
 
+import copy
 import importlib
 import os
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 # What a run of the process pool may choose for its process: only its name and labels. Command, environment and folder
-# are not among the variables, since each of them could run something else; the worker finds the command itself.
+# are not among the variables, since each of them could run something else; the worker finds the command itself. There
+# is no `env` at all: a run's own would be merged into it. Flow runs have the environment of their worker.
 JOB_TEMPLATE: dict[str, Any] = {
     "job_configuration": {
         "command": None,
-        "env": {"PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm", "GOMP_SPINCOUNT": "2000"},
         "labels": "{{ labels }}",
         "name": "{{ name }}",
         "stream_output": True,
@@ -78,7 +79,10 @@ def deploy_all(home: Home) -> list[str]:
 
 
 def create_work_pool(client: "SyncPrefectClient") -> None:
-    """The process pool with our job template. A pool of another type keeps its own: deploy/ has one for Kubernetes."""
+    """The process pool with our job template. A pool of another type keeps its own: deploy/ has one for Kubernetes.
+
+    Variables of the environment that a person has given the pool stay.
+    """
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists
 
@@ -86,8 +90,12 @@ def create_work_pool(client: "SyncPrefectClient") -> None:
         client.create_work_pool(WorkPoolCreate(name=WORK_POOL, type="process", base_job_template=JOB_TEMPLATE))
     except ObjectAlreadyExists:
         pool = client.read_work_pool(WORK_POOL)
-        if pool.type == "process" and pool.base_job_template != JOB_TEMPLATE:
-            client.update_work_pool(WORK_POOL, WorkPoolUpdate(base_job_template=JOB_TEMPLATE))
+        given = pool.base_job_template.get("variables", {}).get("properties", {}).get("env", {})
+        template = copy.deepcopy(JOB_TEMPLATE)
+        if given.get("default"):
+            template["variables"]["properties"]["env"] = given
+        if pool.type == "process" and pool.base_job_template != template:
+            client.update_work_pool(WORK_POOL, WorkPoolUpdate(base_job_template=template))
 
 
 def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -> str:

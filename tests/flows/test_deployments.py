@@ -17,7 +17,7 @@ import pytest
 
 from flows.command_line import main
 from flows.operations.automations import SHIPPED
-from flows.operations.deployments import deploy_all, read_plans
+from flows.operations.deployments import JOB_TEMPLATE, create_work_pool, deploy_all, read_plans
 from flows.operations.home_password import credentials, home_password
 from flows.service.ports import free_port
 from rnnlm.config import PipelineConfig
@@ -153,6 +153,26 @@ def library_lines(client: httpx.Client, run_id: str) -> list[str]:
     query = {"logs": {"flow_run_id": {"any_": [run_id]}}}
     logs = client.post("/logs/filter", json=query).json()
     return [log["message"] for log in logs if log["name"].startswith("rnnlm.")]
+
+
+@pytest.mark.slow
+def test_what_a_person_gave_the_pool_for_the_environment_stays_and_the_rest_is_ours(
+    server: httpx.Client, deployed: list[str]
+) -> None:
+    from prefect.client.orchestration import get_client  # reads the environment, which the fixture sets
+
+    secret = {"HF_TOKEN": "{{ prefect.blocks.secret.hub-token }}"}
+    for given in ({"type": "object"}, {"type": "object", "default": secret}):  # the first as Prefect's own template
+        template = server.get("/work_pools/rnnlm").json()["base_job_template"]
+        template["job_configuration"] |= {"env": "{{ env }}", "command": "{{ command }}"}
+        template["variables"]["properties"] |= {"env": given, "command": {"type": "string"}}
+        server.patch("/work_pools/rnnlm", json={"base_job_template": template}).raise_for_status()
+        with get_client(sync_client=True) as client:
+            create_work_pool(client)
+        found = server.get("/work_pools/rnnlm").json()["base_job_template"]
+        assert found["job_configuration"] == JOB_TEMPLATE["job_configuration"]
+        properties = JOB_TEMPLATE["variables"]["properties"]
+        assert found["variables"]["properties"] == properties | ({"env": given} if "default" in given else {})
 
 
 @pytest.mark.slow

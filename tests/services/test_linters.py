@@ -96,7 +96,6 @@ def test_the_work_pool_gives_a_job_that_kubernetes_accepts(deployment: str, gpus
     assert container["resources"]["limits"]["nvidia.com/gpu"] == gpus
     environment = {one["name"]: one for one in container["env"]}
     assert environment["PREFECT_API_URL"]["value"] == "http://prefect:4200/api"
-    assert environment["PREFECT_LOGGING_EXTRA_LOGGERS"]["value"] == "rnnlm"  # from prefect.yaml
     assert "valueFrom" in environment["MLFLOW_TRACKING_PASSWORD"]
     assert job["metadata"]["namespace"] == "rnnlm"
     for name in ("completions", "parallelism"):  # the worker insists on them here; Kubernetes ignores unknown fields

@@ -89,7 +89,8 @@ def set_secret(team: Team, name: str, value: str) -> None:
     block = {"name": name, "block_type_id": kind["id"], "block_schema_id": schema["id"], "data": {"value": value}}
     team.prefect("POST", "block_documents/", block)
     template = team.prefect("GET", "work_pools/rnnlm")["base_job_template"]
-    template["variables"]["properties"]["env"]["default"] = {"HF_TOKEN": f"{{{{ prefect.blocks.secret.{name} }}}}"}
+    default = {"HF_TOKEN": f"{{{{ prefect.blocks.secret.{name} }}}}"}
+    template["variables"]["properties"]["env"] = {"type": "object", "default": default}
     team.prefect("PATCH", "work_pools/rnnlm", {"base_job_template": template})
 
 

@@ -99,15 +99,21 @@ def test_all_listen_on_loopback_and_the_worker_answers_only_its_own_runs(up: tup
 
 
 @pytest.mark.long
-def test_a_run_cannot_choose_its_command(up: tuple[Home, RunningHome], tmp_path: Path) -> None:
+def test_a_run_cannot_choose_its_command_or_environment(up: tuple[Home, RunningHome], tmp_path: Path) -> None:
     """Even with the password: a form of the UI, or a parameter, is not a shell."""
     home, running = up
     query = PrefectQuery(running.prefect_api, home_password(home))
     [settle] = [id for id, name in query.deployment_names().items() if name == "settle/settle"]
     made = tmp_path / "made"
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(made)!r}, 'w')")  # Python runs it at its start
     run = query.post(
         f"deployments/{settle}/create_flow_run",
-        job_variables={"command": f"touch {made}", "env": {"A_VARIABLE": "1"}, "working_dir": str(tmp_path)},
+        job_variables={
+            "command": f"touch {made}",
+            "env": {"PYTHONPATH": str(tmp_path)},
+            "env.PYTHONPATH": str(tmp_path),
+            "working_dir": str(tmp_path),
+        },
     )
 
     def ended() -> bool:

@@ -155,7 +155,7 @@ class CountsScore(Record):
     mixed_perplexity: float
     mixed_bits_per_byte: float
     shares: tuple[float, ...]  # of the counts in the mixture, by the number of known tokens before the predicted one
-    seconds: float  # to count and to score
+    seconds: float  # to count the training text
 
 
 class SplitScore(Record):

@@ -5,7 +5,6 @@ text has seen together (Jelinek & Mercer 1980): the longer the known context, th
 fitted on the validation split, so that its figure flatters the mixture a little; that of the test split does not.
 """
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +26,7 @@ class CountMixture:
     counts_nll_nats: dict[Split, float]
     mixed_nll_nats: dict[Split, float]
     shares: tuple[float, ...]  # of the counts, by the number of known tokens before the predicted one, from 0
-    seconds: float  # to count the training text, whenever that was, and to score the splits
+    seconds: float  # to count the training text, whenever that was
 
 
 def mix_with_counts(home: Home, dataset: DatasetRecord, order: int, nll_nats: dict[Split, np.ndarray]) -> CountMixture:
@@ -37,16 +36,14 @@ def mix_with_counts(home: Home, dataset: DatasetRecord, order: int, nll_nats: di
     """
     config = NgramConfig(order=order)
     counted = train_kneser_ney(home, dataset, config)
-    start = time.perf_counter()
     of_counts = {split: context_probabilities(counted, dataset, split, config) for split in nll_nats}
-    seconds = counted.seconds + time.perf_counter() - start
     of_network = {split: -np.asarray(nll, np.float64) for split, nll in nll_nats.items()}
     shares = fitted_shares(of_network["valid"], *of_counts["valid"], order)
     counts_nll, mixed_nll = {}, {}
     for split, (log_probabilities, context_lengths) in of_counts.items():
         counts_nll[split] = -float(log_probabilities.sum())
         mixed_nll[split] = -float(mixed(of_network[split], log_probabilities, shares[context_lengths]).sum())
-    return CountMixture(counts_nll, mixed_nll, tuple(map(float, shares)), seconds)
+    return CountMixture(counts_nll, mixed_nll, tuple(map(float, shares)), counted.seconds)
 
 
 def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths: np.ndarray, order: int) -> np.ndarray:

@@ -18,7 +18,7 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
         f"# {NAME}",
         f"sha256 `{decided.dataset.corpus_digest}`",
         f"{decided.dataset.predicted_tokens['train']:,} tokens in the training split",
-        f"| test | {test.tokens:,} | {test.perplexity:.2f} | {test.unigram_perplexity:.2f} |",
+        f"| test | network | {test.tokens:,} | {test.perplexity:.2f} | {test.unigram_perplexity:.2f} |",
         "1 layer of 16 units",
         f'load_model("models:/{NAME}@champion")',
         f"run `{decided.run_of('good').run_id}`",

@@ -21,8 +21,13 @@ def test_a_mixture_is_the_weighted_sum_of_probabilities() -> None:
 
 def test_shares_0_and_1_are_the_models_themselves() -> None:
     first, second = np.log([0.5, 0.1]), np.array([-np.inf, -1.0])
-    assert mixed(first, second, 0.0) is first
-    assert mixed(first, second, 1.0) is second
+    assert mixed(first, second, 0.0).tolist() == first.tolist()
+    assert mixed(first, second, 1.0).tolist() == second.tolist()
+
+
+def test_a_share_may_be_one_for_each_token() -> None:
+    first, second = np.log([0.5, 0.5, 0.5]), np.log([0.9, 0.9, 0.1])
+    assert np.exp(mixed(first, second, np.array([0.0, 1.0, 0.5]))) == pytest.approx([0.5, 0.9, 0.3])
 
 
 def test_a_token_that_one_model_holds_impossible_has_the_others_share() -> None:

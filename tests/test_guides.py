@@ -9,13 +9,13 @@ from typing import NamedTuple
 import duckdb
 import pytest
 
+from flows.service.ports import free_port
 from tests.conftest import write_toy_corpus
 from tests.rnnlm.corpora.packing import COMPRESSIONS
 from tests.test_tutorial import ROOT, in_one_shell, shell_lines
 
 GUIDES = ROOT / "docs" / "how-to"
 ELSEWHERE = {
-    "every-night": "servers on fixed ports, and systemd; tests/flows/service/test_up.py",
     "cluster": "a Ray cluster; make test-ray",
     "several-processes": "several machines; tests/rnnlm/training/distributed",
     "team": "PostgreSQL, S3 and containers; make test-services",
@@ -41,6 +41,13 @@ def write_texts(folder: Path) -> None:
     (folder / "data" / "rows.jsonl.zst").write_bytes(COMPRESSIONS[".zst"](rows.encode()))
 
 
+def write_schedules(folder: Path) -> None:
+    write_texts(folder)
+    (folder / "notes.txt").write_bytes((folder / "my-text.txt").read_bytes())
+    for name in ("my-folder", "tickets"):
+        write_toy_corpus(folder / name)
+
+
 def write_inputs(folder: Path) -> None:
     write_texts(folder)
     lines = (folder / "my-text.txt").read_text(encoding="utf-8").splitlines()[:40]
@@ -63,6 +70,16 @@ READERS = {
             ("/srv/rnnlm", "restored"),
         ),
         left_out=("rnnlm deploy",),
+    ),
+    "every-night": Guide(
+        write_schedules,
+        before=("trap 'rnnlm down' EXIT",),
+        replaced=(
+            ("make up ", f".venv/bin/rnnlm up --detach --port {free_port()} --mlflow-port {free_port()} "),
+            ("/data/tickets/", "tickets/"),
+        ),
+        # What is sent to others; servers by hand beside those that are up; a benchmark.
+        left_out=("rnnlm notify", "prefect server", "rnnlm deploy", "prefect worker", "mlflow ui", "benchmarks/"),
     ),
     "score-texts": Guide(
         write_inputs, before=(TRAINED,), replaced=(("docs/3", "docs/1"),), left_out=("prefect", "-p ")

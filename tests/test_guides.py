@@ -88,7 +88,7 @@ READERS = {
     "use-a-model": Guide(write_texts, before=(TRAINED,)),
     "your-own-text": Guide(
         write_texts,
-        replaced=(("29d381a58c3c", "$(ls .rnnlm/datasets | head -1)")),
+        replaced=(("29d381a58c3c", "$(ls .rnnlm/datasets | head -1)"),),
         left_out=("https://", "hf:", "--resume"),
     ),
 }

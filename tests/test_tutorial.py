@@ -52,30 +52,44 @@ def test_one_chapter_runs_from_the_command_line() -> None:
 @pytest.mark.long
 def test_the_first_page_runs_in_one_shell_from_top_to_bottom(tmp_path: Path) -> None:
     """As a reader does who keeps one terminal open, and then trains again."""
-    (tmp_path / ".venv").symlink_to(Path(sys.prefix))
-    page = (RUNNER.CHAPTERS / "first-model.md").read_text(encoding="utf-8")
-    blocks = [text for language, text in FENCED.findall(page) if not language and "make setup" not in text]
-    commands = [with_servers_in_the_background(block) for block in blocks]
+    commands = shell_lines(RUNNER.CHAPTERS / "first-model.md")
     assert len(commands) >= 5
-    script = "\n".join(["set -euo pipefail", *commands, ".venv/bin/rnnlm run --preset smoke"])
+    done = in_one_shell(tmp_path, [line for line in commands if line != "make setup"], "rnnlm run --preset smoke")
+    assert done.count("rnnlm-python-docs version 1") >= 2
+
+
+def shell_lines(page: Path) -> list[str]:
+    """The lines of a page's blocks for the shell."""
+    blocks = [text for language, text in FENCED.findall(page.read_text(encoding="utf-8")) if not language]
+    return "".join(blocks).splitlines()
+
+
+def in_one_shell(folder: Path, lines: list[str], *last: str) -> str:
+    """Run the lines in one shell that ends at the first failure; returns what they print."""
+    (folder / ".venv").symlink_to(Path(sys.prefix))
+    script = "\n".join(["set -euo pipefail", *with_servers_in_the_background(lines), *last])
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PREFECT", "MLFLOW"))
     }
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert done.stdout.count("rnnlm-python-docs version 1") >= 2
+    environment["PATH"] = f"{folder / '.venv' / 'bin'}:{environment['PATH']}"
+    # Its output goes to a file: what a page leaves in the background would keep a pipe open.
+    with (folder / "output").open("w+") as output:
+        done = subprocess.run(["bash", "-xc", script], cwd=folder, env=environment, stdout=output, stderr=output)
+        output.seek(0)
+        printed = output.read()
+    assert done.returncode == 0, printed[-3000:]
+    return printed
 
 
-def with_servers_in_the_background(block: str) -> str:
-    """The commands, with those that serve until Ctrl-C on a free port and stopped once they answer."""
-    lines = []
-    for line in block.splitlines():
+def with_servers_in_the_background(lines: list[str]) -> list[str]:
+    """The lines, with those that serve until Ctrl-C on a free port, until the next of them or the end."""
+    changed, stop = [], "kill $SERVER; wait $SERVER || true"
+    port = free_port()
+    for line in lines:
         if "mlflow ui" in line or "rnnlm serve" in line:
-            port = free_port()
             address = f"http://127.0.0.1:{port}/health"
-            lines += [f"{line.partition('#')[0]} --port {port} & SERVER=$!"]
-            lines += [f"until curl --silent --fail --output /dev/null {address}; do kill -0 $SERVER; sleep 0.2; done"]
-            lines += ["kill $SERVER; wait $SERVER || true"]
+            changed += [f"[ -z ${{SERVER:-}} ] || {{ {stop}; }}", f"{line.partition('#')[0]} --port {port} & SERVER=$!"]
+            changed += [f"until curl --silent --fail --output /dev/null {address}; do kill -0 $SERVER; sleep 0.2; done"]
         else:
-            lines.append(line)
-    return "\n".join(lines)
+            changed.append(line.replace("localhost:8000", f"localhost:{port}"))
+    return [*changed, f"[ -z ${{SERVER:-}} ] || {{ {stop}; }}"]

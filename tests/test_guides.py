@@ -1,0 +1,112 @@
+"""The commands of each how-to guide run in one shell, in the order of the page."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import pytest
+
+from flows.service.ports import free_port
+from tests.conftest import write_toy_corpus
+from tests.rnnlm.corpora.packing import COMPRESSIONS
+from tests.test_tutorial import ROOT, in_one_shell, shell_lines
+
+GUIDES = ROOT / "docs" / "how-to"
+ELSEWHERE = {
+    "cluster": "a Ray cluster; make test-ray",
+    "several-processes": "several machines; tests/rnnlm/training/distributed",
+    "team": "PostgreSQL, S3 and containers; make test-services",
+}
+TRAINED = "rnnlm run --corpus my-text.txt --preset smoke --set registry.model_name=rnnlm-python-docs"
+
+
+class Guide(NamedTuple):
+    """What a reader of a page has, and what is another one's on each machine."""
+
+    write: Callable[[Path], None]  # the reader's own files
+    before: tuple[str, ...] = ()  # commands of other pages
+    replaced: tuple[tuple[str, str], ...] = ()  # in the page's lines, in this order
+    left_out: tuple[str, ...] = ()  # lines with one of these parts: other people's servers, an interrupted run
+
+
+def write_texts(folder: Path) -> None:
+    toy = write_toy_corpus(folder / "folder")
+    text = (toy / "train.txt").read_text(encoding="utf-8")
+    (folder / "my-text.txt").write_text(text, encoding="utf-8")
+    rows = "".join(json.dumps({"body": line, "url": str(n)}) + "\n" for n, line in enumerate(text.splitlines()))
+    (folder / "data").mkdir()
+    (folder / "data" / "rows.jsonl.zst").write_bytes(COMPRESSIONS[".zst"](rows.encode()))
+
+
+def write_schedules(folder: Path) -> None:
+    write_texts(folder)
+    (folder / "notes.txt").write_bytes((folder / "my-text.txt").read_bytes())
+    for name in ("my-folder", "tickets"):
+        write_toy_corpus(folder / name)
+
+
+def write_inputs(folder: Path) -> None:
+    write_texts(folder)
+    lines = (folder / "my-text.txt").read_text(encoding="utf-8").splitlines()[:40]
+    (folder / "texts.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = "".join(json.dumps({"body": line, "url": str(n)}) + "\n" for n, line in enumerate(lines))
+    (folder / "crawl").mkdir()
+    (folder / "crawl" / "a.jsonl.gz").write_bytes(gzip.compress(rows.encode()))
+    with duckdb.connect(str(folder / "docs.duckdb")) as connection:
+        connection.execute("create table docs (id integer, text varchar)")
+        connection.executemany("insert into docs values (?, ?)", [list(row) for row in enumerate(lines)])
+
+
+READERS = {
+    "disk-and-backups": Guide(
+        write_texts,
+        before=("rnnlm run --corpus my-text.txt --preset smoke",),
+        replaced=(
+            ("/mnt/backup/rnnlm/20261124T230000Z-1a2b3c4d.rnnlm-backup.tar", "backups/*.rnnlm-backup.tar"),
+            ("/mnt/backup/rnnlm", "backups"),
+            ("/srv/rnnlm", "restored"),
+        ),
+        left_out=("rnnlm deploy",),
+    ),
+    "every-night": Guide(
+        write_schedules,
+        before=("trap 'rnnlm down' EXIT",),
+        replaced=(
+            ("make up ", f".venv/bin/rnnlm up --detach --port {free_port()} --mlflow-port {free_port()} "),
+            ("/data/tickets/", "tickets/"),
+        ),
+        # What is sent to others; servers by hand beside those that are up; a benchmark.
+        left_out=("rnnlm notify", "prefect server", "rnnlm deploy", "prefect worker", "mlflow ui", "benchmarks/"),
+    ),
+    "score-texts": Guide(
+        write_inputs, before=(TRAINED,), replaced=(("docs/3", "docs/1"),), left_out=("prefect", "-p ")
+    ),
+    "serve": Guide(write_texts, before=(TRAINED,), replaced=(("docs/3", "docs/1"),)),
+    "use-a-model": Guide(write_texts, before=(TRAINED,)),
+    "your-own-text": Guide(
+        write_texts,
+        replaced=(("29d381a58c3c", "$(ls .rnnlm/datasets | head -1)"),),
+        left_out=("https://", "hf:", "--resume"),
+    ),
+}
+
+
+def test_every_guide_is_run_or_needs_what_is_not_here() -> None:
+    assert {page.stem for page in GUIDES.glob("*.md")} == READERS.keys() | ELSEWHERE.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_a_guide_runs_in_one_shell_from_top_to_bottom(name: str, tmp_path: Path) -> None:
+    guide = READERS[name]
+    guide.write(tmp_path)
+    lines = shell_lines(GUIDES / f"{name}.md")
+    shown = [line for line in lines if not any(part in line for part in guide.left_out)]
+    assert shown
+    for old, new in guide.replaced:
+        assert any(old in line for line in shown), old
+        shown = [line.replace(old, new) for line in shown]
+    in_one_shell(tmp_path, [*guide.before, *shown])

@@ -1,5 +1,7 @@
 """Counts beside a network, and both mixed."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ def test_a_context_length_is_that_of_the_longest_context_in_the_training_text(
     def rows(split: Split) -> list[list[int]]:
         source = StoredSplit(toy_dataset, split)
         stored = source.read(0, len(source))
-        return [stored.token_ids[first:last].tolist() for first, last in zip(stored.offsets, stored.offsets[1:])]
+        return [stored.token_ids[first:last].tolist() for first, last in itertools.pairwise(stored.offsets)]
 
     known = {tuple(row[end - n : end]) for row in rows("train") for n in (1, 2) for end in range(n, len(row))}
     expected = [

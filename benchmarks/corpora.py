@@ -1,4 +1,4 @@
-"""Perplexity and time of the whole pipeline on several corpora: the table in the README.
+"""Test perplexity and time of network, counts and their mixture on several corpora: the table in the README.
 
 python benchmarks/corpora.py CORPUS [CORPUS …] [-- OPTIONS OF rnnlm run]
 """
@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-HEADS = ("corpus", "train tokens", "test ppl", "unigram", "bits/byte", "unknown", "training", "whole run")
+HEADS = ("corpus", "train tokens", "network", "counts", "mixed", "bits/byte", "training", "counting", "whole run")
 
 
 def measure(corpus: str, options: list[str], home: str) -> dict[str, object]:
@@ -35,8 +35,10 @@ def main() -> None:
             facts = measure(corpus, options, home)
             print(
                 f"| {facts['corpus']} | {facts['train_tokens']:,} | {facts['test_perplexity']:.1f} "
-                f"| {facts['unigram_perplexity']:.1f} | {facts['bits_per_byte']:.3f} | {facts['unknown_rate']:.2%} "
-                f"| {facts['seconds']['training']:.0f} s | {facts['wall_seconds']:.0f} s |",  # type: ignore[index]
+                f"| {facts['counts_test_perplexity']:.1f} | {facts['mixed_test_perplexity']:.1f} "
+                f"| {facts['bits_per_byte']:.3f} / {facts['counts_bits_per_byte']:.3f} "
+                f"/ {facts['mixed_bits_per_byte']:.3f} | {facts['seconds']['training']:.0f} s "  # type: ignore[index]
+                f"| {facts['counting_seconds']:.0f} s | {facts['wall_seconds']:.0f} s |",
                 flush=True,
             )
 

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rnnlm.evaluation.ngram.count_arrays import read_count_model
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_perplexity import context_probabilities
 from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mixed
 from rnnlm.home import Home
+from rnnlm.models.count_model import CountModel
 from rnnlm.records import DatasetRecord, Split
+from rnnlm.sequences.batches import RowSource, chunks
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.shift import contexts
 
 FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own
 
@@ -36,7 +40,8 @@ def mix_with_counts(home: Home, dataset: DatasetRecord, order: int, nll_nats: di
     """
     config = NgramConfig(order=order)
     counted = train_kneser_ney(home, dataset, config)
-    of_counts = {split: context_probabilities(counted, dataset, split, config) for split in nll_nats}
+    model = read_count_model(counted, config, dataset.vocabulary_size)
+    of_counts = {split: split_log_probabilities(model, StoredSplit(dataset, split)) for split in nll_nats}
     of_network = {split: -np.asarray(nll, np.float64) for split, nll in nll_nats.items()}
     shares = fitted_shares(of_network["valid"], *of_counts["valid"], order)
     counts_nll, mixed_nll = {}, {}
@@ -44,6 +49,12 @@ def mix_with_counts(home: Home, dataset: DatasetRecord, order: int, nll_nats: di
         counts_nll[split] = -float(log_probabilities.sum())
         mixed_nll[split] = -float(mixed(of_network[split], log_probabilities, shares[context_lengths]).sum())
     return CountMixture(counts_nll, mixed_nll, tuple(map(float, shares)), counted.seconds)
+
+
+def split_log_probabilities(model: CountModel, source: RowSource) -> tuple[np.ndarray, np.ndarray]:
+    """(predicted tokens,) natural logarithms and lengths of known contexts, in the order of the text."""
+    parts = [model.log_probabilities(*contexts(rows, model.order - 1)) for rows in chunks(source)]
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths: np.ndarray, order: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from rnnlm.config import MODEL_NAMES, ModelConfig, TrainingConfig
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.records import (
     CorpusRecord,
+    CountsScore,
     DatasetRecord,
     EvaluationRecord,
     PipelineRecord,
@@ -170,6 +171,17 @@ def trained_summary(record: TrainedRecord) -> str:
     return "\n".join([f"run        {record.run.folder}", "", *rows, "", *registered_lines(record.registered)])
 
 
+def counts_json(counts: CountsScore | None) -> dict[str, float | None]:
+    """Of the test split; null if nothing was counted."""
+    return {
+        "counts_test_perplexity": counts.perplexity if counts else None,
+        "counts_bits_per_byte": counts.bits_per_byte if counts else None,
+        "mixed_test_perplexity": counts.mixed_perplexity if counts else None,
+        "mixed_bits_per_byte": counts.mixed_bits_per_byte if counts else None,
+        "counting_seconds": counts.seconds if counts else None,
+    }
+
+
 def pipeline_json(record: PipelineRecord) -> dict[str, Any]:
     """The keys of `rnnlm run --json` that other programs may rely on."""
     test = record.evaluation.scores["test"]
@@ -192,8 +204,7 @@ def pipeline_json(record: PipelineRecord) -> dict[str, Any]:
         "unknown_rate": test.unknown_rate,
         "uniform_perplexity": test.uniform_perplexity,
         "unigram_perplexity": test.unigram_perplexity,
-        "counts_test_perplexity": test.counts.perplexity if test.counts else None,
-        "mixed_test_perplexity": test.counts.mixed_perplexity if test.counts else None,
+        **counts_json(test.counts),
         "samples": [sample.model_dump() for sample in record.samples.samples],
         "seconds": {name: round(stage.seconds, 3) for name, stage in record.stages.items()},
     }

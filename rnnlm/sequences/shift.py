@@ -30,3 +30,18 @@ def shifted_rows(rows: TokenRows) -> tuple[np.ndarray, np.ndarray]:
 def padding_mask(target_ids: torch.Tensor) -> torch.Tensor:
     """Bool, of the same shape: True where there is a token to predict, False at `<pad>`."""
     return target_ids.ne(PAD)
+
+
+def contexts(rows: TokenRows, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """(tokens, length) the tokens before each predicted one, the last one first; (tokens,) the predicted tokens.
+
+    A context begins with its row: 0 stands where there is no token.
+    """
+    ids = rows.token_ids
+    positions = np.arange(len(ids)) - np.repeat(rows.offsets[:-1], rows.lengths)
+    predicted = np.flatnonzero(positions)
+    before = np.zeros((len(predicted), length), ids.dtype)
+    for distance in range(1, length + 1):
+        known = positions[predicted] >= distance
+        before[known, distance - 1] = ids[predicted[known] - distance]
+    return before, ids[predicted]

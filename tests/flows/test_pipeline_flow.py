@@ -47,6 +47,11 @@ PROMISED_KEYS = {
     "unknown_rate",
     "uniform_perplexity",
     "unigram_perplexity",
+    "counts_test_perplexity",
+    "counts_bits_per_byte",
+    "mixed_test_perplexity",
+    "mixed_bits_per_byte",
+    "counting_seconds",
     "samples",
     "seconds",
 }

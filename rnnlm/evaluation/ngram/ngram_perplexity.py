@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from rnnlm.errors import DatasetError
@@ -38,20 +37,6 @@ def log_probabilities(
     with open_scores(model, dataset.database if dataset else None, config) as connection:
         query = statement("ngram/read_log_probabilities")
         yield from connection.sql(query, params={"split": split}).to_arrow_reader()
-
-
-def context_probabilities(
-    model: NgramRecord, dataset: DatasetRecord, split: Split, config: NgramConfig
-) -> tuple[np.ndarray, np.ndarray]:
-    """(tokens,) float64 natural log-probabilities of a Kneser-Ney model, and (tokens,) uint8 context lengths.
-
-    In stored order, which is that of nll_of_split over the same rows. A context length is the number of tokens of the
-    longest context before the token that the training text has.
-    """
-    with open_scores(model, dataset.database, config) as connection:
-        query = statement("ngram/read_context_probabilities")
-        found = connection.execute(query, {"split": split}).fetchnumpy()
-    return np.asarray(found["log_probability"]), np.asarray(found["context_length"])
 
 
 def count_stored(model: NgramRecord, config: NgramConfig) -> int:

@@ -7,10 +7,11 @@ import pytest
 
 from rnnlm.config import EvaluationConfig
 from rnnlm.evaluation.baselines import split_facts
-from rnnlm.evaluation.count_mixture import FEWEST_TOKENS, fitted_shares, mix_with_counts
+from rnnlm.evaluation.count_mixture import FEWEST_TOKENS, fitted_shares, mix_with_counts, split_log_probabilities
+from rnnlm.evaluation.ngram.count_arrays import read_count_model
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_perplexity import context_probabilities, score_ngram_split
+from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.evaluation.token_losses import stored_nll
@@ -26,8 +27,8 @@ def test_a_context_length_is_that_of_the_longest_context_in_the_training_text(
 ) -> None:
     """Against a search for every context in every training row."""
     config = NgramConfig(order=3)
-    counted = train_kneser_ney(home, toy_dataset, config)
-    _, lengths = context_probabilities(counted, toy_dataset, "test", config)
+    model = read_count_model(train_kneser_ney(home, toy_dataset, config), config, toy_dataset.vocabulary_size)
+    _, lengths = split_log_probabilities(model, StoredSplit(toy_dataset, "test"))
 
     def rows(split: Split) -> list[list[int]]:
         source = StoredSplit(toy_dataset, split)

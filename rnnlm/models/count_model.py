@@ -1,0 +1,139 @@
+"""Interpolated Kneser-Ney n-grams as arrays: probabilities of given tokens, and of every next token.
+
+The counts are those of rnnlm/evaluation/ngram/kneser_ney.py, whose formulas these are:
+p_k(w | context) = max(c(context, w) - D(c), 0) / total(context) + gamma(context) p_{k-1}(w | shorter context).
+
+Contexts form a tree: below the empty context those of one token, the last before w; below each of them those with one
+token more to the left. The contexts below one context lie side by side, ordered by that token, as do the words that
+follow a context. So both are found by binary search in a short range.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+FILE = "counts.safetensors"
+
+
+@dataclass(frozen=True)
+class Level:
+    """The contexts of one length n, in the order of the tree, and the words that follow them. C contexts, N n-grams."""
+
+    tokens: np.ndarray  # (C,) the leftmost token of each context; of the empty context 0
+    first_child: np.ndarray  # (C + 1,) place of its first context of length n + 1; empty at the last level
+    first_word: np.ndarray  # (C + 1,) place of its first word
+    words: np.ndarray  # (N,)
+    counts: np.ndarray  # (N,)
+
+
+class CountModel:
+    """levels: by the length of the context, from 0. discounts: (levels, 3) of the counts 1, 2, and 3 or more.
+
+    vocabulary_size: token ids; predictable: (P,) those that have a probability.
+    """
+
+    def __init__(
+        self, levels: list[Level], discounts: np.ndarray, vocabulary_size: int, predictable: np.ndarray
+    ) -> None:
+        self.levels = levels
+        self.discounts = discounts
+        self.vocabulary_size = vocabulary_size
+        self.predictable = predictable
+        self.totals, self.gammas = zip(*map(self.sums, range(len(levels))), strict=True)
+        uniform = np.zeros(vocabulary_size)
+        uniform[predictable] = 1 / len(predictable)
+        self.unigram = self.gammas[0][0] * uniform  # (V,)
+        self.unigram[levels[0].words] += self.discounted(0, slice(None)) / self.totals[0][0]
+
+    @property
+    def order(self) -> int:
+        """Tokens of the longest n-gram."""
+        return len(self.levels)
+
+    def sums(self, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """(C,) total and gamma of each context of a length: the sum of its counts, the share that discounts took."""
+        level = self.levels[length]
+        starts = level.first_word[:-1].astype(np.int64)
+        counts = level.counts.astype(np.int64)
+        totals = np.add.reduceat(counts, starts)
+        taken = np.add.reduceat(self.discounts[length][np.minimum(counts, 3) - 1], starts)
+        return totals, taken / totals
+
+    def discounted(self, length: int, places: "np.ndarray | slice") -> np.ndarray:
+        """Counts of n-grams less their discounts."""
+        counts = self.levels[length].counts[places].astype(np.int64)
+        difference: np.ndarray = counts - self.discounts[length][np.minimum(counts, 3) - 1]
+        return difference
+
+    def log_probabilities(self, contexts: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of given words, and how much of their contexts is known.
+
+        contexts: (tokens, order - 1), the last token before the word first; 0 where there is none. words: (tokens,).
+        Returns (tokens,) float64 natural logarithms and (tokens,) the length of the longest known context.
+        """
+        probabilities = self.unigram[words]
+        lengths = np.zeros(len(words), np.uint8)
+        rows = np.arange(len(words))  # whose context of the length so far is known
+        nodes = np.zeros(len(words), np.int64)
+        for length in range(1, self.order):
+            above, level = self.levels[length - 1], self.levels[length]
+            nodes, found = search(level.tokens, above.first_child, nodes, contexts[rows, length - 1])
+            rows, nodes = rows[found], nodes[found]
+            lengths[rows] = length
+            places, seen = search(level.words, level.first_word, nodes, words[rows])
+            extra = np.zeros(len(rows))
+            extra[seen] = self.discounted(length, places[seen]) / self.totals[length][nodes[seen]]
+            probabilities[rows] = extra + self.gammas[length][nodes] * probabilities[rows]
+        return np.log(probabilities), lengths
+
+    def distribution(self, context: np.ndarray) -> np.ndarray:
+        """(V,) float64: the probability of each next token; 0 for what is never predicted.
+
+        context: the tokens before it, the last one first; 0, or the end, where there is none.
+        """
+        probabilities, node = self.unigram.copy(), np.zeros(1, np.int64)
+        for length, token in enumerate(context[: self.order - 1], start=1):
+            above, level = self.levels[length - 1], self.levels[length]
+            node, found = search(level.tokens, above.first_child, node, np.asarray([token]))
+            if not found[0]:
+                break
+            here = slice(int(level.first_word[node[0]]), int(level.first_word[node[0] + 1]))
+            probabilities *= self.gammas[length][node[0]]
+            probabilities[level.words[here]] += self.discounted(length, here) / self.totals[length][node[0]]
+        return probabilities
+
+    def save(self, folder: Path) -> None:
+        arrays = {"discounts": self.discounts, "predictable": self.predictable}
+        for length, level in enumerate(self.levels):
+            arrays |= {f"{length}.{name}": value for name, value in vars(level).items()}
+        save_file(arrays, folder / FILE, metadata={"vocabulary_size": str(self.vocabulary_size)})
+
+
+def load_count_model(folder: Path, vocabulary_size: int) -> CountModel:
+    arrays = load_file(folder / FILE)
+    discounts = arrays["discounts"]
+    names = ("tokens", "first_child", "first_word", "words", "counts")
+    levels = [Level(**{name: arrays[f"{length}.{name}"] for name in names}) for length in range(len(discounts))]
+    return CountModel(levels, discounts, vocabulary_size, arrays["predictable"])
+
+
+def search(
+    values: np.ndarray, first: np.ndarray, ranges: np.ndarray, wanted: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Binary search of each wanted value in a range of its own; values ascend within each range.
+
+    first: range r is values[first[r]:first[r + 1]]. ranges, wanted: (queries,). Returns the places, and whether the
+    value stands there.
+    """
+    low, end = first[ranges].astype(np.int64), first[ranges + 1].astype(np.int64)
+    size = end - low
+    while size.any():  # low is at most the place of the first value that is not less
+        half = (size + 1) // 2
+        probe = np.minimum(low + half - 1, len(values) - 1)
+        less = (size > 0) & (values[probe] < wanted)
+        low = np.where(less, low + half, low)
+        size = np.where(less, size - half, np.maximum(half - 1, 0))
+    here = np.minimum(low, len(values) - 1)
+    return low, (low < end) & (values[here] == wanted)

@@ -1,0 +1,80 @@
+"""The Kneser-Ney model in arrays: the same as in SQL, and nothing else."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rnnlm.evaluation.ngram.count_arrays import read_count_model
+from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.ngram.ngram_database import open_model
+from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities
+from rnnlm.evaluation.ngram.ngram_sampling import next_distribution
+from rnnlm.home import Home
+from rnnlm.models.count_model import load_count_model, search
+from rnnlm.sequences.segmentation import TokenRows
+from rnnlm.sequences.shift import contexts
+from tests.rnnlm.evaluation.ngram.conftest import Rows, WriteDataset
+
+BOS, EOS, VOCABULARY = 2, 3, 20
+
+
+def random_rows(draw: random.Random, count: int) -> Rows:
+    """Some sentences, some rows that go on a sentence that was cut."""
+    return [
+        [*([BOS] if draw.random() < 0.8 else []), *draw.choices(range(4, 12), k=draw.randint(1, 9)), EOS]
+        for _ in range(count)
+    ]
+
+
+def as_token_rows(rows: Rows) -> TokenRows:
+    lengths = [len(row) for row in rows]
+    return TokenRows(np.concatenate(rows).astype(np.int32), np.cumsum([0, *lengths]))
+
+
+@pytest.mark.parametrize("order", [1, 2, 5])
+@pytest.mark.parametrize("sentences", [4, 200])
+def test_probabilities_are_those_of_sql(
+    home: Home, write_dataset: WriteDataset, tmp_path: Path, order: int, sentences: int
+) -> None:
+    draw = random.Random(sentences)
+    test = [*random_rows(draw, 40), [BOS, 19, 4, 19, EOS]]  # 19 is not in the training text
+    dataset = write_dataset(VOCABULARY, train=random_rows(draw, sentences), test=test)
+    config = NgramConfig(order=order)
+    trained = train_kneser_ney(home, dataset, config)
+    model = read_count_model(trained, config, VOCABULARY)
+    model.save(tmp_path)
+
+    stored = [value for batch in log_probabilities(trained, dataset, "test", config) for value in batch[2].to_pylist()]
+    before, words = contexts(as_token_rows(test), order - 1)
+    for one in (model, load_count_model(tmp_path, VOCABULARY)):
+        found, lengths = one.log_probabilities(before, words)
+        np.testing.assert_allclose(found, stored, rtol=1e-12)
+        assert lengths.max() == order - 1
+
+    with open_model(trained, config) as connection:
+        for context in [[], [BOS], [4], [19], [5, 19], [19, 5], test[0], test[1][:3], [BOS, 4, 5, 6, 7]]:
+            ids, _, expected = next_distribution(connection, trained.method, context)
+            distribution = model.distribution(np.asarray(context[::-1], np.int64))
+            np.testing.assert_allclose(distribution[ids], expected, rtol=1e-12)
+            assert distribution.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_the_search_finds_what_stands_in_each_range() -> None:
+    """Against Python's own membership, with empty ranges at every place."""
+    draw = np.random.Generator(np.random.Philox(0))
+    parts = [np.unique(draw.integers(0, 30, size)) for size in (0, 1, 2, 7, 0, 13, 25, 0)]
+    values, first = np.concatenate(parts), np.cumsum([0, *map(len, parts)])
+    ranges, wanted = (grid.ravel() for grid in np.meshgrid(np.arange(len(parts)), np.arange(-1, 31), indexing="ij"))
+    places, found = search(values, first, ranges, wanted)
+    assert found.tolist() == [value in parts[part] for part, value in zip(ranges, wanted, strict=True)]
+    assert np.array_equal(values[places[found]], wanted[found])
+    assert ((places[found] >= first[ranges[found]]) & (places[found] < first[ranges[found] + 1])).all()
+
+
+def test_a_context_is_what_stands_before_in_the_row() -> None:
+    before, words = contexts(as_token_rows([[2, 5, 6, 3], [7, 8]]), 2)
+    assert words.tolist() == [5, 6, 3, 8]
+    assert before.tolist() == [[2, 0], [5, 2], [6, 5], [7, 0]]

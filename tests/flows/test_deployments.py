@@ -305,7 +305,7 @@ def test_people_are_told_of_a_failed_run_and_of_a_new_champion(
     run = server.post(f"/deployments/{smoke['id']}/create_flow_run", json={"parameters": parameters}).json()
     command = [*PREFECT, "worker", "start", "--pool", "rnnlm", "--run-once", "--install-policy", "never"]
     subprocess.run(command, cwd=CHECKOUT, capture_output=True, timeout=240, check=False)
-    wait_for(lambda: bool(inbox.with_subject("rnnlm: run failed")), 60, "message about the failed run")
+    wait_for(lambda: bool(inbox.with_subject("rnnlm: run failed")), 240, "message about the failed run")
     [failed] = inbox.with_subject("rnnlm: run failed")
     assert "missing.txt" in failed
     assert failed.splitlines()[-1].endswith(f"/runs/flow-run/{run['id']}")
@@ -321,11 +321,11 @@ def test_people_are_told_of_a_failed_run_and_of_a_new_champion(
     from tasks.raise_events import raise_events  # Prefect reads the server's address when it is imported
 
     raise_events.fn((sixth, seventh, champion))
-    wait_for(lambda: bool(inbox.with_subject("rnnlm: champion replaced")), 60, "message about the champion")
+    wait_for(lambda: bool(inbox.with_subject("rnnlm: champion replaced")), 240, "message about the champion")
     [body] = inbox.with_subject("rnnlm: champion replaced")
     assert body.strip() == champion.message
     # Events are handled in order: the sixth in a row gave no message, the seventh gave one.
-    wait_for(lambda: bool(inbox.with_subject("rnnlm: champion kept 7 times")), 60, "message about candidates")
+    wait_for(lambda: bool(inbox.with_subject("rnnlm: champion kept 7 times")), 240, "message about candidates")
     assert len(inbox.with_subject("rnnlm: champion kept 7 times")) == 1
 
 

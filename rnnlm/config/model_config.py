@@ -1,6 +1,6 @@
 """The model: kind of layers, sizes, initial weights."""
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from pydantic import model_validator
 
@@ -33,8 +33,9 @@ class ModelConfig(Section):
         None, "Size of token embeddings. null: hidden_size, or the vocabulary if one-hot.", ge=1, le=16_384
     )
     layers: int = setting(1, "Number of recurrent layers.", ge=1, le=64)
-    residual: bool = setting(
-        False, "Pre-norm residual connections between layers of an Elman network; no effect with one layer."
+    residual: bool | None = setting(
+        None,
+        "Pre-norm residual connections between layers of an Elman network. null: if there are several.",
     )
     nonlinearity: Nonlinearity = setting("tanh", "Activation function of an Elman network.")
     recurrence: Literal["full", "diagonal"] = setting(
@@ -46,8 +47,10 @@ class ModelConfig(Section):
     embedding_initialization: Literal["normal", "xavier"] = setting(
         "normal", "Initial embedding. normal: standard deviation 0.1. xavier: uniform."
     )
-    recurrent_initialization: RecurrentInitialization = setting(
-        "identity", "Initial recurrent matrix U of an Elman network. spread: a diagonal from 0 to 1."
+    recurrent_initialization: RecurrentInitialization | None = setting(
+        None,
+        "Initial recurrent matrix U of an Elman network. spread: a diagonal from 0 to 1. null: identity for one layer "
+        "or a diagonal, orthogonal for several layers.",
     )
     heads: int = setting(4, "Number of heads of a Transformer or an xLSTM.", ge=1, le=256)
     attention_window: int = setting(
@@ -62,6 +65,21 @@ class ModelConfig(Section):
     backend: Backend = setting(
         "fused", "Implementation of the same function. fused: fast kernels. loop: readable Python."
     )
+
+    @property
+    def is_residual(self) -> bool:
+        return self.kind == "elman" and self.layers > 1 if self.residual is None else self.residual
+
+    @property
+    def initial_recurrence(self) -> RecurrentInitialization:
+        """From the identity, tanh units of stacked layers saturate and learn nothing (benchmarks/stacks.py)."""
+        if self.recurrent_initialization is not None:
+            return self.recurrent_initialization
+        return "identity" if self.layers == 1 or self.recurrence == "diagonal" else "orthogonal"
+
+    def resolved(self) -> Self:
+        chosen = {"residual": self.is_residual, "recurrent_initialization": self.initial_recurrence}
+        return self.model_copy(update=chosen)
 
     def of_kind(self, kind: ModelKind, **changes: Any) -> "ModelConfig":
         """The same for another kind, without the settings that only an Elman network has."""
@@ -81,7 +99,7 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def check_diagonal(self) -> "ModelConfig":
-        if self.recurrence == "diagonal" and self.recurrent_initialization not in ("identity", "spread"):
+        if self.recurrence == "diagonal" and self.initial_recurrence not in ("identity", "spread"):
             raise ValueError("recurrence=diagonal needs recurrent_initialization=identity or spread")
         return self
 

@@ -1,6 +1,6 @@
 """A section of the configuration, and what is known of its fields: description, bounds, effect on results."""
 
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.fields import FieldInfo
@@ -10,6 +10,10 @@ class Section(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, validate_default=True
     )
+
+    def resolved(self) -> Self:
+        """With values in place of those nulls that mean "what suits the other fields"."""
+        return self
 
 
 def setting(
@@ -41,6 +45,7 @@ def result_settings(section: Section) -> dict[str, Any]:
 
     Also without the fields that were added later and have their default.
     """
+    section = section.resolved()
     values = section.model_dump(mode="json")
     settings = {}
     for name, field in type(section).model_fields.items():

@@ -58,12 +58,12 @@ def initialize_matrix(matrix: Tensor, inputs: int, config: ModelConfig, generato
 
 
 def initialize_elman(cell: ElmanCell, config: ModelConfig, generator: torch.Generator) -> None:
-    """U by config.recurrent_initialization, b 0.
+    """U by config.initial_recurrence, b 0.
 
     identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, or spread: a diagonal from
     0 to 1, from units that forget at once to units that never do. A diagonal U needs identity or spread.
     """
-    recurrent = config.recurrent_initialization
+    recurrent = config.initial_recurrence
     initialize_matrix(cell.W, len(cell.W), config, generator)
     if recurrent == "xavier":
         nn.init.xavier_uniform_(cell.U, generator=generator)

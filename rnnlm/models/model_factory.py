@@ -59,7 +59,7 @@ def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
         "nonlinearity": config.nonlinearity,
         "backend": config.backend,
         "diagonal": config.recurrence == "diagonal",
-        "residual": config.residual,
+        "residual": config.is_residual,
         "tie_word_embeddings": config.tie_embeddings,
         "one_hot": one_hot,
         "pad_token_id": PAD,

@@ -92,7 +92,7 @@ def stack_kind(model: ModelConfig) -> str:
     """What is said of Elman's cell alone."""
     if model.kind != "elman":
         return ""
-    diagonal, residual = model.recurrence == "diagonal", model.residual
+    diagonal, residual = model.recurrence == "diagonal", model.is_residual
     return f", {model.nonlinearity}" + (", diagonal" if diagonal else "") + (", residual" if residual else "")
 
 

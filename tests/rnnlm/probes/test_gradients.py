@@ -37,7 +37,7 @@ def test_one_linear_unit_has_a_gradient_of_u_to_the_distance(u: float) -> None:
 
 @pytest.fixture
 def network() -> LanguageModel:
-    settings = plain_model({"hidden_size": 5, "layers": 2})
+    settings = plain_model({"hidden_size": 5, "layers": 2, "residual": False})
     return build_model(settings, 12, seed=1)
 
 

@@ -99,8 +99,8 @@ def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up
     assert refused.returncode == 2
     assert f"port {up.ports[1]} is not free: process " in refused.stderr
 
-    # Long enough to be killed four times; a validation stops it early after the last one, when the text is shorter.
-    settings = [*SMALL, "training.epochs=3000", "training.checkpoints.every_seconds=1"]
+    # Longer than this test, which kills it four times.
+    settings = [*SMALL, "training.epochs=100000", "training.checkpoints.every_seconds=1"]
     options = [part for setting in settings for part in ("--set", setting)]
     scheduled = up.rnnlm("schedule", "--corpus", os.path.relpath(toy_folder), "--name", "mine", *options)
     assert "pipeline/mine" in scheduled

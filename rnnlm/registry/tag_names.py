@@ -1,7 +1,7 @@
-"""How facts of a version are named as its tags in MLflow: five that people filter by, and the rest out of sight.
+"""How facts of a version are named as its tags in MLflow: five that people filter by, and the rest with a prefix.
 
-MLflow's pages show every tag of every version, but none whose name begins with `mlflow.`; its search finds all of them
-(``tags.`mlflow.rnnlm.corpus_digest` = '…'``).
+MLflow's search finds all of them (``tags.`mlflow.rnnlm.corpus_digest` = '…'``). Its list of versions (3.17) shows all
+of them too, although its pages of runs hide tags whose name begins with `mlflow.`.
 """
 
 from typing import TYPE_CHECKING

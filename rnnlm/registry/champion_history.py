@@ -1,4 +1,4 @@
-"""The history of champions: a tag of the version for each time that it became champion.
+"""The history of champions: a fact of the version for each time that it became champion.
 
 The tag is `promotion.0003`, numbered over all changes of the registered model; its value is a Change as JSON.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rnnlm.current_user import who
 from rnnlm.records import Record
-from rnnlm.registry.tag_names import facts_of, set_fact, tag_name
+from rnnlm.registry.tag_names import facts_of, set_facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,12 +138,11 @@ def set_champion(client: "MlflowClient", version: "ModelVersion", how: How, why:
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         why=why,
     )
-    set_fact(client, name, number, f"{PROMOTION_TAG}{change.number:04d}", json.dumps(change.model_dump()))
+    record = {f"{PROMOTION_TAG}{change.number:04d}": json.dumps(change.model_dump()), "replaced_by": None}
+    set_facts(client, name, number, record)
     client.set_registered_model_alias(name, "champion", number)
     if before is not None:
-        set_fact(client, name, str(before), "replaced_by", number)
-    for tag in {"replaced_by", tag_name("replaced_by")} & version.tags.keys():
-        client.delete_model_version_tag(name, number, tag)
+        set_facts(client, name, str(before), {"replaced_by": number})
     if str(aliases.get("challenger")) == number:
         client.delete_registered_model_alias(name, "challenger")
     return change

@@ -26,7 +26,7 @@ from rnnlm.registry.model_lookup import figure
 from rnnlm.registry.model_names import Alias, registered_name
 from rnnlm.registry.promotion import Decision, compare_with_champion, write_training_documents
 from rnnlm.registry.registry_lock import registry_lock
-from rnnlm.registry.tag_names import SHOWN, as_tags, facts_of, set_fact
+from rnnlm.registry.tag_names import SHOWN, as_tags, facts_of, set_facts
 from rnnlm.registry.ticket_queue import ensure_registered_model
 from rnnlm.registry.unfinished_models import MODEL_TYPE, delete_unfinished
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, corpus_folder, identity_tags, origin_tags
@@ -197,7 +197,7 @@ def assign_alias(
     name, number = version.name, str(version.version)
     champion = champion_of(client, name)
     if champion is not None and str(champion.version) == number:  # killed before the last tag was written
-        set_fact(client, name, number, "alias", "champion")
+        set_facts(client, name, number, {"alias": "champion"})
         return
     if champion is None:
         decision = Decision("champion", "there was no champion before it")
@@ -208,14 +208,13 @@ def assign_alias(
     if parent is not None and COMPARISON not in described:
         beside = comparison_with(parent, candidate.evaluation, decision.evidence)
         client.update_model_version(name, number, description=description_of(described, beside))
-    for key, value in decision_tags(decision, champion).items():
-        set_fact(client, name, number, key, value)
+    set_facts(client, name, number, {**decision_tags(decision, champion)})
     confirm_lock()
     if decision.alias == "champion":
         set_champion(client, version, "evidence" if decision.evidence else "first", decision.reason)
     else:
         client.set_registered_model_alias(name, "challenger", number)
-    set_fact(client, name, number, "alias", decision.alias)
+    set_facts(client, name, number, {"alias": decision.alias})
 
 
 def decision_tags(decision: Decision, champion: "ModelVersion | None") -> dict[str, str]:

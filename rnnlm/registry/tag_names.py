@@ -1,9 +1,10 @@
-"""How facts of a version are named as its tags in MLflow: five that people filter by, and the rest with a prefix.
+"""How facts of a version are kept as its tags in MLflow: five that people filter by, and one with all others as JSON.
 
-MLflow's search finds all of them (``tags.`mlflow.rnnlm.corpus_digest` = '…'``). Its list of versions (3.17) shows all
-of them too, although its pages of runs hide tags whose name begins with `mlflow.`.
+MLflow's list of versions shows every tag of every version, whatever its name. Its search finds the others by LIKE:
+``tags.facts LIKE '%"corpus_digest": "8c0ff25c%'``.
 """
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,22 +14,30 @@ if TYPE_CHECKING:
     from rnnlm.registry.champion_history import TaggedVersion
 
 SHOWN = ("alias", "corpus_name", "dataset_id", "run_id", "tokenizer")
-HIDDEN_PREFIX = "mlflow.rnnlm."
-
-
-def tag_name(fact: str) -> str:
-    return fact if fact in SHOWN else f"{HIDDEN_PREFIX}{fact}"
+FACTS = "facts"  # tag: a JSON object of all other facts
 
 
 def as_tags(facts: dict[str, str]) -> dict[str, str]:
-    """Facts under the names of their tags."""
-    return {tag_name(fact): value for fact, value in facts.items()}
+    """Facts as the tags that keep them."""
+    others = {fact: value for fact, value in sorted(facts.items()) if fact not in SHOWN}
+    shown = {fact: value for fact, value in facts.items() if fact in SHOWN}
+    return shown | {FACTS: json.dumps(others, ensure_ascii=False)}
 
 
 def facts_of(version: "ModelVersion | TaggedVersion") -> dict[str, str]:
-    """The version's tags by the names of their facts. Versions of before show all of them under these names."""
-    return {name.removeprefix(HIDDEN_PREFIX): value for name, value in version.tags.items()}
+    """The version's facts by their names. Versions of before have a tag for each fact."""
+    plain = {name: value for name, value in version.tags.items() if name != FACTS}
+    others: dict[str, str] = json.loads(version.tags.get(FACTS, "{}"))
+    return plain | others
 
 
-def set_fact(client: "MlflowClient", name: str, version: str, fact: str, value: str) -> None:
-    client.set_model_version_tag(name, version, tag_name(fact), value)
+def set_facts(client: "MlflowClient", name: str, version: str, facts: dict[str, str | None]) -> None:
+    """Set facts of a version, those that are not shown in one step; None removes one. Call it under the lock."""
+    tags = client.get_model_version(name, version).tags
+    kept: dict[str, str | None] = json.loads(tags.get(FACTS, "{}"))
+    given = {fact: value for fact, value in (kept | facts).items() if value is not None}
+    for tag, value in as_tags(given).items():
+        if tags.get(tag) != value:
+            client.set_model_version_tag(name, version, tag, value)
+    for tag in (tags.keys() & facts.keys()).difference(SHOWN):  # of a version of before
+        client.delete_model_version_tag(name, version, tag)

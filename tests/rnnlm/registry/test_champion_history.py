@@ -12,6 +12,7 @@ from rnnlm.registry.champion_history import Change, all_versions, champion_befor
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
+from rnnlm.registry.tag_names import facts_of
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 
@@ -98,8 +99,8 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
     ]
     assert show_version(contest.home, NAME, "2").changes == (change,)
     with reaching_mlflow(contest.home) as client:
-        assert client.get_model_version(NAME, "2").tags["mlflow.rnnlm.replaced_by"] == "1"
-        assert "mlflow.rnnlm.replaced_by" not in client.get_model_version(NAME, "1").tags
+        assert facts_of(client.get_model_version(NAME, "2"))["replaced_by"] == "1"
+        assert "replaced_by" not in facts_of(client.get_model_version(NAME, "1"))
 
 
 @pytest.mark.long

@@ -54,8 +54,8 @@ def test_mlflows_own_search_finds_versions_by_their_tags(decided: Contest) -> No
     with reaching_mlflow(decided.home) as client:
         for filter_string, versions in {
             f"name = '{NAME}' and tags.dataset_id = '{dataset}'": [1, 2, 3],
-            f"tags.`mlflow.rnnlm.corpus_digest` = '{decided.dataset.corpus_digest}'": [1, 2, 3],
-            "tags.`mlflow.rnnlm.parent_version` = '1'": [2],
+            f'tags.facts LIKE \'%"corpus_digest": "{decided.dataset.corpus_digest}"%\'': [1, 2, 3],
+            'tags.facts LIKE \'%"parent_version": "1"%\'': [2],
             f"tags.run_id = '{decided.run_of('poor').run_id}' and tags.alias = 'champion'": [1],
             "tags.tokenizer = 'word' and tags.alias = 'challenger'": [3],
             "tags.dataset_id = 'another'": [],

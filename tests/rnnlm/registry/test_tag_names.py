@@ -1,0 +1,41 @@
+"""Facts of a version as tags in MLflow, of this version of rnnlm and of those before."""
+
+import json
+
+import pytest
+
+from rnnlm.registry.champion_history import TaggedVersion
+from rnnlm.registry.tag_names import as_tags, facts_of, set_facts
+from rnnlm.tracking.mlflow_store import reaching_mlflow
+from tests.registrar import Registrar
+from tests.rnnlm.registry.test_registration import NAME
+
+
+def test_facts_come_back_from_their_tags() -> None:
+    facts = {"alias": "champion", "reason": 'better: "1.2"', "test_perplexity": "80.5", "run_id": "aa"}
+    tags = as_tags(facts)
+    assert set(tags) == {"alias", "run_id", "facts"}
+    assert facts_of(TaggedVersion(1, tags, 0)) == facts
+    assert facts_of(TaggedVersion(1, facts, 0)) == facts  # a tag for each, as before
+
+
+@pytest.mark.long
+def test_facts_of_a_version_of_before_are_replaced_and_removed_wherever_they_are(register: Registrar) -> None:
+    register()
+    with reaching_mlflow(register.home) as client:
+        client.set_model_version_tag(NAME, "1", "replaced_by", "7")
+        client.set_model_version_tag(NAME, "1", "note", "of a person")
+        before = facts_of(client.get_model_version(NAME, "1"))
+        set_facts(client, NAME, "1", {"replaced_by": None, "reason": "another", "alias": "challenger"})
+        version = client.get_model_version(NAME, "1")
+        after = facts_of(version)
+        client.set_model_version_tag(NAME, "1", "note", "changed")
+        assert facts_of(client.get_model_version(NAME, "1"))["note"] == "changed"
+    assert before["replaced_by"] == "7"
+    assert "replaced_by" not in after
+    assert (after["reason"], after["alias"], version.tags["alias"]) == ("another", "challenger", "challenger")
+    changed = {"replaced_by", "reason", "alias"}
+    assert {fact: value for fact, value in after.items() if fact not in changed} == {
+        fact: value for fact, value in before.items() if fact not in changed
+    }
+    assert "note" not in json.loads(version.tags["facts"])

@@ -273,20 +273,26 @@ class Opener:
         return Text(role, label, iter([prose]), kind, "" if kind == "pdf" else encoding)
 
     def formatted(self, stream: Peeked, kind: str, label: str, meter: Meter) -> Iterator[str]:
-        if kind == "parquet":  # its index is at the end, so it must be in a file
-            with tempfile.NamedTemporaryFile(dir=self.scratch, suffix=".parquet") as spooled:
-                shutil.copyfileobj(stream, spooled, 1 << 20)
-                spooled.flush()
-                yield from parquet_cells(Path(spooled.name), label, text_column(self.config), self.decoding, meter)
+        column = text_column(self.config)
+        if kind == "parquet":
+            with self.spooled(stream) as path:
+                yield from parquet_cells(path, label, column, self.decoding, meter)
             return
         pieces = text_pieces(stream, label, self.decoding)
-        column = text_column(self.config)
         if kind == "jsonl":
             yield from json_cells(pieces, label, column, self.decoding)
         elif kind in ("csv", "tsv"):
             yield from csv_cells(pieces, label, column, kind, self.decoding)
         else:
             yield from pieces
+
+    @contextlib.contextmanager
+    def spooled(self, stream: Peeked) -> Iterator[Path]:
+        """A file with the stream's bytes: Parquet has its index at the end."""
+        with tempfile.NamedTemporaryFile(dir=self.scratch, suffix=".parquet") as file:
+            shutil.copyfileobj(stream, file, 1 << 20)
+            file.flush()
+            yield Path(file.name)
 
     def format_of(self, head: bytes, name: str) -> str:
         """The configured format, else the one of the first bytes, else the one of the suffix."""

@@ -12,7 +12,7 @@ from typing import Any
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.kept_rows import keeping_rows, kept_rows
 from rnnlm.corpora.split_names import check_roles, split_named, warn_of_omissions
-from rnnlm.corpora.table_files import no_column, no_text, text_column
+from rnnlm.corpora.table_files import NoColumnError, no_text, text_column
 from rnnlm.corpora.text_encoding import Decoding, printable, tidy_cell
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError, RnnlmError
@@ -116,7 +116,7 @@ def cells(rows: Any, label: str, column: str, decoding: Decoding) -> Iterator[st
     """The column's texts, each ending in a line feed; null is skipped."""
     there = rows.column_names or list(next(iter(rows), {}))
     if column not in there:
-        raise no_column(label, column, there)
+        raise NoColumnError(label, column, there)
     for batch in rows.select_columns([column]).iter(batch_size=HUB_ROWS_AT_ONCE):
         for cell in batch[column]:
             if isinstance(cell, str):

@@ -21,51 +21,63 @@ class TableError(CorpusError):
     """A row is not what its format says."""
 
 
+class NoColumnError(TableError):
+    """A table lacks a column that was asked for."""
+
+    def __init__(self, label: str, column: str, there: list[str]) -> None:
+        names = ", ".join(printable(str(name)) for name in there[:10]) or "none"
+        more = f" and {len(there) - 10} more" if len(there) > 10 else ""
+        self.problem = f"{label}: has no column {column!r}; it has: {names}{more}"
+        super().__init__(f"{self.problem};\nset corpus.column")
+
+
 def text_column(config: CorpusConfig) -> str:
     return config.column or "text"
-
-
-def no_column(label: str, column: str, there: list[str]) -> "TableError":
-    names = ", ".join(printable(str(name)) for name in there[:10]) or "none"
-    more = f" and {len(there) - 10} more" if len(there) > 10 else ""
-    return TableError(f"{label}: has no column {column!r}; it has: {names}{more};\nset corpus.column")
 
 
 def no_text(label: str, column: str, got: str) -> "TableError":
     return TableError(f"{label}: column {column!r} holds {got}, expected text; set corpus.column")
 
 
-def csv_cells(pieces: Iterator[str], label: str, column: str, kind: str, decoding: Decoding) -> Iterator[str]:
-    """The column's cells. kind: csv or tsv. The first row names the columns; empty rows are skipped."""
+def csv_rows(pieces: Iterator[str], label: str, columns: list[str], kind: str) -> Iterator[tuple[str, ...]]:
+    """The columns' cells of each row. kind: csv or tsv. The first row names the columns; empty rows are skipped."""
     csv.field_size_limit(MAXIMUM_CELL_CHARACTERS)
     rows = csv.reader(single_lines(pieces), dialect="excel" if kind == "csv" else "excel-tab", strict=True)
     try:
         heads = next(rows, [])
         if not heads:
             return
-        if column not in heads:
-            raise no_column(label, column, heads)
-        place = heads.index(column)
+        for column in columns:
+            if column not in heads:
+                raise NoColumnError(label, column, heads)
+        places = [heads.index(column) for column in columns]
         for number, row in enumerate(rows, start=2):
             if not row:
                 continue
-            if len(row) <= place:
+            if len(row) <= max(places):
+                column = columns[places.index(max(places))]
                 raise TableError(
-                    f"{label}: row {number} has {len(row)} cells, expected at least {place + 1} for column {column!r}; "
-                    "fix the row"
+                    f"{label}: row {number} has {len(row)} cells, expected at least {max(places) + 1} for column "
+                    f"{column!r}; fix the row"
                 )
-            yield tidy_cell(row[place], label, decoding)
+            yield tuple(row[place] for place in places)
     except csv.Error as error:
         raise TableError(f"{label}: line {rows.line_num} is not {kind} ({error}); fix it") from None
 
 
-def json_cells(pieces: Iterator[str], label: str, column: str, decoding: Decoding) -> Iterator[str]:
-    """The column's cells, one object per line; null and empty lines are skipped."""
+def csv_cells(pieces: Iterator[str], label: str, column: str, kind: str, decoding: Decoding) -> Iterator[str]:
+    """The column's cells; csv_rows says the rest."""
+    for (cell,) in csv_rows(pieces, label, [column], kind):
+        yield tidy_cell(cell, label, decoding)
+
+
+def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The object of each line, with the line's number from 1; empty lines are skipped."""
     for number, line in enumerate(single_lines(pieces), start=1):
         if line.isspace():
             continue
         try:
-            row: Any = json.loads(line)
+            row: Any = json.loads(line, strict=False)  # control characters within strings are read
         except (ValueError, RecursionError) as error:
             raise TableError(
                 f"{label}: line {number} is not JSON ({printable(str(error))});\n"
@@ -73,9 +85,15 @@ def json_cells(pieces: Iterator[str], label: str, column: str, decoding: Decodin
             ) from None
         if not isinstance(row, dict):
             raise TableError(f"{label}: line {number} is a JSON {type(row).__name__}, expected one object per line")
+        yield number, row
+
+
+def json_cells(pieces: Iterator[str], label: str, column: str, decoding: Decoding) -> Iterator[str]:
+    """The column's cells, one object per line; null is skipped."""
+    for number, row in json_objects(pieces, label):
         cell = cell_of(row, column)
         if cell is ABSENT:
-            raise no_column(f"{label}: line {number}", column, list(row))
+            raise NoColumnError(f"{label}: line {number}", column, list(row))
         if isinstance(cell, str):
             yield tidy_cell(cell, label, decoding)
         elif cell is not None:
@@ -93,47 +111,75 @@ def cell_of(row: dict[str, Any], column: str) -> Any:
     return row
 
 
-def parquet_cells(path: Path, label: str, column: str, decoding: Decoding, meter: Meter) -> Iterator[str]:
-    """The column's cells, a few hundred rows at a time; null is skipped. column: as of cell_of()."""
-    import pyarrow
-    import pyarrow.compute
+def parquet_rows(
+    path: Path, label: str, columns: list[str], decoding: Decoding, meter: Meter
+) -> Iterator[tuple[Any, ...]]:
+    """The columns' cells of each row, a few hundred rows at a time, as Python objects. Columns: as of cell_of()."""
     import pyarrow.parquet
 
     try:
         with pyarrow.parquet.ParquetFile(path) as table:
             schema = table.schema_arrow
-            parts = [column] if column in schema.names else column.split(".")
-            kind = pyarrow.struct(list(schema))
-            for part in parts:
-                if not pyarrow.types.is_struct(kind) or kind.get_field_index(part) < 0:
-                    raise no_column(label, column, schema.names)
-                kind = kind.field(part).type
-            if pyarrow.types.is_dictionary(kind):
-                kind = kind.value_type
-            if not (
-                pyarrow.types.is_string(kind)
-                or pyarrow.types.is_large_string(kind)
-                or pyarrow.types.is_string_view(kind)
-            ):
-                raise no_text(label, column, printable(str(kind)))
-            for batch in table.iter_batches(PARQUET_ROWS_AT_ONCE, columns=[column], use_threads=False):
-                # As bytes: Arrow does not check that a string is UTF-8.
-                cells = batch.column(0)
-                for part in parts[1:]:
-                    cells = pyarrow.compute.struct_field(cells, part)
-                cells = cells.cast(kind).cast(pyarrow.large_binary())
-                meter.add(cells.nbytes, label)
-                for cell in cells.to_pylist():
-                    if cell is not None:
-                        yield tidy_cell(decoded(cell, label, decoding), label, decoding)
+            paths = [[column] if column in schema.names else column.split(".") for column in columns]
+            kinds = [kind_of_column(schema, parts, label, ".".join(parts)) for parts in paths]
+            for batch in table.iter_batches(PARQUET_ROWS_AT_ONCE, columns=columns, use_threads=False):
+                found = [
+                    cells_in(batch, parts, kind, label, decoding, meter)
+                    for parts, kind in zip(paths, kinds, strict=True)
+                ]
+                yield from zip(*found, strict=True)
     except CorpusError:
         raise
     except Exception as error:  # pyarrow raises its own, OSError, ValueError, MemoryError, … on damaged data
         raise damaged(label, "Parquet", error) from error
 
 
-def decoded(cell: bytes, label: str, decoding: Decoding) -> str:
-    """The cell in UTF-8, as Parquet asks for it, else by a guess or with U+FFFD."""
+def kind_of_column(schema: Any, parts: list[str], label: str, column: str) -> Any:
+    """The Arrow type of a column, which may lie within structs. NoColumnError if it is not there."""
+    import pyarrow
+
+    kind = pyarrow.struct(list(schema))
+    for part in parts:
+        if not pyarrow.types.is_struct(kind) or kind.get_field_index(part) < 0:
+            raise NoColumnError(label, column, schema.names)
+        kind = kind.field(part).type
+    return kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+
+
+def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Decoding, meter: Meter) -> list[Any]:
+    """A column's values. Text is decoded here: Arrow does not check that a string is UTF-8."""
+    import pyarrow
+    import pyarrow.compute
+
+    cells = batch.column(parts[0])
+    for part in parts[1:]:
+        cells = pyarrow.compute.struct_field(cells, part)
+    if is_text(kind):
+        cells = cells.cast(kind).cast(pyarrow.large_binary())
+    meter.add(cells.nbytes, label)
+    values: list[Any] = cells.to_pylist()
+    return [decoded(value, label, decoding) for value in values] if is_text(kind) else values
+
+
+def is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def parquet_cells(path: Path, label: str, column: str, decoding: Decoding, meter: Meter) -> Iterator[str]:
+    """The column's cells; null is skipped."""
+    for (cell,) in parquet_rows(path, label, [column], decoding, meter):
+        if isinstance(cell, str):
+            yield tidy_cell(cell, label, decoding)
+        elif cell is not None:
+            raise no_text(label, column, type(cell).__name__)
+
+
+def decoded(cell: bytes | None, label: str, decoding: Decoding) -> str | None:
+    """The cell in UTF-8, as Parquet asks for it, else by a guess or with U+FFFD. None stays None."""
+    if cell is None:
+        return None
     try:
         return cell.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -244,10 +244,13 @@ def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def tidy_cell(text: str, label: str, decoding: Decoding) -> str:
-    """A table's cell with line feeds as line ends, one of them at its end.
+    """A table's cell with line feeds as line ends, one of them at its end."""
+    text = sound_cell(text, label, decoding).replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.endswith("\n") else text + "\n"
 
-    NUL and half a surrogate pair, which JSON can hold, become U+FFFD unless they are to be refused.
-    """
+
+def sound_cell(text: str, label: str, decoding: Decoding) -> str:
+    """A table's cell. NUL and half a surrogate pair, which JSON can hold, become U+FFFD unless they are refused."""
     if "\x00" in text:
         if decoding.undecodable == "refuse":
             raise CorpusError(f"{label}: contains NUL bytes; fix the text, or set corpus.undecodable=replace")
@@ -259,8 +262,7 @@ def tidy_cell(text: str, label: str, decoding: Decoding) -> str:
             raise CorpusError(f"{label}: {found};\nfix the text, or set corpus.undecodable=replace")
         decoding.note(label, f"{found}; read with U+FFFD in its place")
         text = SURROGATE.sub("\ufffd", text)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text if text.endswith("\n") else text + "\n"
+    return text
 
 
 def printable(text: str) -> str:

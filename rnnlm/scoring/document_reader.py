@@ -1,8 +1,10 @@
 """Read the documents of the inputs one by one and gather them into shards. Memory holds one shard, not the input."""
 
+import json
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +15,16 @@ from duckdb import ColumnExpression
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.file_formats import Opener, SourceFile
 from rnnlm.corpora.splits import paragraphs
-from rnnlm.corpora.text_encoding import single_lines
+from rnnlm.corpora.table_files import (
+    ABSENT,
+    PARQUET_MARK,
+    NoColumnError,
+    cell_of,
+    csv_rows,
+    json_objects,
+    parquet_rows,
+)
+from rnnlm.corpora.text_encoding import Decoding, single_lines, sound_cell, text_pieces
 from rnnlm.errors import CorpusError
 from rnnlm.scoring.input_files import InputFile
 from rnnlm.scoring.scoring_config import ScoringConfig
@@ -24,6 +35,7 @@ from rnnlm.sql_statements import literal, statement
 SHARD_CHARACTERS = 2 << 20  # a shard ends with the document that reaches it
 LARGEST_GROWTH = 16
 TABLE_ROWS_AT_ONCE = 1_024
+COLUMN_HINT = "give the text column as scoring.column (--column), the id column as scoring.id_column (--id-column)"
 # Of DuckDB. One thread: rows come in the table's order, and torch has the other cores.
 READ_SETTINGS: dict[str, Any] = {
     "memory_limit": "512MiB",
@@ -52,7 +64,10 @@ def read_documents(files: list[InputFile], config: ScoringConfig) -> Iterator[In
     """All documents of the files, always in the same order. CorpusError if a file is unreadable or lacks a column."""
     number = 0
     for file in files:
-        cells = text_cells(file.path, config) if file.kind == "text" else table_cells(file, config)
+        if file.kind == "text":
+            cells = text_cells(file.path, config)
+        else:
+            cells = query_cells(file, config) if file.kind == "query" else table_cells(file, config)
         for place, (id, text) in enumerate(cells):
             yield InputDocument(number, str(file.path), place, id, text)
             number += 1
@@ -81,14 +96,8 @@ def in_shards(found: Iterator[InputDocument], config: ScoringConfig, growth: int
 
 
 def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
-    """One document per line or per paragraph, as in a corpus: up to the next blank lines, or 50 lines.
-
-    Compressed files are decompressed. NUL, and bytes that are not UTF-8, become U+FFFD: scores are there to find such
-    text.
-    """
-    with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
-        config_of_text = CorpusConfig(format="text", undecodable="replace")
-        opener = Opener(str(path), config_of_text, Path(scratch))
+    """One document per line or per paragraph, as in a corpus: up to the next blank lines, or 50 lines."""
+    with file_opener(path) as opener:
         lines = single_lines(opener.pieces_of_file(SourceFile(path, str(path), path.name)))
         if config.document == "line":
             yield from ((None, line) for line in lines)
@@ -96,14 +105,72 @@ def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
             yield from ((None, data.decode("utf-8")) for data in paragraphs(line.encode("utf-8") for line in lines))
 
 
+@contextmanager
+def file_opener(path: Path) -> Iterator[Opener]:
+    """Reads a text or a table, which may be compressed.
+
+    NUL, half a surrogate pair and bytes that are not UTF-8 become U+FFFD: scores are there to find such text.
+    """
+    with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
+        yield Opener(str(path), CorpusConfig(format="text", undecodable="replace"), Path(scratch))
+
+
 def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
-    """One document per row of a table or of the configured query's result, in order. NUL becomes U+FFFD, as in text."""
+    """One document per row of a table, in order. A column within objects or structs is named `data.body`."""
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
-    with open_connection(file) as connection:
-        as_text = [ColumnExpression(column).cast("varchar").alias(f"c{i}") for i, column in enumerate(wanted)]
-        for batch in (
-            table_relation(connection, file, config, wanted).select(*as_text).to_arrow_reader(TABLE_ROWS_AT_ONCE)
-        ):
+    label = str(file.path)
+    with file_opener(file.path) as opener, opener.outermost(SourceFile(file.path, label, label)) as (stream, _, meter):
+        rows: Iterator[tuple[Any, ...]]
+        with ExitStack() as files:
+            if file.kind == "parquet":
+                plain = stream.head.startswith(PARQUET_MARK) and not meter.unpacked_bytes
+                path = file.path if plain else files.enter_context(opener.spooled(stream))
+                rows = parquet_rows(path, label, wanted, opener.decoding, meter)
+            elif file.kind == "jsonl":
+                rows = json_rows(text_pieces(stream, label, opener.decoding), label, wanted)
+            else:
+                rows = csv_rows(text_pieces(stream, label, opener.decoding), label, wanted, file.kind)
+            try:
+                for row in rows:
+                    text, *ids = (as_text(cell, label, opener.decoding) for cell in row)
+                    yield ids[0] if ids else None, text
+            except NoColumnError as error:
+                raise CorpusError(f"{error.problem};\n{COLUMN_HINT}") from None
+
+
+def json_rows(pieces: Iterator[str], label: str, columns: list[str]) -> Iterator[tuple[Any, ...]]:
+    """The columns' values of each object; None where it lacks one. NoColumnError if none of the first rows has it."""
+    rows = (row for _, row in json_objects(pieces, label))
+    first = list(islice(rows, TABLE_ROWS_AT_ONCE))
+    for column in columns:
+        if first and all(cell_of(row, column) is ABSENT for row in first):
+            raise NoColumnError(label, column, list(first[0]))
+    for row in chain(first, rows):
+        cells = (cell_of(row, column) for column in columns)
+        yield tuple(None if cell is ABSENT else cell for cell in cells)
+
+
+def as_text(cell: Any, label: str, decoding: Decoding) -> str | None:
+    """A cell as text: numbers and dates as Python writes them, lists and objects as JSON."""
+    if cell is None:
+        return None
+    if isinstance(cell, list | dict | bool):
+        cell = json.dumps(cell, ensure_ascii=False, default=str)
+    return sound_cell(str(cell), label, decoding)
+
+
+def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
+    """One document per row of the configured query's result, in order. NUL becomes U+FFFD, as in text."""
+    wanted = [config.column] + ([config.id_column] if config.id_column else [])
+    with open_database(file.path) as connection:
+        assert config.query is not None  # ScoringConfig validates it
+        found = run_query(connection, config.query)
+        for column in wanted:
+            if column not in found.columns:
+                there = ", ".join(found.columns[:10])
+                raise CorpusError(f"{file.path}: expected a column {column!r}, found {there};\n{COLUMN_HINT}")
+        columns = [ColumnExpression(column).cast("varchar").alias(f"c{i}") for i, column in enumerate(wanted)]
+        for batch in found.select(*columns).to_arrow_reader(TABLE_ROWS_AT_ONCE):
             texts, *ids = (column.to_pylist() for column in batch.columns)
             for row, text in enumerate(texts):
                 yield ids[0][row] if ids else None, text and text.replace("\x00", "\ufffd")
@@ -134,46 +201,15 @@ def allow_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
 
 
 @contextmanager
-def open_connection(file: InputFile) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection, to the file itself if it is a database. CorpusError with DuckDB's message if reading fails."""
-    database, read_only = (str(file.path), True) if file.kind == "query" else (":memory:", False)
+def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection for one query. CorpusError with DuckDB's message if reading fails."""
     try:
         with (
             tempfile.TemporaryDirectory(prefix="rnnlm-score-") as spill,
-            duckdb.connect(
-                database, read_only=read_only, config=READ_SETTINGS | {"temp_directory": spill}
-            ) as connection,
+            duckdb.connect(str(path), read_only=True, config=READ_SETTINGS | {"temp_directory": spill}) as connection,
         ):
-            if file.kind == "query":
-                allow_parts(connection, file.path.resolve().parent)
+            allow_parts(connection, path.resolve().parent)
             yield connection
     except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow passes on DuckDB's errors
         cause = str(error).strip().splitlines()[0][:300]
-        hint = "correct scoring.query (--query)" if file.kind == "query" else "correct the file"
-        raise CorpusError(f"{file.path}: cannot be read as {file.kind}: {cause}; {hint}") from error
-
-
-def table_relation(
-    connection: duckdb.DuckDBPyConnection, file: InputFile, config: ScoringConfig, wanted: list[str]
-) -> duckdb.DuckDBPyRelation:
-    """The table or the query's result, read lazily. CorpusError if it lacks a wanted column."""
-    path = literal(file.path)
-    if file.kind == "query":
-        assert config.query is not None  # ScoringConfig validates it
-        found = run_query(connection, config.query)
-    elif file.kind == "parquet":
-        found = connection.read_parquet(path)
-    elif file.kind == "jsonl":
-        found = connection.read_json(path, format="newline_delimited")
-    else:
-        found = connection.read_csv(path, header=True, all_varchar=True, sep="," if file.kind == "csv" else "\t")
-    for column in wanted:
-        if column not in found.columns:
-            raise CorpusError(
-                f"{file.path}: expected a column {column!r}, found {', '.join(found.columns[:10])};\n"
-                "give the text column as scoring.column (--column), the id column as scoring.id_column (--id-column)"
-            )
-    if file.kind == "jsonl":  # again, with the wanted columns as text, whatever the first rows look like
-        columns = dict.fromkeys(wanted, "varchar")
-        found = connection.read_json(path, format="newline_delimited", columns=columns)
-    return found
+        raise CorpusError(f"{path}: the query failed: {cause};\ncorrect scoring.query (--query)") from error

@@ -50,7 +50,7 @@ def write_database(path: Path) -> None:
         connection.executemany("insert into docs values (?, ?)", list(zip(IDS, TEXTS, strict=True)))
 
 
-@pytest.mark.parametrize(
+EVERY_TABLE = pytest.mark.parametrize(
     ("name", "write"),
     [
         ("texts.csv", write_csv),
@@ -60,6 +60,9 @@ def write_database(path: Path) -> None:
         ("texts.duckdb", write_database),
     ],
 )
+
+
+@EVERY_TABLE
 def test_every_table_gives_its_texts_and_ids_in_order(tmp_path: Path, name: str, write: Callable[[Path], None]) -> None:
     write(tmp_path / name)
     query = {"query": "select body, id from docs order by id"} if name.endswith("duckdb") else {}
@@ -125,16 +128,7 @@ def test_the_strangest_line_is_read_and_marked_and_the_next_ones_too(tmp_path: P
     assert texts == ["one", "a\ufffdb", "bad \ufffd byte", "\ufffd\ufffd", "last"]
 
 
-@pytest.mark.parametrize(
-    ("name", "write"),
-    [
-        ("texts.csv", write_csv),
-        ("texts.tsv", write_csv),
-        ("texts.jsonl", write_json),
-        ("texts.parquet", write_parquet),
-        ("texts.duckdb", write_database),
-    ],
-)
+@EVERY_TABLE
 def test_a_nul_in_a_cell_is_marked_and_the_next_rows_are_read(
     tmp_path: Path, name: str, write: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +137,54 @@ def test_a_nul_in_a_cell_is_marked_and_the_next_rows_are_read(
     query = {"query": "select body from docs order by id"} if name.endswith("duckdb") else {}
     found = read(tmp_path / name, column="body", **query)
     assert [document.text for document in found] == ["one", "a\ufffdb", "\ufffd", "last"]
+
+
+BAD_BYTE = b"bad \xff byte"
+BAD_ROWS = {  # every way in which a cell may be no text
+    "a.csv": b'text\none\n"a\x00b"\n' + BAD_BYTE + b"\nlast\n",
+    "a.tsv": b"text\none\na\x00b\n" + BAD_BYTE + b"\nlast\n",
+    "a.jsonl": b'{"text": "one"}\n{"text": "a\x00b"}\n{"text": "' + BAD_BYTE + b'"}\n{"text": "last"}\n',
+    "escaped.jsonl": b'{"text": "one"}\n{"text": "a\\u0000b"}\n{"text": "bad \\ud800 byte"}\n{"text": "last"}\n',
+}
+
+
+@pytest.mark.parametrize("name", [*BAD_ROWS, "a.parquet"])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_the_strangest_cell_is_read_and_marked_and_the_next_ones_too(
+    tmp_path: Path, name: str, compressed: bool
+) -> None:
+    path = tmp_path / name
+    if name in BAD_ROWS:
+        path.write_bytes(BAD_ROWS[name])
+    else:
+        cells = pa.array([b"one", b"a\x00b", BAD_BYTE, b"last"], pa.binary())
+        text = pa.StringArray.from_buffers(4, *cells.buffers()[1:], null_count=0, offset=0)  # not checked
+        pq.write_table(pa.table({"text": text}), path)
+    if compressed:
+        path = tmp_path / f"{name}.gz"
+        path.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+    assert [document.text for document in read(path)] == ["one", "a\ufffdb", "bad \ufffd byte", "last"]
+
+
+def test_other_control_characters_within_json_are_read_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "a\x1b[31m\tred"}\n{"text": "b"}\n')
+    assert [document.text for document in read(tmp_path / "a.jsonl")] == ["a\x1b[31m\tred", "b"]
+
+
+def test_a_column_within_objects_is_named_with_dots(tmp_path: Path) -> None:
+    rows = [{"data": {"body": "one", "key": 1}}, {"data": {"body": "two", "key": 2}}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.parquet"):
+        found = read(tmp_path / name, column="data.body", id_column="data.key")
+        assert [(document.id, document.text) for document in found] == [("1", "one"), ("2", "two")]
+        with pytest.raises(CorpusError, match="no column 'data.head'"):
+            read(tmp_path / name, column="data.head")
+
+
+def test_an_object_without_the_column_is_a_document_without_a_text(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"other": 1}\n{"text": "a"}\n{"text": null}\n{"text": ["b", 2]}\n')
+    assert [document.text for document in read(tmp_path / "a.jsonl")] == [None, "a", None, '["b", 2]']
 
 
 def test_a_number_is_read_as_it_is_written(tmp_path: Path) -> None:

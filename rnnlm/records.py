@@ -146,20 +146,25 @@ class RunRecord(StageRecord):
         return self.folder / "model"
 
 
-class CountsScore(Record):
-    """A Kneser-Ney model of the training text on the tokens of a split, and its mixture with the network."""
+class PartScore(Record):
+    """How well a part of a model, alone, predicts a whole split."""
 
-    order: int  # tokens of the longest n-gram, the predicted one included
     perplexity: float
     bits_per_byte: float
-    mixed_perplexity: float
-    mixed_bits_per_byte: float
-    shares: tuple[float, ...]  # of the counts in the mixture, by the number of known tokens before the predicted one
+
+
+class CountsScore(PartScore):
+    """Of a Kneser-Ney model of the training text."""
+
+    order: int  # tokens of the longest n-gram, the predicted one included
     seconds: float  # to count the training text
 
 
 class SplitScore(Record):
-    """How well a model predicts a whole split, with two baselines on the same tokens."""
+    """How well a model predicts a whole split, with two baselines on the same tokens.
+
+    Of a network mixed with counts, perplexity and bits per byte are those of the mixture, which is what is registered.
+    """
 
     split: str
     tokens: int  # predicted tokens
@@ -172,7 +177,8 @@ class SplitScore(Record):
     seen_share: float | None = None  # of the bytes, in lines that the training text holds; None: unknown
     first_rows: int | None = None  # at the beginning of the split, whose perplexity is reported beside it
     first_rows_perplexity: float | None = None
-    counts: CountsScore | None = None  # None: not counted (evaluation.counts), or not a held-out split
+    network: PartScore | None = None  # of a mixture; None: the model is a network alone
+    counts: CountsScore | None = None  # of the mixture, or counted only to be compared; None: the training split
 
 
 class EvaluationRecord(StageRecord):

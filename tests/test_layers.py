@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.registry.bundle import portable_modules
+from rnnlm.registry.bundle import REQUIREMENTS, portable_modules
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("flows", "tasks", "rnnlm")
@@ -26,14 +26,14 @@ def imported(source: str, package: tuple[str, ...]) -> Iterator[str]:
             yield ".".join([*base, *([node.module] if node.module else [])])
 
 
-def test_portable_modules_need_torch_tokenizers_and_each_other() -> None:
+def test_portable_modules_need_what_a_version_requires_and_each_other() -> None:
     """They travel with every registered model, to places where rnnlm is not installed."""
     modules = portable_modules()
     assert {Path("models/elman.py"), Path("models/xlstm.py"), Path("errors.py")} <= set(modules)
     for module in modules:
         for name in imported((ROOT / "rnnlm" / module).read_text(encoding="utf-8"), ("rnnlm", *module.parent.parts)):
             root = name.partition(".")[0]
-            assert root in {*sys.stdlib_module_names, "numpy", "torch", "tokenizers", "rnnlm"}, module
+            assert root in {*sys.stdlib_module_names, *REQUIREMENTS, "rnnlm"}, module
             if root == "rnnlm":
                 assert Path(*name.split(".")[1:]).with_suffix(".py") in modules, module
 

@@ -22,7 +22,7 @@ from rnnlm.config import ModelKind, PipelineConfig, result_settings
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_perplexity import count_stored, log_probabilities, score_ngram_split
-from rnnlm.evaluation.perplexity import split_score
+from rnnlm.evaluation.perplexity import SummedLosses, split_score
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home, atomic_file
 from rnnlm.models.model_factory import load_model
@@ -30,7 +30,16 @@ from rnnlm.models.parameter_count import count_parameters
 from rnnlm.moved_settings import flatten
 from rnnlm.probes.gradients import input_gradient_norms
 from rnnlm.probes.windows import stored_windows
-from rnnlm.records import DatasetRecord, EvaluationRecord, Record, RunRecord, Split, StageRecord
+from rnnlm.records import (
+    SPLITS,
+    DatasetRecord,
+    EvaluationRecord,
+    Record,
+    RunRecord,
+    Split,
+    SplitScore,
+    StageRecord,
+)
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.stages import stage, stage_key, write_json_once
 from rnnlm.training.history import HISTORY, read_series
@@ -205,13 +214,15 @@ def kneser_ney_result(home: Home, dataset: DatasetRecord) -> tuple[ModelResult, 
     config = NgramConfig()
     model = train_kneser_ney(home, dataset, config)
 
-    def summed_nll(split: Split) -> float:
-        return score_ngram_split(model, dataset, split, config).summed_nll_nats
+    def score(split: Split) -> SplitScore:
+        return split_score(
+            dataset, split, SummedLosses(score_ngram_split(model, dataset, split, config).summed_nll_nats)
+        )
 
     batches = log_probabilities(model, dataset, "test", config)
     nll = -np.concatenate([batch.column("log_probability").to_numpy() for batch in batches])
     tokens = dataset.predicted_tokens["train"]
-    validation, test = (split_score(dataset, split, summed_nll) for split in ("valid", "test"))
+    validation, test = (score(split) for split in SPLITS[1:])
     run = RunResult(
         run_id=model.folder.name,
         seed=0,

@@ -9,7 +9,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.external_corpus import CorpusForModel, open_corpus
-from rnnlm.evaluation.perplexity import split_score
+from rnnlm.evaluation.perplexity import SummedLosses, split_score
 from rnnlm.evaluation.token_losses import nll_of_split
 from rnnlm.home import Home
 from rnnlm.models.training_provenance import read_training_provenance
@@ -64,5 +64,5 @@ def losses_of(opened: CorpusForModel) -> np.ndarray:
 
 
 def score_of(opened: CorpusForModel, nll_nats: np.ndarray) -> SplitScore:
-    score = split_score(opened.dataset, opened.split, lambda _: float(nll_nats.sum(dtype=np.float64)))
+    score = split_score(opened.dataset, opened.split, SummedLosses(float(nll_nats.sum(dtype=np.float64))))
     return score.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})

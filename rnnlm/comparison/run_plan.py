@@ -30,12 +30,12 @@ def matched_configs(config: CompareConfig, dataset: DatasetRecord) -> dict[Model
 
 
 def of_kind(pipeline: PipelineConfig, kind: ModelKind, model: ModelConfig) -> PipelineConfig:
-    """The same with another model; a kind without U has no recurrent dropout."""
+    """The same with another model, a network alone; a kind without U has no recurrent dropout."""
     training = pipeline.training
     if kind in WITHOUT_U:
         dropout = training.dropout.model_copy(update={"recurrent": 0.0})
         training = training.model_copy(update={"dropout": dropout})
-    return pipeline.model_copy(update={"model": model, "training": training})
+    return pipeline.model_copy(update={"model": model.model_copy(update={"counts": 0}), "training": training})
 
 
 def with_token_budget(pipeline: PipelineConfig, tokens: int, dataset: DatasetRecord) -> PipelineConfig:

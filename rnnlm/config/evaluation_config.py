@@ -12,13 +12,6 @@ class EvaluationConfig(Section):
     splits: tuple[Literal["train", "valid", "test"], ...] = setting(
         ("valid", "test"), "Splits to score after training; valid and test are required."
     )
-    counts: int = setting(
-        5,
-        "Tokens in the longest n-gram of the count-based model that is scored beside the network, and mixed with it. "
-        "0: none.",
-        ge=0,
-        le=5,
-    )
     first_rows: PositiveInt | None = setting(
         None,
         "Number of rows at the beginning of each split whose perplexity is reported beside the whole split's. "

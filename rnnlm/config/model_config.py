@@ -62,6 +62,13 @@ class ModelConfig(Section):
     head_bias: Literal["zero", "unigram"] = setting(
         "unigram", "Initial output bias. unigram: log frequencies of the training split."
     )
+    counts: int = setting(
+        5,
+        "Tokens in the longest n-gram of a count-based model of the training text, whose probabilities are mixed with "
+        "the network's. 0: the network alone.",
+        ge=0,
+        le=5,
+    )
     backend: Backend = setting(
         "fused", "Implementation of the same function. fused: fast kernels. loop: readable Python."
     )

@@ -27,7 +27,7 @@ from ..sequences.segmentation import (
     sums_between,
     unsaid_by_line,
 )
-from ..sequences.shift import shifted_rows
+from ..sequences.shift import contexts, shifted_rows
 from ..tokenizers.text_tokenizer import BOS, TextTokenizer
 from .shared_prefix_scoring import nll_of_rows_sharing_prefixes
 
@@ -76,6 +76,8 @@ def document_losses(
     _, token_ids = shifted_rows(rows)
     if known_nll is None:
         nll_nats = nll_of_rows_sharing_prefixes(model, rows, batch_size, tail_dtype)
+        if model.mixture is not None:
+            nll_nats = model.mixture.nll(nll_nats, *contexts(rows, model.mixture.context_length))
     else:
         nll_nats = known_nll(int(rows.predicted.sum()))
     unsaid = (sums_between(part, first_lines) for part in unsaid_by_line(tokenizer, line_texts, lines, cut.mode))

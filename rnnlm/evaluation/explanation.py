@@ -10,6 +10,7 @@ import torch
 from rnnlm.evaluation.document_losses import Cut, DocumentLoss, document_losses
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mixture import histories
 from rnnlm.sequences.shift import shifted
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, LONE_SURROGATE, UNK, TextTokenizer
 
@@ -106,11 +107,12 @@ def read_row(model: LanguageModel, row: torch.Tensor, count: int, check: Callabl
     """row: (t + 1,) token ids → t readings, one token at a time: the outputs of all layers are needed."""
     readings: list[Reading] = []
     state = model.stack.initial_state(1)
-    for input_id, target_id in zip(*shifted(row), strict=True):
+    contexts = histories(row[None, :-1].numpy(), model.context_length)[0]
+    for input_id, target_id, context in zip(*shifted(row), contexts, strict=True):
         if check is not None:
             check()
         top, outputs, state = model.stack.step(model.embedding(input_id[None]), state)
-        logits = model.logits(model.readout(top))[0]  # (V,)
+        logits = model.mixed_logits(model.readout(top), [context])[0]  # (V,)
         probabilities, token_ids = logits.softmax(dim=0).topk(count)
         readings.append(
             Reading(

@@ -1,42 +1,56 @@
 """Perplexity and bits per byte of a model on whole splits, beside the baselines."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
 from rnnlm.config import EvaluationConfig, result_settings
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import SplitFacts, baselines, split_facts
-from rnnlm.evaluation.count_mixture import CountMixture, mix_with_counts
-from rnnlm.evaluation.token_losses import nll_of_split, stored_nll
+from rnnlm.evaluation.count_shares import count_training_split, with_rows
+from rnnlm.evaluation.token_losses import network_nll_of_split, stored_network_nll, stored_nll
 from rnnlm.home import Home
 from rnnlm.metrics import Score, perplexity
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.records import CountsScore, DatasetRecord, EvaluationRecord, RunRecord, Split, SplitScore
+from rnnlm.models.mixture import CountMixture, load_mixture, mixed
+from rnnlm.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split, SplitScore
+from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
+from rnnlm.sequences.shift import contexts
 from rnnlm.sequences.sql_tables import table
 from rnnlm.stages import stage, stage_key, write_json_once
+
+COMPARED_ORDER = 5  # of the counts beside a model that has none
+
+
+@dataclass(frozen=True)
+class SummedLosses:
+    """Summed losses in nats of a split: of the model, and of its parts."""
+
+    model: float
+    network: float | None = None  # None: the model is a network alone
+    counts: float | None = None  # None: the text was not counted
 
 
 @stage("evaluation")
 def evaluate_run(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, *, force: bool = False
 ) -> EvaluationRecord:
-    """The run's model on each configured split, kept in the run's folder."""
+    """The run's model on each configured split, kept in the run's folder, beside its parts and the baselines.
+
+    Counts are scored on held-out splits alone: they have seen the training split, on which the network is alone, too.
+    """
 
     def build() -> dict[str, object]:
-        def summed_nll(split: Split) -> float:
-            return float(stored_nll(home, dataset, run, split, config.batch_size, force=force).sum(dtype=np.float64))
-
-        scores = {split: split_score(dataset, split, summed_nll) for split in config.splits}
-        if config.counts:
-            held_out: tuple[Split, ...] = ("valid", "test")
-            nll = {split: stored_nll(home, dataset, run, split, config.batch_size) for split in held_out}
-            mixture = mix_with_counts(home, dataset, config.counts, nll)
-            for split in held_out:
-                scores[split] = scores[split].model_copy(update={"counts": counts_score(dataset, split, mixture)})
-        if config.first_rows is not None:
-            for split in config.splits:
+        mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
+        counted = mixture or only_compared(home, dataset)
+        scores = {}
+        for split in config.splits:
+            network_nll = stored_network_nll(home, dataset, run, split, config.batch_size, force=force)
+            sums = summed_losses(counted if split != "train" else None, [network_nll], StoredSplit(dataset, split))
+            scores[split] = split_score(dataset, split, sums, counted)
+            if config.first_rows is not None:
                 nll_nats = stored_nll(home, dataset, run, split, config.batch_size)
                 scores[split] = scores[split].model_copy(update=score_first_rows(dataset, split, nll_nats, config))
         return {split: score.model_dump() for split, score in scores.items()}
@@ -47,14 +61,32 @@ def evaluate_run(
     return EvaluationRecord(scores=scores, skipped=skipped)
 
 
+def only_compared(home: Home, dataset: DatasetRecord) -> CountMixture:
+    """Counts beside a network that is not mixed with any: they have no share."""
+    counts, seconds = count_training_split(home, dataset, COMPARED_ORDER)
+    return CountMixture(counts, np.zeros(COMPARED_ORDER), seconds)
+
+
 def score_split(model: LanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64) -> SplitScore:
-    """Perplexity, bits per byte and unknown rate of a whole split, beside the baselines."""
+    """Perplexity, bits per byte and unknown rate of a whole split, beside the model's parts and the baselines."""
+    source = StoredSplit(dataset, split)
+    parts = network_nll_of_split(model, source, dataset.mode, batch_size)
+    sums = summed_losses(model.mixture, parts, source)
+    return split_score(dataset, split, sums, model.mixture)
 
-    def summed_nll(split: Split) -> float:
-        parts = nll_of_split(model, StoredSplit(dataset, split), dataset.mode, batch_size)
-        return sum(float(part.sum(dtype=np.float64)) for part in parts)
 
-    return split_score(dataset, split, summed_nll)
+def summed_losses(mixture: CountMixture | None, parts: Iterable[np.ndarray], source: RowSource) -> SummedLosses:
+    """parts: the network's losses in nats, in the order of the text."""
+    if mixture is None:
+        return SummedLosses(sum(float(nll_nats.sum(dtype=np.float64)) for nll_nats in parts))
+    sums = np.zeros(3)
+    for rows, nll_nats in with_rows(parts, source):
+        of_network = -nll_nats.astype(np.float64)
+        of_counts, lengths = mixture.counts.log_probabilities(*contexts(rows, mixture.context_length))
+        both = mixed(of_network, of_counts, mixture.shares[lengths])
+        sums -= [both.sum(), of_network.sum(), of_counts.sum()]
+    model, network, counts = sums.tolist()
+    return SummedLosses(model, network if mixture.shares.any() else None, counts)
 
 
 def score_first_rows(
@@ -68,20 +100,6 @@ def score_first_rows(
     return {"first_rows": config.first_rows, "first_rows_perplexity": perplexity(nll_nats_per_token)}
 
 
-def counts_score(dataset: DatasetRecord, split: Split, mixture: CountMixture) -> CountsScore:
-    facts = split_facts(dataset, split)
-    alone, both = (score_of(facts, nll[split]) for nll in (mixture.counts_nll_nats, mixture.mixed_nll_nats))
-    return CountsScore(
-        order=len(mixture.shares),
-        perplexity=alone.perplexity,
-        bits_per_byte=alone.bits_per_byte,
-        mixed_perplexity=both.perplexity,
-        mixed_bits_per_byte=both.bits_per_byte,
-        shares=mixture.shares,
-        seconds=mixture.seconds,
-    )
-
-
 def score_of(facts: SplitFacts, summed_nll_nats: float) -> Score:
     """Of a whole split."""
     return Score(
@@ -93,13 +111,26 @@ def score_of(facts: SplitFacts, summed_nll_nats: float) -> Score:
     )
 
 
-def split_score(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Split], float]) -> SplitScore:
-    """summed_nll: a split's summed loss in nats. DatasetError if the split predicts nothing."""
+def split_score(
+    dataset: DatasetRecord, split: Split, sums: SummedLosses, counted: CountMixture | None = None
+) -> SplitScore:
+    """DatasetError if the split predicts nothing. counted: what sums.counts is of."""
     facts = split_facts(dataset, split)
     if not facts.predicted_tokens:
         raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")
-    score = score_of(facts, summed_nll(split))
-    reference = baselines(dataset, split)
+    score, reference = score_of(facts, sums.model), baselines(dataset, split)
+    parts: dict[str, PartScore] = {}
+    if sums.network is not None:
+        network = score_of(facts, sums.network)
+        parts["network"] = PartScore(perplexity=network.perplexity, bits_per_byte=network.bits_per_byte)
+    if counted is not None and sums.counts is not None:
+        counts = score_of(facts, sums.counts)
+        parts["counts"] = CountsScore(
+            perplexity=counts.perplexity,
+            bits_per_byte=counts.bits_per_byte,
+            order=counted.counts.order,
+            seconds=counted.counting_seconds,
+        )
     return SplitScore(
         split=split,
         tokens=score.tokens,
@@ -109,4 +140,5 @@ def split_score(dataset: DatasetRecord, split: Split, summed_nll: Callable[[Spli
         unknown_rate=score.unknown_rate,
         uniform_perplexity=reference.uniform_perplexity,
         unigram_perplexity=reference.unigram_perplexity,
+        **parts,
     )

@@ -5,7 +5,7 @@ A heading names the split and the measure, such as `test perplexity`, unless the
 
 from typing import TYPE_CHECKING, Any
 
-from rnnlm.records import EvaluationRecord, SplitScore
+from rnnlm.records import EvaluationRecord, PartScore, SplitScore
 from rnnlm.text_layout import TableRows
 
 if TYPE_CHECKING:  # its import would load torch
@@ -19,28 +19,47 @@ def score_rows(evaluation: EvaluationRecord) -> TableRows:
     """For each split the network, beside the uniform and the unigram baseline; the counts; and both mixed."""
     rows: TableRows = []
     for score in evaluation.scores.values():
-        rows.append({"split": score.split, "model": "network", **figures(score)})
-        if (counts := score.counts) is not None:
-            alone = f"{counts.order}-gram counts", counts.perplexity, counts.bits_per_byte
-            both = "mixed", counts.mixed_perplexity, counts.mixed_bits_per_byte
-            for model, perplexity, bits in (alone, both):
-                shown = {"split": score.split, "model": model, "perplexity": f"{perplexity:.2f}"}
-                rows.append(dict.fromkeys(rows[-1], "") | shown | {"bits/byte": f"{bits:.3f}"})
+        whole = {"split": score.split, "model": "network", **figures(score)}
+        network, counts = score.network, score.counts
+        if network is None:
+            rows.append(whole)
+        else:
+            rows.append(blank(whole) | part_row(score.split, "network", network))
+        if counts is not None:
+            rows.append(blank(whole) | part_row(score.split, f"{counts.order}-gram counts", counts))
+        if network is not None:
+            rows.append(whole | {"model": "mixed"})
     return rows
+
+
+def blank(row: dict[str, Any]) -> dict[str, Any]:
+    return dict.fromkeys(row, "")
+
+
+def part_row(split: str, model: str, score: PartScore) -> dict[str, Any]:
+    return {
+        "split": split,
+        "model": model,
+        "perplexity": f"{score.perplexity:.2f}",
+        "bits/byte": f"{score.bits_per_byte:.3f}",
+    }
 
 
 def counts_sentence(score: SplitScore) -> str:
     """What counting gives beside a network; "" if it was not counted."""
     if score.counts is None:
         return ""
-    counts, names = score.counts, f"{score.counts.order}-gram counts ({score.counts.seconds:.0f} s)"
-    difference = counts.perplexity / score.perplexity - 1
-    beside = "better than this network" if difference < 0 else "worse than this network"
-    gain = 1 - counts.mixed_perplexity / min(counts.perplexity, score.perplexity)
-    return (
-        f"{names} have test perplexity {counts.perplexity:.2f}, {beside} by {abs(difference):.0%}; mixed, both have "
-        f"{counts.mixed_perplexity:.2f}, {gain:.0%} below the better of them"
+    counts, network = score.counts, score.network or score
+    difference = counts.perplexity / network.perplexity - 1
+    beside = "better than the network" if difference < 0 else "worse than the network"
+    sentence = (
+        f"{counts.order}-gram counts ({counts.seconds:.0f} s) have {SPLIT_NAMES[score.split]} perplexity "
+        f"{counts.perplexity:.2f}, {beside} by {abs(difference):.0%}"
     )
+    if score.network is None:
+        return sentence
+    gain = 1 - score.perplexity / min(counts.perplexity, network.perplexity)
+    return f"{sentence}; mixed, both have {score.perplexity:.2f}, {gain:.0%} below the better of them"
 
 
 def score_row(score: SplitScore) -> dict[str, Any]:

@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from rnnlm.evaluation.count_shares import mixed_nll
 from rnnlm.evaluation.full_softmax import TokenLoss
 from rnnlm.evaluation.shared_prefix_scoring import contexts
 from rnnlm.home import Home, digest_of, file_digest, read_json, write_json
 from rnnlm.models.devices import choose_device, float32_products
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mixture import load_mixture
 from rnnlm.models.model_factory import load_model
 from rnnlm.progress import Progress
 from rnnlm.records import DatasetRecord, RunRecord, Split
@@ -69,7 +71,19 @@ def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[TokenLosse
 def stored_nll(
     home: Home, dataset: DatasetRecord, run: RunRecord, split: Split, batch_size: int, *, force: bool = False
 ) -> np.ndarray:
-    """(predicted tokens,) float32 nats of the run's model, from RUN/nll-SPLIT; computed on first use.
+    """(predicted tokens,) float32 nats of the run's model as it is served: its network, with its counts if any."""
+    network = stored_network_nll(home, dataset, run, split, batch_size, force=force)
+    mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
+    if mixture is None:
+        return network
+    nothing = np.zeros(0, np.float32)
+    return np.concatenate([nothing, *mixed_nll(mixture, [network], StoredSplit(dataset, split))])
+
+
+def stored_network_nll(
+    home: Home, dataset: DatasetRecord, run: RunRecord, split: Split, batch_size: int, *, force: bool = False
+) -> np.ndarray:
+    """(predicted tokens,) float32 nats of the run's network alone, from RUN/nll-SPLIT; computed on first use.
 
     Computed again if the weights or the dataset have changed. On a GPU if the run may train on one, with exact
     float32 products.
@@ -83,7 +97,7 @@ def stored_nll(
         file = np.lib.format.open_memmap(partial / NLL_FILE, "w+", np.float32, (source.predicted_count,))
         done = 0
         with float32_products("float32"):
-            for nll in nll_of_split(model, source, dataset.mode, batch_size, f"evaluation of {split}"):
+            for nll in network_nll_of_split(model, source, dataset.mode, batch_size, f"evaluation of {split}"):
                 file[done : done + len(nll)] = nll
                 done += len(nll)
         file.flush()
@@ -103,7 +117,15 @@ def evaluation_device(run: RunRecord) -> torch.device:
 def nll_of_split(
     model: LanguageModel, source: RowSource, mode: Mode, batch_size: int = 64, what: str = "evaluation"
 ) -> Iterator[np.ndarray]:
-    """The loss in nats of every predicted token once, in the order of the text, as float32 arrays.
+    """The loss in nats of every predicted token once, in the order of the text, as float32 arrays."""
+    parts = network_nll_of_split(model, source, mode, batch_size, what)
+    return parts if model.mixture is None else mixed_nll(model.mixture, parts, source)
+
+
+def network_nll_of_split(
+    model: LanguageModel, source: RowSource, mode: Mode, batch_size: int = 64, what: str = "evaluation"
+) -> Iterator[np.ndarray]:
+    """The same of the network alone.
 
     batch_size and padding change only rounding. A stream is read in one lane, its state carried from end to end.
     what: the name of the work in progress lines.

@@ -1,10 +1,14 @@
 """Step a language model token by token, with many texts at once. Imports only torch: copied into every bundle."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from ..models.elman import ElmanCell
 from ..models.language_model import LanguageModel
+from ..models.mixture import CountMixture
+from .sampling import Stepper
 
 
 class InferenceWeights:
@@ -28,8 +32,9 @@ class InferenceWeights:
         self.head_bias = model.head_bias().detach()  # -inf for tokens that are never predicted
         self.device = self.head.device
 
-    def stepper(self, rows_in_products: int) -> "StackStepper":
-        return (ElmanStepper if self.cells else StackStepper)(self, rows_in_products)
+    def stepper(self, rows_in_products: int) -> Stepper:
+        network = (ElmanStepper if self.cells else StackStepper)(self, rows_in_products)
+        return network if self.model.mixture is None else MixedStepper(network, self.model.mixture)
 
 
 class StackStepper:
@@ -100,3 +105,34 @@ class ElmanStepper(StackStepper):
             below = below @ matrix
         logits = torch.addmm(weights.head_bias, below, weights.head, out=self.logits)
         return logits[: self.rows] if self.padding_ids else logits
+
+
+class MixedStepper:
+    """sampling.Stepper for a network mixed with counts, which read the last tokens of each row."""
+
+    def __init__(self, network: Stepper, mixture: CountMixture) -> None:
+        self.network, self.mixture = network, mixture
+        self.contexts: list[list[int]] = []  # one per row, the last token first
+
+    def read(self, token_ids: list[int], state: Any) -> tuple[Tensor, Any]:
+        of_network, context = (None, []) if state is None else state
+        logits, of_network = self.network.read(token_ids, of_network)
+        context = self.extended(context, token_ids)
+        return self.mixture.log_probabilities(logits, [context]), (of_network, context)
+
+    def extended(self, context: list[int], token_ids: list[int]) -> list[int]:
+        return [*reversed(token_ids), *context][: self.mixture.context_length]
+
+    def join(self, state: Any) -> None:
+        of_network, context = state
+        self.network.join(of_network)
+        self.contexts.append(context)
+
+    def step(self, token_ids: list[int]) -> Tensor:
+        pairs = zip(self.contexts, token_ids, strict=True)
+        self.contexts = [self.extended(context, [token_id]) for context, token_id in pairs]
+        return self.mixture.log_probabilities(self.network.step(token_ids), self.contexts)
+
+    def keep(self, rows: list[int]) -> None:
+        self.network.keep(rows)
+        self.contexts = [self.contexts[row] for row in rows]

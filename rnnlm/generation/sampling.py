@@ -35,10 +35,10 @@ def text_sampling(sampling: Sampling, unk_id: int, *, unknown: bool = False) -> 
 class Stepper(Protocol):
     """A model that reads rows of text token by token; rows may be added and removed. Call in torch.inference_mode()."""
 
-    def read(self, token_ids: list[int], state: Tensor | None) -> tuple[Tensor, Tensor]:
+    def read(self, token_ids: list[int], state: Any) -> tuple[Tensor, Any]:
         """Read one text from a state (None: its start) → logits (1, V) after it, and the new state."""
 
-    def join(self, state: Tensor) -> None:
+    def join(self, state: Any) -> None:
         """Append a row, in the state that read() returned."""
 
     def step(self, token_ids: list[int]) -> Tensor:

@@ -21,6 +21,7 @@ from rnnlm.evaluation.document_losses import document_losses, streams
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import NATS_PER_BIT
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mixture import histories
 from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch, by_length, length_groups, padded
 from rnnlm.sequences.segmentation import TokenRows, join_rows, rows_from_lists, sentences
 from rnnlm.sequences.shift import shifted_rows
@@ -131,12 +132,14 @@ def read_ends(model: LanguageModel, batch: Batch, counts: torch.Tensor) -> tuple
     counted = (positions >= ends - counts[:, None]) & (positions < ends)
     nats, misses = torch.zeros(2, len(ends), dtype=torch.float64)
     state = None
-    windows = (part.split(EVALUATION_WINDOW, dim=1) for part in (batch.input_ids, batch.target_ids, counted))
-    for input_ids, target_ids, wanted in zip(*windows, strict=True):
+    contexts = torch.from_numpy(histories(batch.input_ids.numpy(), model.context_length).copy())
+    parts_of_batch = (batch.input_ids, batch.target_ids, counted, contexts)
+    windows = (part.split(EVALUATION_WINDOW, dim=1) for part in parts_of_batch)
+    for input_ids, target_ids, wanted, before in zip(*windows, strict=True):
         hidden, state = model.hidden(input_ids.to(device), state)
-        parts = (wanted.nonzero()[:, 0], hidden[wanted.to(device)], target_ids[wanted].to(device))
-        for rows, vectors, ids in zip(*(part.split(CPU_ROWS) for part in parts), strict=True):
-            logits = model.logits(vectors).float()
+        parts = (wanted.nonzero()[:, 0], hidden[wanted.to(device)], target_ids[wanted].to(device), before[wanted])
+        for rows, vectors, ids, last in zip(*(part.split(CPU_ROWS) for part in parts), strict=True):
+            logits = model.mixed_logits(vectors, last.tolist()).float()
             losses = functional.cross_entropy(logits, ids, reduction="none")
             nats.index_add_(0, rows, losses.cpu().double())
             misses.index_add_(0, rows, logits.argmax(dim=-1).ne(ids).cpu().double())

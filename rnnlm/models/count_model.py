@@ -8,13 +8,12 @@ token more to the left. The contexts below one context lie side by side, ordered
 follow a context. So both are found by binary search in a short range.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
 
-FILE = "counts.safetensors"
+FILE = "counts.safetensors"  # in a model's folder, if counts are part of the model
 
 
 @dataclass(frozen=True)
@@ -88,12 +87,12 @@ class CountModel:
             probabilities[rows] = extra + self.gammas[length][nodes] * probabilities[rows]
         return np.log(probabilities), lengths
 
-    def distribution(self, context: np.ndarray) -> np.ndarray:
-        """(V,) float64: the probability of each next token; 0 for what is never predicted.
+    def distribution(self, context: Sequence[int]) -> tuple[np.ndarray, int]:
+        """(V,) float64: the probability of each next token; 0 for what is never predicted. And the known length.
 
         context: the tokens before it, the last one first; 0, or the end, where there is none.
         """
-        probabilities, node = self.unigram.copy(), np.zeros(1, np.int64)
+        probabilities, node, known = self.unigram.copy(), np.zeros(1, np.int64), 0
         for length, token in enumerate(context[: self.order - 1], start=1):
             above, level = self.levels[length - 1], self.levels[length]
             node, found = search(level.tokens, above.first_child, node, np.asarray([token]))
@@ -102,21 +101,37 @@ class CountModel:
             here = slice(int(level.first_word[node[0]]), int(level.first_word[node[0] + 1]))
             probabilities *= self.gammas[length][node[0]]
             probabilities[level.words[here]] += self.discounted(length, here) / self.totals[length][node[0]]
-        return probabilities
+            known = length
+        return probabilities, known
 
-    def save(self, folder: Path) -> None:
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that count_model_of() needs."""
         arrays = {"discounts": self.discounts, "predictable": self.predictable}
         for length, level in enumerate(self.levels):
             arrays |= {f"{length}.{name}": value for name, value in vars(level).items()}
-        save_file(arrays, folder / FILE, metadata={"vocabulary_size": str(self.vocabulary_size)})
+        return arrays
 
 
-def load_count_model(folder: Path, vocabulary_size: int) -> CountModel:
-    arrays = load_file(folder / FILE)
+def count_model_of(arrays: Mapping[str, np.ndarray], vocabulary_size: int) -> CountModel:
+    """The model whose arrays() these are. KeyError or ValueError if they do not fit together."""
     discounts = arrays["discounts"]
     names = ("tokens", "first_child", "first_word", "words", "counts")
     levels = [Level(**{name: arrays[f"{length}.{name}"] for name in names}) for length in range(len(discounts))]
+    check_levels(levels, vocabulary_size)
     return CountModel(levels, discounts, vocabulary_size, arrays["predictable"])
+
+
+def check_levels(levels: list[Level], vocabulary_size: int) -> None:
+    """ValueError for places that lie outside of their arrays: files may be damaged or made by others."""
+    for level, below in zip(levels, [*levels[1:], None], strict=True):
+        for first, values in ((level.first_word, level.words), (level.first_child, below.tokens if below else ())):
+            ordered = (np.diff(first.astype(np.int64)) >= 0).all()
+            if len(first) != len(level.tokens) + 1 or first[0] or first[-1] != len(values) or not ordered:
+                raise ValueError("the counts do not fit together")
+        if (np.diff(level.first_word.astype(np.int64)) < 1).any() or len(level.words) != len(level.counts):
+            raise ValueError("a context without words")  # the sums of contexts need one each
+        if max(level.words.max(), level.tokens.max()) >= vocabulary_size or level.counts.min() < 1:
+            raise ValueError("the counts do not fit the vocabulary")
 
 
 def search(

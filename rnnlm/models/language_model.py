@@ -3,7 +3,7 @@
 Shapes: batch b, time t, layers L, hidden size H, state size S, embedding size E, vocabulary V.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from .gru import GRUCell
 from .lstm import LSTMCell
 from .min_gru import MinGRUCell
 from .min_lstm import MinLSTMCell
+from .mixture import CountMixture
 from .stack import Stack
 from .transformer import TransformerBlock
 from .xlstm import XLSTMBlock
@@ -63,6 +64,7 @@ class LanguageModel(nn.Module):
     """
 
     never_predicted: Tensor
+    mixture: CountMixture | None = None  # where text is scored or written; forward() and hidden() are the network alone
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """config: the contents of config.json, with Hugging Face's names; see model_factory.architecture."""
@@ -114,6 +116,19 @@ class LanguageModel(nn.Module):
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden: (…, H or E) from hidden() → logits (…, V)."""
         return nn.functional.linear(hidden, self.head.weight, self.head_bias())
+
+    @property
+    def context_length(self) -> int:
+        """Tokens that the counts read before the one they predict; 0 for a network alone."""
+        return 0 if self.mixture is None else self.mixture.context_length
+
+    def mixed_logits(self, hidden: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
+        """As logits(), but of the mixture if there is one: the logarithms of its probabilities.
+
+        hidden: (n, H or E); contexts: for each the context_length tokens read last, the last one first (histories()).
+        """
+        logits = self.logits(hidden)
+        return logits if self.mixture is None else self.mixture.log_probabilities(logits, contexts)
 
     def head_bias(self) -> Tensor:
         """(V,): the head's bias, -inf for `<pad>` and `<bos>`."""

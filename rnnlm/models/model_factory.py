@@ -14,6 +14,7 @@ from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import read_json, write_json
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mixture import load_mixture, save_mixture
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
 
 ONE_HOT_VOCABULARY = 4_096  # largest vocabulary for one-hot input, whose embedding is a square matrix
@@ -81,6 +82,7 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
         config = read_json(folder / "config.json")
         check_sizes(config, weights)
         model = LanguageModel(config)
+        model.mixture = load_mixture(folder, config["vocab_size"])
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder}: the model cannot be loaded ({type(error).__name__}); train it again") from error
     try:
@@ -104,7 +106,8 @@ def check_sizes(config: dict[str, Any], weights: dict[str, torch.Tensor]) -> Non
 
 
 def save_model(model: LanguageModel, folder: Path) -> None:
-    """Write configuration and weights (safetensors); moves the model to the CPU."""
+    """Write configuration, weights and counts if there are any (safetensors); moves the model to the CPU."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", dict(model.config))
     save_file(model.to("cpu").saved_weights(), folder / "model.safetensors", metadata={"format": "pt"})
+    save_mixture(model.mixture, folder)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rnnlm.disk_errors import ABSENT
-from rnnlm.home import file_digest
+from rnnlm.home import digest_of, file_digest
+from rnnlm.models.count_model import FILE as COUNTS
 from rnnlm.registry.tag_names import facts_of
 from rnnlm.stages import COMPLETE, find_damage
 
@@ -29,8 +30,9 @@ CHARACTERS = "characters.json"  # see rnnlm/corpora/character_profile.py
 
 
 def model_digest(folder: Path) -> str:
-    """sha256 of the weights, which identifies a model."""
-    return file_digest(folder / "model.safetensors")
+    """What identifies a model: sha256 of its weights; of a mixture a digest of this and of that of its counts."""
+    weights = file_digest(folder / "model.safetensors")
+    return digest_of([weights, file_digest(folder / COUNTS)]) if (folder / COUNTS).exists() else weights
 
 
 def evidence_folder(bundle: Path) -> Path:

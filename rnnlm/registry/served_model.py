@@ -22,6 +22,7 @@ SAMPLING_DEFAULTS = {"maximum_tokens": 40, "temperature": 0.8, "top_k": 0, "top_
 MODULES = (  # what load_context uses of rnnlm
     "generation.sampling",
     "models.language_model",
+    "models.mixture",
     "generation.inference_weights",
     "tokenizers.text_tokenizer",
     "evaluation.document_losses",
@@ -81,9 +82,12 @@ class ServedModel(PythonModel):
 
         bundle, code = Path(context.artifacts["bundle"]), Path(context.artifacts["code"])
         modules = load_modules(code, *MODULES)
-        self.sampling, language_model, inference_weights, text_tokenizer, self.document_losses, self.metrics = modules
-        self.model = language_model.LanguageModel(read_object(bundle / "config.json"))
+        self.sampling, language_model, mixture, inference_weights, text_tokenizer, *scoring = modules
+        self.document_losses, self.metrics = scoring
+        config = read_object(bundle / "config.json")
+        self.model = language_model.LanguageModel(config)
         self.model.load_saved_weights(load_file(bundle / "model.safetensors"))
+        self.model.mixture = mixture.load_mixture(bundle, config["vocab_size"])
         self.model.eval()
         self.weights = inference_weights.InferenceWeights(self.model)  # shared by all prompts
         self.tokenizer = text_tokenizer.load_tokenizer(bundle)

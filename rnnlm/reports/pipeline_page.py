@@ -7,7 +7,6 @@ from rnnlm.config import MODEL_NAMES, ModelConfig, TrainingConfig
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.records import (
     CorpusRecord,
-    CountsScore,
     DatasetRecord,
     EvaluationRecord,
     PipelineRecord,
@@ -15,6 +14,7 @@ from rnnlm.records import (
     RunRecord,
     Sample,
     SamplesRecord,
+    SplitScore,
     TokenizerRecord,
     TrainedRecord,
 )
@@ -171,13 +171,14 @@ def trained_summary(record: TrainedRecord) -> str:
     return "\n".join([f"run        {record.run.folder}", "", *rows, "", *registered_lines(record.registered)])
 
 
-def counts_json(counts: CountsScore | None) -> dict[str, float | None]:
-    """Of the test split; null if nothing was counted."""
+def parts_json(test: SplitScore) -> dict[str, float | None]:
+    """Of the test split; null for what there is not."""
+    network, counts = test.network or test, test.counts
     return {
+        "network_test_perplexity": network.perplexity,
+        "network_bits_per_byte": network.bits_per_byte,
         "counts_test_perplexity": counts.perplexity if counts else None,
         "counts_bits_per_byte": counts.bits_per_byte if counts else None,
-        "mixed_test_perplexity": counts.mixed_perplexity if counts else None,
-        "mixed_bits_per_byte": counts.mixed_bits_per_byte if counts else None,
         "counting_seconds": counts.seconds if counts else None,
     }
 
@@ -204,7 +205,7 @@ def pipeline_json(record: PipelineRecord) -> dict[str, Any]:
         "unknown_rate": test.unknown_rate,
         "uniform_perplexity": test.uniform_perplexity,
         "unigram_perplexity": test.unigram_perplexity,
-        **counts_json(test.counts),
+        **parts_json(test),
         "samples": [sample.model_dump() for sample in record.samples.samples],
         "seconds": {name: round(stage.seconds, 3) for name, stage in record.stages.items()},
     }

@@ -7,6 +7,7 @@ from rnnlm.home import Home, digest_of, file_digest
 from rnnlm.models.devices import choose_device
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import TrainingProvenance, read_training_provenance
+from rnnlm.registry.bundle import model_digest
 from rnnlm.registry.model_lookup import full_reference, model_folder
 from rnnlm.scoring.document_scores import Scorer
 from rnnlm.scoring.scoring_config import ScoringConfig
@@ -19,7 +20,7 @@ class FoundModel:
 
     reference: str  # as the caller named it
     folder: Path
-    digest: str  # sha256 of weights, tokenizer and how text is cut
+    digest: str  # sha256 of model, tokenizer and how text is cut
     origin: TrainingProvenance
 
     def load(self, config: ScoringConfig) -> Scorer:
@@ -36,6 +37,7 @@ def find_model(home: Home, reference: str | None) -> FoundModel:
 
 def model_in(folder: Path, reference: str) -> FoundModel:
     origin = read_training_provenance(folder)
-    files = {name: file_digest(folder / name) for name in ("model.safetensors", "tokenizer.json", SETTINGS_FILE)}
+    files = {name: file_digest(folder / name) for name in ("tokenizer.json", SETTINGS_FILE)}
+    files["model.safetensors"] = model_digest(folder)
     digest = digest_of({"files": files, "cut": [origin.cut.mode, origin.cut.context_length]})
     return FoundModel(reference, folder, digest, origin)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from typing import Any, cast
 
 import torch
@@ -11,6 +12,7 @@ from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import finite_or_none
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mixture import histories
 from rnnlm.sequences.batches import EVALUATION_WINDOW
 from rnnlm.sequences.shift import shifted
 from rnnlm.serving.messages import Alternative, Scored, ScoredTexts, ScoredToken, ScoreRequest
@@ -108,10 +110,12 @@ def top_tokens(loaded: LoadedModel, text: str, count: int) -> list[TopTokens]:
     """For each scored token, the `count` most probable tokens at its position, row by row."""
     top: list[TopTokens] = []
     for row in scored_rows(loaded.tokenizer, loaded.cut, text):
-        state = None
-        for piece in shifted(row)[0].split(EVALUATION_WINDOW):
+        input_ids, state = shifted(row)[0], None
+        contexts = iter(histories(input_ids[None].numpy(), loaded.model.context_length)[0])
+        for piece in input_ids.split(EVALUATION_WINDOW):
             hidden, state = loaded.model.hidden(piece[None], state)
             for vectors in hidden[0].split(CPU_ROWS):
-                shares, token_ids = loaded.model.logits(vectors).softmax(dim=-1).topk(count)
+                logits = loaded.model.mixed_logits(vectors, list(islice(contexts, len(vectors))))
+                shares, token_ids = logits.softmax(dim=-1).topk(count)
                 top += [list(zip(*pair, strict=True)) for pair in zip(token_ids.tolist(), shares.tolist(), strict=True)]
     return top

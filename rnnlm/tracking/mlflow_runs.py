@@ -266,10 +266,10 @@ def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None
 def split_scores(evaluation: EvaluationRecord, split: str) -> dict[str, float]:
     """Metric → value of one split."""
     score = evaluation.scores[split]
-    scores = score.model_dump(exclude={"split", "counts"})
-    if (counts := score.counts) is not None:
-        scores |= {"counts_perplexity": counts.perplexity, "counts_bits_per_byte": counts.bits_per_byte}
-        scores |= {"mixed_perplexity": counts.mixed_perplexity, "mixed_bits_per_byte": counts.mixed_bits_per_byte}
+    scores = score.model_dump(exclude={"split", "network", "counts"})
+    for name, part in (("network", score.network), ("counts", score.counts)):
+        if part is not None:
+            scores |= {f"{name}_perplexity": part.perplexity, f"{name}_bits_per_byte": part.bits_per_byte}
     return {
         f"{SPLIT_NAMES[split]}_{name}": float(value)
         for name, value in scores.items()

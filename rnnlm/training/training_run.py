@@ -5,7 +5,7 @@ RUN/history.jsonl, samples/     measurements, and samples during training
 RUN/processes/                  job and result of distributed training; deleted when the run is complete
 RUN/checkpoints/                deleted when the run is complete; see checkpointing/checkpoints.py
 RUN/tracking.json               how much of it the tracker has sent
-RUN/model/, run.json, COMPLETE  the result
+RUN/model/, run.json, COMPLETE  the result: the best weights, and the counts that are mixed with them
 RUN/ancestor_documents.parquet  what the model that it started from has seen; see warm_start.py
 """
 
@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.config import PipelineConfig, TrainingConfig, result_settings
+from rnnlm.evaluation.count_shares import fit_mixture
+from rnnlm.evaluation.token_losses import stored_network_nll
 from rnnlm.extras import need_extra
 from rnnlm.home import Home, read_json, remove_partials, write_json
 from rnnlm.models.devices import choose_device
+from rnnlm.models.mixture import save_mixture
 from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.stages import (
     COMPLETE,
@@ -42,7 +45,13 @@ from rnnlm.training.training_setup import train_in_this_process
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
 
 logger = logging.getLogger(__name__)
-UNMARKED = (CHECKPOINTS, PROCESSES, TRACKING, SAMPLES)  # temporary, or may change after the run is complete
+UNMARKED = (
+    CHECKPOINTS,
+    PROCESSES,
+    TRACKING,
+    SAMPLES,
+    "nll-valid",
+)  # temporary, or may change after the run is complete
 STARTED = "started.json"
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # takes the run id
 
@@ -86,7 +95,7 @@ def run_training(
             job = warm_job(home, job, start)
         write_json(folder / STARTED, started)
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
-            run = write_run(job, start, tracker, interruption)
+            run = write_run(home, job, start, tracker, interruption)
         copy_to_storage(folder)
         return run
 
@@ -148,7 +157,9 @@ def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in ("start_from", "warm_start")}
 
 
-def write_run(job: Job, start: StartedFrom | None, tracker: Tracker, interruption: Interruption) -> RunRecord:
+def write_run(
+    home: Home, job: Job, start: StartedFrom | None, tracker: Tracker, interruption: Interruption
+) -> RunRecord:
     """Train, from the start or from a checkpoint, and write the result up to its COMPLETE marker."""
     folder, training = job.folder, job.config.training
     if training.distributed.processes > 1 or training.distributed.launcher == "ray":
@@ -164,11 +175,29 @@ def write_run(job: Job, start: StartedFrom | None, tracker: Tracker, interruptio
         **result.model_dump(),
         **({} if start is None else {"started_from": start.model_dump()}),
     }
+    run = RunRecord.model_validate({**facts, "folder": folder})
+    add_counts(home, job.config, job.dataset, run)
     write_json(folder / "run.json", facts)
     mark_complete(folder, apart_from=UNMARKED)
     remove_temporary(folder)
     remove_partials(folder)  # the replaced run
-    return RunRecord.model_validate({**facts, "folder": folder})
+    return run
+
+
+def add_counts(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> None:
+    """Store what is mixed with the network's probabilities, unless the model is a network alone."""
+    if not config.model.counts:
+        return
+    network_nll_nats = stored_network_nll(home, dataset, run, "valid", config.evaluation.batch_size)
+    mixture = fit_mixture(home, dataset, config.model.counts, network_nll_nats)
+    save_mixture(mixture, run.model_folder)
+    shares = ", ".join(f"{share:.2f}" for share in mixture.shares)
+    logger.info(
+        "training: counted %d-grams in %.1f s; their shares by known context: %s",
+        config.model.counts,
+        mixture.counting_seconds,
+        shares,
+    )
 
 
 def remove_temporary(folder: Path) -> None:

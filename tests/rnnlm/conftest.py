@@ -24,6 +24,12 @@ class Storyteller:
         """Read anew: a test may change it."""
         return load_model(self.folder)
 
+    def network(self) -> LanguageModel:
+        """The model without its counts, as transformers and ONNX have it."""
+        model = self.model()
+        model.mixture = None
+        return model
+
     def prompts(self) -> list[list[int]]:
         """`<bos>` and something to go on from, of 2 to 5 ids."""
         texts = [*NAMES, "clara sells", "felix paints the", "boris wants the black"]

@@ -19,7 +19,7 @@ from rnnlm.reports.registry_page import model_row
 from rnnlm.text_layout import LINE_WIDTH, TableRows, columns
 from rnnlm.tracking.run_comparison import RunOverview
 from tests.rnnlm.comparison.test_model_result import result_of, run_of
-from tests.rnnlm.test_summary_page import score
+from tests.split_scores import split_score_of
 
 MEASURE = re.compile("perplexity|bits|ppl")
 SPLIT = re.compile("^(sampled validation|validation|test|training|whole-text) (perplexity|bits/byte)")
@@ -47,8 +47,8 @@ def comparison(tmp_path: Path) -> ModelComparison:
 
 
 def tables(found: ModelComparison) -> dict[str, TableRows]:
-    evaluation = EvaluationRecord(scores={name: score(name, 9.0) for name in ("valid", "test")}, seconds=1.0)
-    first_rows = score("test", 9.0).model_copy(update={"first_rows": 7, "first_rows_perplexity": 8.0})
+    evaluation = EvaluationRecord(scores={name: split_score_of(9.0, name) for name in ("valid", "test")}, seconds=1.0)
+    first_rows = split_score_of(9.0, "test").model_copy(update={"first_rows": 7, "first_rows_perplexity": 8.0})
     static = Variant(name="static", nll_nats_per_token=1.0, perplexity=3.0, settings={})
     version = ModelVersion(
         name="m", version=1, aliases=(), validation_perplexity=9.0, bits_per_byte=2.0, dataset_id="d", created="2026"
@@ -67,9 +67,9 @@ def tables(found: ModelComparison) -> dict[str, TableRows]:
     )
     return {
         "rnnlm run": score_rows(evaluation),
-        "rnnlm evaluate": [score_row(score("test", 9.0))],
-        "rnnlm evaluate --split valid": [score_row(score("valid", 9.0))],
-        "rnnlm evaluate, another text": [score_row(score("all", 9.0))],
+        "rnnlm evaluate": [score_row(split_score_of(9.0, "test"))],
+        "rnnlm evaluate --split valid": [score_row(split_score_of(9.0, "valid"))],
+        "rnnlm evaluate, another text": [score_row(split_score_of(9.0, "all"))],
         "rnnlm evaluate, evaluation.first_rows": [score_row(first_rows)],
         "rnnlm evaluate --cache": adaptation_rows(AdaptationTable(split="test", tokens=9, variants=(static,))),
         "rnnlm compare": comparison_page.score_rows(found),

@@ -15,7 +15,6 @@ from rnnlm.records import (
     RunRecord,
     Sample,
     SamplesRecord,
-    SplitScore,
     TrainedRecord,
     VersionScores,
 )
@@ -25,6 +24,7 @@ from rnnlm.reports.pipeline_page import samples_text
 from rnnlm.reports.summary_page import summary_report
 from rnnlm.run_names import short_date
 from rnnlm.text_layout import markdown_text
+from tests.split_scores import split_score_of
 
 EVIDENCE = Evidence(
     documents=300,
@@ -38,21 +38,9 @@ EVIDENCE = Evidence(
     confidence=0.95,
     resamples=1000,
 )
+
 BEFORE = VersionScores(version=6, test_perplexity=100.0, validation_perplexity=90.0, bits_per_byte=2.0)
 CHAMPION = VersionScores(version=3, test_perplexity=64.0, validation_perplexity=None, bits_per_byte=1.6)
-
-
-def score(split: str, perplexity: float) -> SplitScore:
-    return SplitScore(
-        split=split,
-        tokens=1000,
-        nll_nats_per_token=4.0,
-        perplexity=perplexity,
-        bits_per_byte=1.5,
-        unknown_rate=0.0,
-        uniform_perplexity=4000.0,
-        unigram_perplexity=700.0,
-    )
 
 
 def night(folder: Path, skipped: bool = False, **registered: object) -> TrainedRecord:
@@ -82,7 +70,9 @@ def night(folder: Path, skipped: bool = False, **registered: object) -> TrainedR
     return TrainedRecord(
         run=run,
         evaluation=EvaluationRecord(
-            scores={"valid": score("valid", 81.0), "test": score("test", 80.0)}, seconds=2.0, skipped=skipped
+            scores={"valid": split_score_of(81.0, "valid"), "test": split_score_of(80.0, "test")},
+            seconds=2.0,
+            skipped=skipped,
         ),
         samples=SamplesRecord(samples=samples, seconds=0.5, skipped=skipped),
         registered=RegisteredVersion.model_validate(version),

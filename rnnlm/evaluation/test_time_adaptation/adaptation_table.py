@@ -1,22 +1,22 @@
-"""A model's plain perplexity beside those with test-time adaptation: a table with one row each."""
+"""A network's plain perplexity beside those with test-time adaptation: a table with one row each."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from rnnlm.errors import ConfigError
-from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
+from rnnlm.evaluation.count_shares import count_training_split, split_log_probabilities
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import measure_gradient_rms
 from rnnlm.evaluation.test_time_adaptation.grid_search import tuned_cache, tuned_dynamic
-from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll, mixed
+from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
-from rnnlm.evaluation.token_losses import nll_of_split
+from rnnlm.evaluation.token_losses import network_nll_of_split
 from rnnlm.home import Home
 from rnnlm.metrics import perplexity
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mixture import mixed
 from rnnlm.records import DatasetRecord, Record, Split
 from rnnlm.sequences.dataset_reader import StoredSplit
 
@@ -101,12 +101,11 @@ def interpolated(
     static: np.ndarray,
 ) -> Variant:
     """Mixed with a Kneser-Ney model of the training split, its share fitted on the validation split."""
-    counted = train_kneser_ney(home, dataset, config)
+    counts, _ = count_training_split(home, dataset, config.order)
 
     def of_ngrams(part: Split) -> np.ndarray:
-        # By row and position: the order of nll_of_split over the same stored rows.
-        batches = log_probabilities(counted, dataset, part, config)
-        return np.concatenate([batch.column("log_probability").to_numpy() for batch in batches])
+        log_probabilities, _ = split_log_probabilities(counts, StoredSplit(dataset, part))
+        return log_probabilities
 
     share = best_share(static_log_probabilities(model, dataset, "valid"), of_ngrams("valid"))
     both = mixed(static, of_ngrams(split), share)
@@ -114,8 +113,8 @@ def interpolated(
 
 
 def static_log_probabilities(model: LanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:
-    """(tokens,) float64 natural log-probabilities of the plain model, in the order of the text."""
-    parts = list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode))
+    """(tokens,) float64 natural log-probabilities of the plain network, in the order of the text."""
+    parts = list(network_nll_of_split(model, StoredSplit(dataset, split), dataset.mode))
     return -np.concatenate(parts).astype(np.float64)
 
 

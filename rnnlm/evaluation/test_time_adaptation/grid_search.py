@@ -12,9 +12,10 @@ import numpy as np
 
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import GradientRms
-from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll, mixed
+from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mixture import mixed
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.segmentation import Mode
 

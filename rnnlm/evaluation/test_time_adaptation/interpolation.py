@@ -1,21 +1,13 @@
-"""Two models that predict the same tokens, mixed linearly: p = (1 - share) p_first + share p_second."""
+"""The share of two models that predict the same tokens: p = (1 - share) p_first + share p_second."""
 
 from collections.abc import Callable
 
 import numpy as np
 
+from rnnlm.models.mixture import mixed
+
 GOLDEN = (5**0.5 - 1) / 2
 PRECISION = 1e-6  # of a share
-
-
-def mixed(first: np.ndarray, second: np.ndarray, share: float | np.ndarray) -> np.ndarray:
-    """Log-probabilities of the mixture from those of its parts, (tokens,) each; share 1 is the second model.
-
-    share: of all tokens, or (tokens,).
-    """
-    with np.errstate(divide="ignore"):  # log 0: that model has no part
-        mixture: np.ndarray = np.logaddexp(np.log1p(-share) + first, np.log(share) + second)
-    return mixture
 
 
 def mean_nll(log_probabilities: np.ndarray) -> float:

@@ -8,21 +8,19 @@ import pytest
 from rnnlm.comparison.model_result import ModelResult, RunResult, loss_by_position, tokens_to
 from rnnlm.comparison.training_costs import TrainingCosts, training_flops_per_token
 from rnnlm.config import ModelConfig
-from rnnlm.records import SplitScore
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
+from tests.split_scores import split_score_of
 
 COSTS = TrainingCosts(tokens_per_second=10.0, peak_mebibytes=1.0, milliseconds_per_token=1.0)
 
 
 def run_of(perplexity: float) -> RunResult:
-    score = SplitScore(
-        split="test",
+    score = split_score_of(
+        perplexity,
         tokens=10,
         nll_nats_per_token=math.log(perplexity),
-        perplexity=perplexity,
         bits_per_byte=1.0,
-        unknown_rate=0.0,
         uniform_perplexity=100.0,
         unigram_perplexity=50.0,
     )

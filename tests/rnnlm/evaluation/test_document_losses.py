@@ -15,6 +15,7 @@ from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer
 from tests.configs import KINDS, random_model
+from tests.slow_reading import log_probabilities_of
 
 Mode = Literal["sentence", "stream"]
 TEXTS = [
@@ -44,8 +45,8 @@ def read_slowly(model: LanguageModel, tokenizer: TextTokenizer, text: str, mode:
         rows = [[*line, EOS] for line in lines if line]
     found = []
     for row in rows:
-        logits, _ = model(torch.tensor([[BOS, *row[:-1]]]))
-        found += (-logits[0].log_softmax(-1)[torch.arange(len(row)), torch.tensor(row)]).tolist()
+        log_probabilities = log_probabilities_of(model, [BOS, *row[:-1]])
+        found += (-log_probabilities[torch.arange(len(row)), torch.tensor(row)]).tolist()
     return found
 
 

@@ -12,6 +12,7 @@ from rnnlm.evaluation.explanation import Explanation, explain
 from rnnlm.evaluation.explanation_plot import draw_explanation, draw_states
 from rnnlm.evaluation.external_corpus import score_corpus
 from rnnlm.home import Home
+from rnnlm.models.count_model import FILE
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.plots import new_figure
@@ -75,8 +76,9 @@ def test_a_row_that_is_cut_goes_on_with_the_token_before_it(toy_run: RunRecord) 
 
 
 def test_probabilities_ranks_and_states_are_those_of_the_definition(toy_run: RunRecord) -> None:
-    """h' = tanh(x W + h U + b) by hand."""
+    """h' = tanh(x W + h U + b) by hand, without counts."""
     folder = toy_run.model_folder
+    (folder / FILE).unlink()
     model, explanation = load_model(folder), explained(folder, "the cat sees the zebra")
     (cell,) = model.stack.cells
     h = torch.zeros(16)

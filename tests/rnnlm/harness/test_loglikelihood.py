@@ -13,6 +13,7 @@ from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
+from tests.slow_reading import log_probabilities_of
 
 STREAM, SENTENCE = SequencesConfig(mode="stream"), SequencesConfig(mode="sentence")
 TEXT = "the cat sees the dog near the river .\n\nthe zebra likes the naïve fox .\nthe bird follows the cat\n"
@@ -27,8 +28,7 @@ PAIRS = [
 
 def read_slowly(model: LanguageModel, context_ids: list[int], ids: list[int]) -> float:
     """Log-probability of ids after context_ids, which begin with <bos>: one forward pass, each token looked up."""
-    logits, _ = model(torch.tensor([[*context_ids, *ids[:-1]]]))
-    found = logits[0, len(context_ids) - 1 :].detach().double().log_softmax(-1)
+    found = log_probabilities_of(model, [*context_ids, *ids[:-1]])[len(context_ids) - 1 :].double()
     return float(found[torch.arange(len(ids)), torch.tensor(ids)].sum())
 
 

@@ -6,16 +6,17 @@ import torch
 from torch import Tensor
 
 from rnnlm.models.language_model import LanguageModel
+from tests.slow_reading import log_probabilities_of
 
 Text = list[int]
 
 
-@torch.no_grad()
 def logits_after(model: LanguageModel, ids: Text) -> Tensor:
     """(V,) for the token after these, from nothing."""
-    with patch.object(model.stack, "backend", "loop"):
-        hidden, _ = model.hidden(torch.tensor([ids]))
-    return model.logits(hidden[0, -1])
+    with patch.object(model.stack, "backend", "loop"), torch.no_grad():
+        if model.mixture is not None:
+            return log_probabilities_of(model, ids)[-1]
+        return model.logits(model.hidden(torch.tensor([ids]))[0][0, -1])
 
 
 def greedy(model: LanguageModel, prompt: Text, maximum: int, eos: int | None) -> Text:

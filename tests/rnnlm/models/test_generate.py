@@ -18,7 +18,7 @@ EOS = 3
 
 @pytest.fixture(scope="module")
 def model(storyteller: Storyteller) -> RnnlmForCausalLM:
-    return RnnlmForCausalLM.from_language_model(storyteller.model())
+    return RnnlmForCausalLM.from_language_model(storyteller.network())
 
 
 @pytest.fixture(scope="module")

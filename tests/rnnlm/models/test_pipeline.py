@@ -18,7 +18,7 @@ GREEDY = {"do_sample": False, "max_new_tokens": 12, "return_full_text": False}
 
 def ours(storyteller: Storyteller, text: str) -> str:
     config = GenerationConfig(temperature=0, maximum_tokens=12)
-    return continue_prompt(storyteller.model(), storyteller.tokenizer, text, config).text
+    return continue_prompt(storyteller.network(), storyteller.tokenizer, text, config).text
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])

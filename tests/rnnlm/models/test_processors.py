@@ -131,7 +131,7 @@ CASES: dict[str, tuple[dict[str, Any], Formula]] = {
 def test_a_processor_does_to_carried_states_what_its_definition_says(storyteller: Storyteller, name: str) -> None:
     """At every step the logits that are drawn from, computed by hand from the whole text so far."""
     settings, formula = CASES[name]
-    model = RnnlmForCausalLM.from_language_model(storyteller.model())
+    model = RnnlmForCausalLM.from_language_model(storyteller.network())
     changed = False
     for prompt in storyteller.prompts()[::2]:
         torch.manual_seed(4)
@@ -155,7 +155,7 @@ def test_a_processor_does_to_carried_states_what_its_definition_says(storyteller
 
 
 def test_all_at_once_are_the_same_with_and_without_a_cache(storyteller: Storyteller) -> None:
-    model = RnnlmForCausalLM.from_language_model(storyteller.model())
+    model = RnnlmForCausalLM.from_language_model(storyteller.network())
     settings = {
         "do_sample": True,
         "max_new_tokens": 12,

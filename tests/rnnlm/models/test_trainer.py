@@ -75,7 +75,7 @@ def test_the_loss_falls(storyteller: Storyteller, tmp_path: Path) -> None:
 def test_it_measures_what_we_measure(storyteller: Storyteller, tmp_path: Path) -> None:
     """On the whole split in one batch, for Trainer takes the mean over batches whatever they hold."""
     rows = stored_rows(storyteller, "valid", 1_000)
-    model = storyteller.model()
+    model = storyteller.network()
     run = trainer(RnnlmForCausalLM.from_language_model(model), rows, tmp_path, per_device_eval_batch_size=len(rows))
     found = run.evaluate()["eval_loss"]
     score = score_split(model, storyteller.dataset, "valid", batch_size=64)

@@ -30,6 +30,7 @@ def endless_model(toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """The folder of the toy model with `<eos>` made impossible: a prompt runs to its maximum_tokens."""
     folder = shutil.copytree(toy_model, tmp_path_factory.mktemp("endless") / "model")
     model = load_model(folder)
+    model.mixture = None
     with torch.no_grad():
         model.head.bias[EOS] = -1e6
     save_model(model, folder)

@@ -16,7 +16,7 @@ from pydantic import create_model
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.moved_settings import flatten
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord, SplitScore
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord
 from rnnlm.tracking.mlflow_runs import (
     log_loss_curve,
     log_samples,
@@ -34,6 +34,7 @@ from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.events import TRACKING, Measurement, TrainingSamples
 from rnnlm.training.history import HISTORY, History, write_samples
 from tests.configs import plain_config
+from tests.split_scores import split_score_of
 
 CONFIG = plain_config({"model.hidden_size": 16, "generation.prompts": ["a", "b"]})
 RUN_ID = "0123456789abcdef"
@@ -92,15 +93,8 @@ def run_of(home: Home, mlflow_run_id: str | None, history: bool = True) -> RunRe
 
 
 def evaluation_of(perplexity: float) -> EvaluationRecord:
-    score = SplitScore(
-        split="test",
-        tokens=10,
-        nll_nats_per_token=math.log(perplexity),
-        perplexity=perplexity,
-        bits_per_byte=1.5,
-        unknown_rate=0.0,
-        uniform_perplexity=20.0,
-        unigram_perplexity=12.0,
+    score = split_score_of(
+        perplexity, tokens=10, nll_nats_per_token=math.log(perplexity), uniform_perplexity=20.0, unigram_perplexity=12.0
     )
     return EvaluationRecord(scores={"test": score})
 

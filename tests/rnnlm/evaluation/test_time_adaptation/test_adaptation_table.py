@@ -18,11 +18,12 @@ from rnnlm.evaluation.test_time_adaptation.adaptation_table import (
     static_log_probabilities,
 )
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import measure_gradient_rms
-from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll, mixed
+from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
 from rnnlm.evaluation.token_losses import joined_losses, nll_of_split, token_losses
 from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mixture import mixed
 from rnnlm.models.model_factory import load_model
 from rnnlm.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.sequences.dataset_reader import StoredSplit
@@ -93,7 +94,9 @@ def test_shares_0_and_1_of_the_counts_are_each_models_own_perplexity(
 ) -> None:
     neural, counts = static_log_probabilities(trained, toy_dataset, "test"), counts_say(home, toy_dataset, "test")
     of_neural, of_counts = (np.exp(mean_nll(mixed(neural, counts, share))) for share in (0.0, 1.0))
-    assert of_neural == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-9)
+    network = toy_evaluation.scores["test"].network
+    assert network is not None
+    assert of_neural == pytest.approx(network.perplexity, rel=1e-9)
     own = score_ngram_split(train_kneser_ney(home, toy_dataset, NGRAM), toy_dataset, "test", NGRAM)
     assert of_counts == pytest.approx(own.perplexity, rel=1e-9)
 

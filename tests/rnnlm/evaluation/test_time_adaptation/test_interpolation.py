@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll, mixed
+from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll
+from rnnlm.models.mixture import mixed
 
 DRAW = np.random.Generator(np.random.Philox(0))
 

@@ -9,11 +9,12 @@ import torch
 from rnnlm.config import ModelKind
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import DynamicModel, measure_gradient_rms
-from rnnlm.evaluation.test_time_adaptation.interpolation import mean_nll, mixed
+from rnnlm.evaluation.test_time_adaptation.interpolation import mean_nll
 from rnnlm.evaluation.test_time_adaptation.segments import segments
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
 from rnnlm.evaluation.token_losses import nll_of_split
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mixture import mixed
 from rnnlm.sequences import batches
 from rnnlm.sequences.segmentation import Mode
 from tests.configs import KINDS, random_model

@@ -1,0 +1,77 @@
+"""Count the training text, and choose the share of the counts in their mixture with a network.
+
+The shares are fitted on the validation split, so that its figure flatters the mixture a little; that of the test split
+does not.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from rnnlm.evaluation.ngram.count_arrays import read_count_model
+from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.test_time_adaptation.interpolation import best_share
+from rnnlm.home import Home
+from rnnlm.models.count_model import CountModel
+from rnnlm.models.mixture import CountMixture
+from rnnlm.records import DatasetRecord
+from rnnlm.sequences.batches import RowSource, chunks
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.segmentation import TokenRows
+from rnnlm.sequences.shift import contexts
+
+FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own
+
+
+def fit_mixture(home: Home, dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray) -> CountMixture:
+    """Counts of the training split with the shares that are best on the validation split.
+
+    network_nll_nats: (predicted tokens,) of the validation split, in the order of the text.
+    """
+    counts, seconds = count_training_split(home, dataset, order)
+    of_counts, lengths = split_log_probabilities(counts, StoredSplit(dataset, "valid"))
+    shares = fitted_shares(-np.asarray(network_nll_nats, np.float64), of_counts, lengths, order)
+    return CountMixture(counts, shares, seconds)
+
+
+def count_training_split(home: Home, dataset: DatasetRecord, order: int) -> tuple[CountModel, float]:
+    """The Kneser-Ney model of the training split, and the seconds that counting took, whenever that was."""
+    config = NgramConfig(order=order)
+    counted = train_kneser_ney(home, dataset, config)
+    return read_count_model(counted, config, dataset.vocabulary_size), counted.seconds
+
+
+def split_log_probabilities(model: CountModel, source: RowSource) -> tuple[np.ndarray, np.ndarray]:
+    """(predicted tokens,) natural logarithms and lengths of known contexts, in the order of the text."""
+    parts = [model.log_probabilities(*contexts(rows, model.order - 1)) for rows in chunks(source)]
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+
+def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths: np.ndarray, order: int) -> np.ndarray:
+    """(order,) the share of the counts for each length of the known context, with the lowest loss on these tokens.
+
+    Lengths with few tokens have the share that is best for all tokens together.
+    """
+    shares = np.full(order, best_share(of_network, of_counts))
+    for length in range(order):
+        here = context_lengths == length
+        if here.sum() >= FEWEST_TOKENS:
+            shares[length] = best_share(of_network[here], of_counts[here])
+    return shares
+
+
+def with_rows(parts: Iterable[np.ndarray], source: RowSource) -> Iterator[tuple[TokenRows, np.ndarray]]:
+    """Chunks of the rows with the values of their predicted tokens, from arrays of any length in the same order."""
+    waiting, remaining = np.zeros(0, np.float32), iter(parts)
+    for rows in chunks(source):
+        while len(waiting) < rows.predicted_count:
+            waiting = np.concatenate([waiting, next(remaining)])
+        yield rows, waiting[: rows.predicted_count]
+        waiting = waiting[rows.predicted_count :]
+
+
+def mixed_nll(mixture: CountMixture, parts: Iterable[np.ndarray], source: RowSource) -> Iterator[np.ndarray]:
+    """The mixture's losses in nats, chunk by chunk. parts: the network's, in the order of the text."""
+    for rows, nll_nats in with_rows(parts, source):
+        yield mixture.nll(nll_nats, *contexts(rows, mixture.context_length))

@@ -1,0 +1,96 @@
+"""A network's probabilities mixed with those of counts. Imports only torch and NumPy: part of every bundle."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+from torch import Tensor
+
+from .count_model import FILE, CountModel, count_model_of
+
+
+@dataclass(frozen=True, eq=False)  # compared by identity
+class CountMixture:
+    """p(w) = (1 - s) p_network(w) + s p_counts(w), after the same tokens.
+
+    shares: (order,) float64, the s for each number of tokens before w that the training text has seen together, from 0
+    (Jelinek & Mercer 1980): the longer the known context, the more counts are worth.
+    """
+
+    counts: CountModel
+    shares: np.ndarray
+    counting_seconds: float = 0.0
+
+    @property
+    def context_length(self) -> int:
+        """Tokens before w that the counts read."""
+        return self.counts.order - 1
+
+    def nll(self, network_nll_nats: np.ndarray, contexts: np.ndarray, words: np.ndarray) -> np.ndarray:
+        """(tokens,) float32 nats of given words. contexts, words: see CountModel.log_probabilities."""
+        log_probabilities, lengths = self.counts.log_probabilities(contexts, words)
+        both = mixed(-network_nll_nats.astype(np.float64), log_probabilities, self.shares[lengths])
+        nll: np.ndarray = -both.astype(np.float32)
+        return nll
+
+    def log_probabilities(self, logits: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
+        """Of all words: (n, V) logits of the network → (n, V) natural logarithms of the mixture's probabilities.
+
+        contexts: the tokens before each, the last one first; 0, or the end, where there is none.
+        """
+        rows = logits.detach().cpu().double().softmax(dim=-1).numpy()
+        for row, context in zip(rows, contexts, strict=True):
+            probabilities, length = self.counts.distribution(context)
+            row *= 1 - self.shares[length]
+            row += self.shares[length] * probabilities
+        with np.errstate(divide="ignore"):  # log 0: never predicted
+            logarithms = torch.from_numpy(np.log(rows, out=rows))
+        return logarithms.to(logits.device, logits.dtype)
+
+
+def mixed(first: np.ndarray, second: np.ndarray, share: float | np.ndarray) -> np.ndarray:
+    """Log-probabilities of a linear mixture from those of its parts, (tokens,) each; share 1 is the second part alone.
+
+    share: of all tokens, or (tokens,).
+    """
+    with np.errstate(divide="ignore"):  # log 0: that part has no share
+        mixture: np.ndarray = np.logaddexp(np.log1p(-share) + first, np.log(share) + second)
+    return mixture
+
+
+def save_mixture(mixture: CountMixture | None, folder: Path) -> None:
+    """None: the model in `folder` is a network alone from now on."""
+    if mixture is None:
+        (folder / FILE).unlink(missing_ok=True)
+        return
+    metadata = {"counting_seconds": str(mixture.counting_seconds)}
+    save_file(mixture.counts.arrays() | {"shares": mixture.shares}, folder / FILE, metadata=metadata)
+
+
+def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
+    """What is mixed with the network in `folder`; None if it is a network alone. ValueError if the file is damaged."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    arrays = load_file(path)
+    shares = arrays.pop("shares")
+    counts = count_model_of(arrays, vocabulary_size)
+    if shares.shape != (counts.order,) or not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError("the shares do not fit the counts")
+    with safe_open(path, framework="numpy") as file:
+        seconds = (file.metadata() or {}).get("counting_seconds", "0")
+    return CountMixture(counts, shares, float(seconds))
+
+
+def histories(input_ids: np.ndarray, length: int) -> np.ndarray:
+    """(rows, t) token ids, each row from its beginning → (rows, t, length): at each step those read last, last first.
+
+    0 stands where there is none.
+    """
+    padded = np.pad(input_ids, [(0, 0), (length, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, length + 1, axis=1)
+    return windows[:, :, :0:-1]

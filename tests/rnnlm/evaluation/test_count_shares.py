@@ -1,0 +1,125 @@
+"""Counts beside a network, and both mixed."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from rnnlm.config import EvaluationConfig
+from rnnlm.evaluation.baselines import split_facts
+from rnnlm.evaluation.count_shares import (
+    FEWEST_TOKENS,
+    fit_mixture,
+    fitted_shares,
+    mixed_nll,
+    split_log_probabilities,
+)
+from rnnlm.evaluation.ngram.count_arrays import read_count_model
+from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split
+from rnnlm.evaluation.perplexity import evaluate_run, summed_losses
+from rnnlm.evaluation.score_tables import counts_sentence, score_rows
+from rnnlm.evaluation.token_losses import stored_network_nll, stored_nll
+from rnnlm.home import Home
+from rnnlm.models.count_model import FILE
+from rnnlm.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split
+from rnnlm.sequences.dataset_reader import StoredSplit
+from tests.split_scores import split_score_of
+
+SPLITS: tuple[Split, ...] = ("valid", "test")
+
+
+def test_a_context_length_is_that_of_the_longest_context_in_the_training_text(
+    home: Home, toy_dataset: DatasetRecord
+) -> None:
+    """Against a search for every context in every training row."""
+    config = NgramConfig(order=3)
+    model = read_count_model(train_kneser_ney(home, toy_dataset, config), config, toy_dataset.vocabulary_size)
+    _, lengths = split_log_probabilities(model, StoredSplit(toy_dataset, "test"))
+
+    def rows(split: Split) -> list[list[int]]:
+        source = StoredSplit(toy_dataset, split)
+        stored = source.read(0, len(source))
+        return [stored.token_ids[first:last].tolist() for first, last in itertools.pairwise(stored.offsets)]
+
+    known = {tuple(row[end - n : end]) for row in rows("train") for n in (1, 2) for end in range(n, len(row))}
+    expected = [
+        max((n for n in (1, 2) if n <= end and tuple(row[end - n : end]) in known), default=0)
+        for row in rows("test")
+        for end in range(1, len(row))
+    ]
+    assert lengths.tolist() == expected
+    assert {0, 1, 2} >= set(expected) > {2}
+
+
+def test_each_length_of_context_has_the_share_that_is_best_for_its_tokens() -> None:
+    """Where one model gives each token 0.9 and the other 0.1, the best share is 0 or 1."""
+    half, high, low = np.full(FEWEST_TOKENS, 0.5), np.full(FEWEST_TOKENS, 0.9), np.full(FEWEST_TOKENS, 0.1)
+    network, counts = np.log(np.concatenate([high, low, half[:10]])), np.log(np.concatenate([low, high, half[:10]]))
+    lengths = np.repeat([0, 1, 2], [FEWEST_TOKENS, FEWEST_TOKENS, 10])
+    shares = fitted_shares(network, counts, lengths, 3)
+    assert shares[:2] == pytest.approx([0, 1], abs=1e-5)
+    assert shares[2] == pytest.approx(0.5, abs=1e-3)  # too few tokens: the share that is best for all
+
+
+def test_the_mixture_needs_no_more_than_its_parts_where_it_was_fitted(
+    toy_dataset: DatasetRecord, toy_run: RunRecord, home: Home
+) -> None:
+    network = stored_network_nll(home, toy_dataset, toy_run, "valid", 64)
+    mixture = fit_mixture(home, toy_dataset, 4, network)
+    source = StoredSplit(toy_dataset, "valid")
+    sums = summed_losses(mixture, [network], source)
+    config = NgramConfig(order=4)
+    counted = train_kneser_ney(home, toy_dataset, config)
+    assert sums.counts == pytest.approx(score_ngram_split(counted, toy_dataset, "valid", config).summed_nll_nats)
+    assert sums.network == pytest.approx(float(network.sum(dtype=np.float64)))
+    assert sums.network is not None
+    assert sums.counts is not None
+    assert sums.model <= min(sums.network, sums.counts) + 1e-6
+    together = np.concatenate(list(mixed_nll(mixture, [network[:7], network[7:]], source)))  # in pieces of any length
+    assert together.sum(dtype=np.float64) == pytest.approx(sums.model)
+
+
+def test_an_evaluation_shows_the_parts_of_a_mixture(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    found = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(splits=("train", "valid", "test")))
+    assert found.scores["train"].counts is None  # the counts have seen it
+    test = found.scores["test"]
+    assert test.counts is not None
+    assert test.network is not None
+    assert test.counts.order == 5
+    # The bits that tokens do not tell are the same: bits per byte differ as the losses do.
+    difference = np.log2(test.counts.perplexity / test.network.perplexity) * test.tokens
+    size = test.counts.bits_per_byte - test.network.bits_per_byte
+    assert size * split_facts(toy_dataset, "test").byte_count == pytest.approx(difference)
+    models = [(row["split"], row["model"]) for row in score_rows(found)]
+    held_out = [(split, model) for split in SPLITS for model in ("network", "5-gram counts", "mixed")]
+    assert models == [("train", "network"), *held_out]
+    nll = stored_nll(home, toy_dataset, toy_run, "test", 64)
+    assert test.nll_nats_per_token == pytest.approx(nll.mean(dtype=np.float64))  # what is served is what is scored
+
+
+def test_a_network_alone_is_shown_beside_counts(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    (toy_run.model_folder / FILE).unlink()
+    test = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(), force=True).scores["test"]
+    assert test.network is None
+    assert test.counts is not None
+    assert [row["model"] for row in score_rows(EvaluationRecord(scores={"test": test}))] == ["network", "5-gram counts"]
+    assert "mixed" not in counts_sentence(test)
+
+
+def test_the_sentence_says_which_is_better_and_what_the_mixture_adds() -> None:
+    counts = CountsScore(order=5, perplexity=60.0, bits_per_byte=1.6, seconds=6)
+    network = PartScore(perplexity=80.0, bits_per_byte=1.7)
+    score = split_score_of(48.0, network=network, counts=counts)
+    assert counts_sentence(score.model_copy(update={"counts": None})) == ""
+    assert counts_sentence(score) == (
+        "5-gram counts (6 s) have test perplexity 60.00, better than the network by 25%; "  # 60 / 80
+        "mixed, both have 48.00, 20% below the better of them"  # 48 / 60
+    )
+    alone = split_score_of(40.0, counts=counts)
+    assert counts_sentence(alone) == "5-gram counts (6 s) have test perplexity 60.00, worse than the network by 50%"
+    rows = score_rows(EvaluationRecord(scores={"test": score}))
+    assert [row["perplexity"] for row in rows] == ["80.00", "60.00", "48.00"]
+    assert [row["bits/byte"] for row in rows] == ["1.700", "1.600", "1.500"]
+    assert rows[0].keys() == rows[1].keys() == rows[2].keys()

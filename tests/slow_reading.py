@@ -1,0 +1,21 @@
+"""What a model says of the next token, by its definition: a forward pass, and a look at the counts at each place."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from rnnlm.models.language_model import LanguageModel
+
+
+def log_probabilities_of(model: LanguageModel, token_ids: Sequence[int]) -> torch.Tensor:
+    """(t,) token ids, a row from its beginning → (t, V) natural logarithms of the next token's probability."""
+    with torch.no_grad():
+        probabilities = model(torch.tensor([list(token_ids)]))[0][0].double().softmax(-1).numpy()
+    if model.mixture is not None:
+        for place in range(len(token_ids)):
+            of_counts, known = model.mixture.counts.distribution(list(token_ids[: place + 1])[::-1])
+            share = model.mixture.shares[known]
+            probabilities[place] = (1 - share) * probabilities[place] + share * of_counts
+    with np.errstate(divide="ignore"):  # log 0: never predicted
+        return torch.from_numpy(np.log(probabilities)).float()

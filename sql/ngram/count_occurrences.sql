@@ -1,4 +1,4 @@
--- Adds the training split's n-grams of $ngram_order with their number of occurrences.
+-- Adds the n-grams of $ngram_order in the training rows from $first_row on, with their number of occurrences.
 -- A position too close to the beginning of its row for a whole context has no n-gram of this order.
 insert into ngrams (ngram_order, c4, c3, c2, c1, word, count)
 with masked as (
@@ -10,6 +10,7 @@ with masked as (
         word
     from positions
     where split = 'train'
+        and sequence_id >= $first_row
         and case $ngram_order when 5 then c4 when 4 then c3 when 3 then c2 when 2 then c1 else 1 end <> 0
 )
 select $ngram_order, c4, c3, c2, c1, word, count(*)

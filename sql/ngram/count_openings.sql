@@ -1,9 +1,9 @@
--- Adds the n-grams of orders 2 to $ngram_order - 1 at the beginning of a training row.
+-- Adds the n-grams of orders 2 to $ngram_order - 1 at the beginning of a training row from $first_row on.
 insert into openings (ngram_order, c4, c3, c2, c1, word, after_bos, count)
 with heads as (
     select token_ids[:$ngram_order - 1] as token_ids
     from dataset.shifted_sequences
-    where split = 'train'
+    where split = 'train' and sequence_id >= $first_row
 ),
 begun as (
     select

@@ -51,13 +51,13 @@ def test_a_position_has_the_tokens_before_it_in_its_own_row(connection: duckdb.D
 
 
 def test_the_highest_order_counts_occurrences_of_whole_n_grams(connection: duckdb.DuckDBPyConnection) -> None:
-    connection.execute(statement("ngram/count_occurrences"), {"ngram_order": 3})
+    connection.execute(statement("ngram/count_occurrences"), {"ngram_order": 3, "first_row": 0})
     assert grams(connection, 3) == {(2, 4, 5): 1, (4, 5, 3): 1, (5, 4, 5): 1}
 
 
 def test_lower_orders_count_what_stands_to_the_left(connection: duckdb.DuckDBPyConnection) -> None:
-    connection.execute(statement("ngram/count_occurrences"), {"ngram_order": 3})
-    connection.execute(statement("ngram/count_openings"), {"ngram_order": 3})
+    connection.execute(statement("ngram/count_occurrences"), {"ngram_order": 3, "first_row": 0})
+    connection.execute(statement("ngram/count_openings"), {"ngram_order": 3, "first_row": 0})
     connection.execute(statement("ngram/count_left_extensions"), {"ngram_order": 2})
     # (4, 5) has 2 and 5 to its left; (5, 4) a row's beginning; those after <bos> count occurrences.
     assert grams(connection, 2) == {(4, 5): 2, (5, 3): 1, (2, 4): 1, (2, 3): 1, (5, 4): 1}
@@ -70,8 +70,8 @@ def test_an_n_gram_after_bos_keeps_its_raw_count_at_every_order(connection: duck
         "insert into dataset.shifted_sequences (split, sequence_id, token_ids) values ('train', ?, ?)",
         [(3, [2, 4, 5, 3]), (4, [5, 4, 5])],
     )
-    connection.execute(statement("ngram/count_occurrences"), {"ngram_order": 5})
-    connection.execute(statement("ngram/count_openings"), {"ngram_order": 5})
+    connection.execute(statement("ngram/count_occurrences"), {"ngram_order": 5, "first_row": 0})
+    connection.execute(statement("ngram/count_openings"), {"ngram_order": 5, "first_row": 0})
     connection.execute(statement("ngram/count_left_extensions"), {"ngram_order": 4})
     connection.execute(statement("ngram/count_left_extensions"), {"ngram_order": 3})
     connection.execute(statement("ngram/count_left_extensions"), {"ngram_order": 2})

@@ -8,6 +8,7 @@ A context begins with its row, so a sentence that is cut into rows loses what li
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, create_tables, open_database, train_once
@@ -18,17 +19,20 @@ from rnnlm.sql_statements import statement
 logger = logging.getLogger(__name__)
 
 
-def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) -> NgramRecord:
-    """The model of the dataset's training split, under home.ngrams."""
+def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig, first_row: int = 0) -> NgramRecord:
+    """The model of the dataset's training split, or of its rows from first_row on, under home.ngrams."""
 
     def train(database: Path, spill: Path) -> None:
-        count_ngrams(dataset.database, dataset.vocabulary_size, database, config, spill)
+        count_ngrams(dataset.database, dataset.vocabulary_size, database, config, spill, first_row)
 
-    return train_once(home, config, {"dataset": dataset.dataset_id}, train)
+    source: dict[str, Any] = {"dataset": dataset.dataset_id}
+    return train_once(home, config, source | ({"first_row": first_row} if first_row else {}), train)
 
 
-def count_ngrams(dataset: Path, vocabulary_size: int, database: Path, config: NgramConfig, spill: Path) -> None:
-    """Write the model of the dataset file's training split to a new file, `database`.
+def count_ngrams(
+    dataset: Path, vocabulary_size: int, database: Path, config: NgramConfig, spill: Path, first_row: int = 0
+) -> None:
+    """Write the model of the dataset file's training split, from first_row on, to a new file, `database`.
 
     From the highest order down, as each order is counted from the one above it.
     """
@@ -37,8 +41,9 @@ def count_ngrams(dataset: Path, vocabulary_size: int, database: Path, config: Ng
         create_tables(connection, vocabulary_size)
         connection.execute(statement("ngram/view_positions"))
         connection.execute(statement("ngram/insert_vocabulary"))
-        connection.execute(statement("ngram/count_occurrences"), {"ngram_order": config.order})
-        connection.execute(statement("ngram/count_openings"), {"ngram_order": config.order})
+        longest = {"ngram_order": config.order, "first_row": first_row}
+        connection.execute(statement("ngram/count_occurrences"), longest)
+        connection.execute(statement("ngram/count_openings"), longest)
         for order in orders[1:]:
             connection.execute(statement("ngram/count_left_extensions"), {"ngram_order": order})
         for order in orders:

@@ -70,7 +70,7 @@ def count_book_ngrams(
         vocabulary = pa.table({"token_id": pa.array(range(1, known + 1), kind), "token": words[:known]})
         insert(connection, "ngram/insert_words", vocabulary)
         for order in range(1, config.order + 1):
-            connection.execute(statement("ngram/count_occurrences"), {"ngram_order": order})
+            connection.execute(statement("ngram/count_occurrences"), {"ngram_order": order, "first_row": 0})
             connection.execute(statement("ngram/measure_contexts"), {"ngram_order": order})
 
 

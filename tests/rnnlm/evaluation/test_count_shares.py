@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from rnnlm.config import EvaluationConfig
+from rnnlm.evaluation import count_shares
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.evaluation.count_shares import (
     FEWEST_TOKENS,
+    count_training_split,
+    first_counted_row,
     fit_mixture,
     fitted_shares,
     mixed_nll,
@@ -123,3 +126,21 @@ def test_the_sentence_says_which_is_better_and_what_the_mixture_adds() -> None:
     assert [row["perplexity"] for row in rows] == ["80.00", "60.00", "48.00"]
     assert [row["bits/byte"] for row in rows] == ["1.700", "1.600", "1.500"]
     assert rows[0].keys() == rows[1].keys() == rows[2].keys()
+
+
+def test_of_a_long_text_the_last_rows_are_counted(
+    home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A toy row predicts 10 tokens. Against a count of the last 5 rows."""
+    assert first_counted_row(toy_dataset) == 0
+    monkeypatch.setattr(count_shares, "COUNTED_TOKENS", 50)
+    rows = toy_dataset.sequence_counts["train"]
+    assert first_counted_row(toy_dataset) == rows - 5
+    counts, _ = count_training_split(home, toy_dataset, 2)
+    stored = StoredSplit(toy_dataset, "train").read(rows - 5, rows)
+    pairs = {
+        pair
+        for first, last in itertools.pairwise(stored.offsets)
+        for pair in itertools.pairwise(stored.token_ids[first:last].tolist())
+    }
+    assert len(counts.levels[1].words) == len(pairs)

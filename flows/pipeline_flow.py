@@ -156,7 +156,7 @@ def train(config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
     keep_references(dataset, run, force=force)
     pages, plots = [measure_surprise(dataset, run, config.evaluation, force=force)], []
-    if config.probes.gradient_flow:
+    if config.probes.gradient_flow and config.model.has_network:
         gradients = probe_gradients(dataset, run, config.probes, force=force)
         pages.append(gradient_report(gradients))
         plots.append(gradients.picture)

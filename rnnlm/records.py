@@ -167,6 +167,7 @@ class SplitScore(Record):
     """
 
     split: str
+    model: str = "network"  # what is scored: a network, counts, or both mixed
     tokens: int  # predicted tokens
     nll_nats_per_token: float
     perplexity: float
@@ -295,6 +296,7 @@ class ExportRecord(Record):
     special_tokens: Path
     file_bytes: int
     largest_difference: float  # between the logits of ONNX Runtime and torch
+    without_counts: bool = False  # the model is a mixture, and the file its network alone
 
 
 class HarnessMetric(Record):

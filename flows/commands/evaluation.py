@@ -78,7 +78,7 @@ def evaluate_command(
     folder = model_folder(session.home, model)
     source = corpus_to_evaluate(folder, corpus, set or [])
     from rnnlm.evaluation.external_corpus import compare_on_corpus, score_corpus
-    from rnnlm.evaluation.score_tables import adaptation_rows, score_row
+    from rnnlm.evaluation.score_tables import adaptation_rows, score_table
     from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations
     from rnnlm.text_layout import columns
 
@@ -87,7 +87,7 @@ def evaluate_command(
         session.print_result("\n".join(columns(adaptation_rows(comparison))), comparison.model_dump(mode="json"))
         return
     score = score_corpus(session.home, folder, source, split)
-    session.print_result("\n".join(columns([score_row(score)])), score.model_dump(mode="json"))
+    session.print_result("\n".join(columns(score_table(score))), score.model_dump(mode="json"))
 
 
 def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -> CorpusConfig:

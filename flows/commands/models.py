@@ -220,6 +220,8 @@ def export_command(
         f"{record.tokenizer.name} and {record.special_tokens.name}\n"
         f"checked in onnxruntime: logits within {record.largest_difference:.1e} of torch's"
     )
+    if record.without_counts:
+        text += "\nthe network alone: the counts that are mixed with it are not exported"
     session.print_result(text, record.model_dump(mode="json"))
 
 

@@ -7,6 +7,7 @@ import typer
 
 from flows.commands.command import ReadingSession, add_command
 from flows.commands.options import complete_runs
+from rnnlm.models.kinds import NETWORKS
 
 if TYPE_CHECKING:
     from rnnlm.tracking.run_comparison import RunComparison, RunOverview
@@ -50,11 +51,11 @@ def compare_runs_command(
 def run_row(run: "RunOverview") -> dict[str, Any]:
     settings = run.settings
     kind = settings.get("model.kind", "elman")
-    shape = f"{settings.get('model.layers', '?')}x{settings.get('model.hidden_size', '?')}"
+    shape = f"{settings.get('model.layers', '?')}x{settings.get('model.hidden_size', '?')}" if kind in NETWORKS else ""
     return {
         "run": run.run_id[:10],
         "corpus": Path(run.corpus).stem[:12],
-        "model": shape if kind == "elman" else f"{kind} {shape}",
+        "model": shape if kind == "elman" else f"{kind} {shape}".strip(),
         "state": "finished" if run.finished else f"step {run.steps:,}",
         "test bits/byte": figure(run.bits_per_byte, 3),
         "test perplexity": figure(run.test_perplexity, 2),

@@ -4,13 +4,14 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rnnlm.config import MODEL_NAMES, ModelKind, PipelineConfig, Section, setting
+from rnnlm.config import ModelKind, PipelineConfig, Section, setting
 from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt, Size
+from rnnlm.models.kinds import KINDS
 
 CountingModel = Literal["kneser-ney"]
 ComparedModel = Literal[ModelKind, CountingModel]  # one list of choices, so that a wrong name gets one message
 ALL_MODELS: tuple[ComparedModel, ...] = (*get_args(ModelKind), "kneser-ney")
-NAMES: dict[str, str] = {"kneser-ney": "Kneser-Ney 5-gram"} | {str(kind): name for kind, name in MODEL_NAMES.items()}
+NAMES: dict[str, str] = {name: kind.name for name, kind in KINDS.items()} | {"kneser-ney": "Kneser-Ney 5-gram"}
 
 
 class CompareConfig(Section):

@@ -2,10 +2,10 @@
 
 from rnnlm.config import ModelConfig, ModelKind
 from rnnlm.errors import ConfigError
+from rnnlm.models.kinds import kind_of
 from rnnlm.models.parameter_count import count_parameters, nearest_size
 
 TOLERANCE = 0.02  # relative
-HEADED: dict[ModelKind, int] = {"transformer": 2, "xlstm": 1}  # numbers of units per head must be a multiple of this
 
 
 def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int, budget: int) -> ModelConfig:
@@ -14,15 +14,15 @@ def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int,
     Settings that only an Elman network has are left out for other kinds. The heads of a Transformer and an xLSTM divide
     its units: if no size fits, it gets fewer heads. ConfigError if no size is within TOLERANCE.
     """
-    heads = config.heads
+    heads, units_per_head = config.heads, kind_of(kind).units_per_head
     while True:
-        step = heads * HEADED[kind] if kind in HEADED else 1
+        step = heads * units_per_head if units_per_head else 1
         model = config.of_kind(kind, hidden_size=2 * heads, heads=heads)
         nearest = nearest_size(model, vocabulary_size, budget, step)
         found = count_parameters(nearest, vocabulary_size).total
         if abs(found - budget) <= TOLERANCE * budget:
             return nearest
-        if kind not in HEADED or heads == 1:
+        if not units_per_head or heads == 1:
             raise ConfigError(
                 f"{kind}: no hidden_size gives {budget:,} parameters within {TOLERANCE:.0%}; the nearest, "
                 f"{nearest.hidden_size}, gives {found:,}.\nChange --budget or the size of the vocabulary."

@@ -4,7 +4,8 @@ import random
 
 from rnnlm.comparison.comparison_config import CompareConfig
 from rnnlm.comparison.parameter_matching import match_parameters
-from rnnlm.config import WITHOUT_U, ModelConfig, ModelKind, PipelineConfig
+from rnnlm.config import ModelConfig, ModelKind, PipelineConfig
+from rnnlm.models.kinds import kind_of
 from rnnlm.models.parameter_count import count_parameters
 from rnnlm.records import DatasetRecord, Record
 
@@ -32,7 +33,7 @@ def matched_configs(config: CompareConfig, dataset: DatasetRecord) -> dict[Model
 def of_kind(pipeline: PipelineConfig, kind: ModelKind, model: ModelConfig) -> PipelineConfig:
     """The same with another model, a network alone; a kind without U has no recurrent dropout."""
     training = pipeline.training
-    if kind in WITHOUT_U:
+    if not kind_of(kind).has_recurrent_matrix:
         dropout = training.dropout.model_copy(update={"recurrent": 0.0})
         training = training.model_copy(update={"dropout": dropout})
     return pipeline.model_copy(update={"model": model.model_copy(update={"counts": 0}), "training": training})

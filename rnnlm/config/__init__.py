@@ -10,8 +10,6 @@ from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig,
 from rnnlm.config.engine_config import EngineConfig
 from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
 from rnnlm.config.model_config import (
-    MODEL_NAMES,
-    WITHOUT_U,
     Backend,
     ModelConfig,
     ModelKind,
@@ -60,7 +58,6 @@ __all__ = [
     "LimitsConfig",
     "LossConfig",
     "MaximumTokens",
-    "MODEL_NAMES",
     "ModelConfig",
     "ModelKind",
     "Nonlinearity",
@@ -83,7 +80,6 @@ __all__ = [
     "TrackingConfig",
     "TrainingConfig",
     "ValidationConfig",
-    "WITHOUT_U",
     "WarmStartConfig",
     "changes_results",
     "result_settings",

@@ -1,30 +1,26 @@
 """The model: kind of layers, sizes, initial weights."""
 
-from typing import Any, Literal, Self, get_args
+import difflib
+from typing import Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from rnnlm.config.section import Section, setting
+from rnnlm.models.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
 
-ModelKind = Literal["elman", "gru", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"]
-MODEL_NAMES: dict[ModelKind, str] = {kind: kind for kind in get_args(ModelKind)} | {  # one without a name has its kind
-    "elman": "Elman network",
-    "gru": "GRU",
-    "lstm": "LSTM",
-    "min-gru": "minGRU",
-    "min-lstm": "minLSTM",
-    "transformer": "Transformer",
-    "xlstm": "xLSTM",
-}
+ModelKind = Literal["elman", "gru", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"]  # NETWORKS, for type checks
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "spread"]
-WITHOUT_U: tuple[ModelKind, ...] = ("min-gru", "min-lstm", "transformer")  # no matrix multiplies their state
 ELMAN_SETTINGS = ("residual", "nonlinearity", "recurrence")  # other kinds refuse them
 
 
 class ModelConfig(Section):
-    kind: ModelKind = setting("elman", "Kind of the layers.")
+    kind: str = setting(
+        "elman",
+        f"Kind of the layers: {', '.join(NETWORKS)}, or a class of your own as package.module:Class. kneser-ney: no "
+        "network, but counts alone.",
+    )
     hidden_size: int = setting(256, "Number of units per layer.", ge=1, le=16_384)
     input: Literal["embedding", "one-hot"] = setting(
         "embedding", "one-hot: the embedding is the identity matrix and is not trained."
@@ -74,6 +70,11 @@ class ModelConfig(Section):
     )
 
     @property
+    def has_network(self) -> bool:
+        """False for counts alone."""
+        return kind_of(self.kind).is_trained
+
+    @property
     def is_residual(self) -> bool:
         return self.kind == "elman" and self.layers > 1 if self.residual is None else self.residual
 
@@ -88,20 +89,31 @@ class ModelConfig(Section):
         chosen = {"residual": self.is_residual, "recurrent_initialization": self.initial_recurrence}
         return self.model_copy(update=chosen)
 
-    def of_kind(self, kind: ModelKind, **changes: Any) -> "ModelConfig":
+    def of_kind(self, kind: str, **changes: Any) -> "ModelConfig":
         """The same for another kind, without the settings that only an Elman network has."""
         kept = self.model_dump(exclude=set() if kind == "elman" else set(ELMAN_SETTINGS))
         return ModelConfig(**{**kept, "kind": kind, **changes})
+
+    @field_validator("kind")
+    @classmethod
+    def check_name(cls, name: str) -> str:
+        if name not in KINDS and not OWN_KIND.fullmatch(name):
+            close = difflib.get_close_matches(name, KINDS, 1)
+            hint = f"did you mean {close[0]}" if close else f"expected {', '.join(KINDS)}, or package.module:Class"
+            raise ValueError(f"there is no kind {name!r}; {hint}")
+        return name
 
     @model_validator(mode="after")
     def check_kind(self) -> "ModelConfig":
         for name in ELMAN_SETTINGS:
             if self.kind != "elman" and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}={getattr(self, name)} needs kind=elman")
-        if self.kind == "transformer" and self.hidden_size % (2 * self.heads):
-            raise ValueError(f"hidden_size={self.hidden_size} needs to be a multiple of 2 * heads={2 * self.heads}")
-        if self.kind == "xlstm" and self.hidden_size % self.heads:
-            raise ValueError(f"hidden_size={self.hidden_size} needs to be a multiple of heads={self.heads}")
+        units = kind_of(self.kind).units_per_head
+        if units and self.hidden_size % (units * self.heads):
+            step = f"{units} * heads={units * self.heads}" if units > 1 else f"heads={self.heads}"
+            raise ValueError(f"hidden_size={self.hidden_size} needs to be a multiple of {step}")
+        if self.kind == "kneser-ney" and not self.counts:
+            raise ValueError("kind=kneser-ney needs counts of 1 to 5, the tokens of its longest n-gram")
         return self
 
     @model_validator(mode="after")
@@ -112,7 +124,7 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def check_one_hot(self) -> "ModelConfig":
-        if self.input == "one-hot" and self.kind in ("transformer", "xlstm"):
+        if self.input == "one-hot" and (kind_of(self.kind).units_per_head or self.kind == "kneser-ney"):
             raise ValueError(f"input=one-hot needs another kind than {self.kind}")
         if self.input == "one-hot" and (self.tie_embeddings or self.embedding_size is not None):
             raise ValueError("input=one-hot needs tie_embeddings=false and embedding_size=null")

@@ -7,9 +7,10 @@ from pydantic import Field, model_validator
 from rnnlm.config.bounds import LARGEST_COUNT, NonNegativeFloat, NonNegativeInt, PositiveFloat, Seed
 from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig, TokenizerConfig
 from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
-from rnnlm.config.model_config import WITHOUT_U, ModelConfig
+from rnnlm.config.model_config import ModelConfig
 from rnnlm.config.section import Section, setting
 from rnnlm.config.training_config import TrainingConfig
+from rnnlm.models.kinds import kind_of
 from rnnlm.moved_settings import upgrade
 
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
@@ -125,7 +126,7 @@ class PipelineConfig(Section):
 
     @model_validator(mode="after")
     def check_recurrent_dropout(self) -> "PipelineConfig":
-        if self.training.dropout.recurrent and self.model.kind in WITHOUT_U:
+        if self.training.dropout.recurrent and not kind_of(self.model.kind).has_recurrent_matrix:
             raise ValueError(
                 f"training.dropout.recurrent={self.training.dropout.recurrent:g} needs a model.kind with a recurrent "
                 f"matrix U: elman, gru, lstm or xlstm; got {self.model.kind}"

@@ -11,7 +11,7 @@ import numpy as np
 from rnnlm.evaluation.ngram.count_arrays import read_count_model
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.test_time_adaptation.interpolation import best_share
+from rnnlm.evaluation.test_time_adaptation.interpolation import PRECISION, best_share
 from rnnlm.home import Home
 from rnnlm.models.count_model import CountModel
 from rnnlm.models.mixture import CountMixture
@@ -25,12 +25,14 @@ COUNTED_TOKENS = 20_000_000
 FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own
 
 
-def fit_mixture(home: Home, dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray) -> CountMixture:
+def fit_mixture(home: Home, dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> CountMixture:
     """Counts of the training split with the shares that are best on the validation split.
 
-    network_nll_nats: (predicted tokens,) of the validation split, in the order of the text.
+    network_nll_nats: (predicted tokens,) of the validation split, in the order of the text. None: there is no network.
     """
     counts, seconds = count_training_split(home, dataset, order)
+    if network_nll_nats is None:
+        return CountMixture(counts, np.ones(order), seconds)
     of_counts, lengths = split_log_probabilities(counts, StoredSplit(dataset, "valid"))
     shares = fitted_shares(-np.asarray(network_nll_nats, np.float64), of_counts, lengths, order)
     return CountMixture(counts, shares, seconds)
@@ -61,14 +63,14 @@ def split_log_probabilities(model: CountModel, source: RowSource) -> tuple[np.nd
 def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths: np.ndarray, order: int) -> np.ndarray:
     """(order,) the share of the counts for each length of the known context, with the lowest loss on these tokens.
 
-    Lengths with few tokens have the share that is best for all tokens together.
+    Lengths with few tokens have the share that is best for all tokens together. A network has never no share at all.
     """
     shares = np.full(order, best_share(of_network, of_counts))
     for length in range(order):
         here = context_lengths == length
         if here.sum() >= FEWEST_TOKENS:
             shares[length] = best_share(of_network[here], of_counts[here])
-    return shares
+    return np.minimum(shares, 1 - PRECISION)
 
 
 def with_rows(parts: Iterable[np.ndarray], source: RowSource) -> Iterator[tuple[TokenRows, np.ndarray]]:

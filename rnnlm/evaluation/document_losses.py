@@ -75,7 +75,10 @@ def document_losses(
     bounds = ends(predicted_by_line(lines, cut.mode))[first_lines].tolist()  # of each document's tokens
     _, token_ids = shifted_rows(rows)
     if known_nll is None:
-        nll_nats = nll_of_rows_sharing_prefixes(model, rows, batch_size, tail_dtype)
+        if model.mixture is not None and model.mixture.is_alone:
+            nll_nats = np.zeros(rows.predicted_count, np.float32)
+        else:
+            nll_nats = nll_of_rows_sharing_prefixes(model, rows, batch_size, tail_dtype)
         if model.mixture is not None:
             nll_nats = model.mixture.nll(nll_nats, *contexts(rows, model.mixture.context_length))
     else:

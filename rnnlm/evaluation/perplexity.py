@@ -39,7 +39,7 @@ def evaluate_run(
 ) -> EvaluationRecord:
     """The run's model on each configured split, kept in the run's folder, beside its parts and the baselines.
 
-    Counts are scored on held-out splits alone: they have seen the training split, on which the network is alone, too.
+    Counts beside a network are scored on held-out splits alone: they have seen the training split.
     """
 
     def build() -> dict[str, object]:
@@ -47,8 +47,12 @@ def evaluate_run(
         counted = mixture or only_compared(home, dataset)
         scores = {}
         for split in config.splits:
-            network_nll = stored_network_nll(home, dataset, run, split, config.batch_size, force=force)
-            sums = summed_losses(counted if split != "train" else None, [network_nll], StoredSplit(dataset, split))
+            source = StoredSplit(dataset, split)
+            if counted.is_alone:
+                parts = [np.zeros(source.predicted_count, np.float32)]
+            else:
+                parts = [stored_network_nll(home, dataset, run, split, config.batch_size, force=force)]
+            sums = summed_losses(counted if split != "train" or counted.is_alone else None, parts, source)
             scores[split] = split_score(dataset, split, sums, counted)
             if config.first_rows is not None:
                 nll_nats = stored_nll(home, dataset, run, split, config.batch_size)
@@ -86,6 +90,8 @@ def summed_losses(mixture: CountMixture | None, parts: Iterable[np.ndarray], sou
         both = mixed(of_network, of_counts, mixture.shares[lengths])
         sums -= [both.sum(), of_network.sum(), of_counts.sum()]
     model, network, counts = sums.tolist()
+    if mixture.is_alone:
+        return SummedLosses(model)
     return SummedLosses(model, network if mixture.shares.any() else None, counts)
 
 
@@ -131,8 +137,10 @@ def split_score(
             order=counted.counts.order,
             seconds=counted.counting_seconds,
         )
+    name = "network" if sums.network is None else "mixed"
     return SplitScore(
         split=split,
+        model=f"{counted.counts.order}-gram counts" if counted is not None and counted.is_alone else name,
         tokens=score.tokens,
         nll_nats_per_token=score.nll_nats_per_token,
         perplexity=score.perplexity,

@@ -16,33 +16,35 @@ SPLIT_NAMES = {"train": "training", "valid": "validation", "test": "test", "all"
 
 
 def score_rows(evaluation: EvaluationRecord) -> TableRows:
-    """For each split the network, beside the uniform and the unigram baseline; the counts; and both mixed."""
-    rows: TableRows = []
-    for score in evaluation.scores.values():
-        whole = {"split": score.split, "model": "network", **figures(score)}
-        network, counts = score.network, score.counts
-        if network is None:
-            rows.append(whole)
-        else:
-            rows.append(blank(whole) | part_row(score.split, "network", network))
-        if counts is not None:
-            rows.append(blank(whole) | part_row(score.split, f"{counts.order}-gram counts", counts))
-        if network is not None:
-            rows.append(whole | {"model": "mixed"})
-    return rows
+    """For each split the rows of its score."""
+    return [{"split": score.split, **row} for score in evaluation.scores.values() for row in model_rows(score)]
 
 
-def blank(row: dict[str, Any]) -> dict[str, Any]:
-    return dict.fromkeys(row, "")
+def score_table(score: SplitScore) -> TableRows:
+    """The rows of one split, which their headings name."""
+    return model_rows(score, f"{SPLIT_NAMES[score.split]} ")
 
 
-def part_row(split: str, model: str, score: PartScore) -> dict[str, Any]:
-    return {
-        "split": split,
+def model_rows(score: SplitScore, of: str = "") -> TableRows:
+    """The network, the counts, and both mixed, beside the baselines; or the one that there is.
+
+    of: what the headings begin with.
+    """
+    whole = {"model": score.model, **figures(score, of)}
+    network, counts = score.network, score.counts
+    rows = [] if network is None else [part_row(whole, "network", network, of)]
+    if counts is not None:
+        rows.append(part_row(whole, f"{counts.order}-gram counts", counts, of))
+    return [whole, *rows] if network is None else [*rows, whole]
+
+
+def part_row(whole: dict[str, Any], model: str, score: PartScore, of: str) -> dict[str, Any]:
+    shown = {
         "model": model,
-        "perplexity": f"{score.perplexity:.2f}",
-        "bits/byte": f"{score.bits_per_byte:.3f}",
+        f"{of}perplexity": f"{score.perplexity:.2f}",
+        f"{of}bits/byte": f"{score.bits_per_byte:.3f}",
     }
+    return dict.fromkeys(whole, "") | shown
 
 
 def counts_sentence(score: SplitScore) -> str:
@@ -60,11 +62,6 @@ def counts_sentence(score: SplitScore) -> str:
         return sentence
     gain = 1 - score.perplexity / min(counts.perplexity, network.perplexity)
     return f"{sentence}; mixed, both have {score.perplexity:.2f}, {gain:.0%} below the better of them"
-
-
-def score_row(score: SplitScore) -> dict[str, Any]:
-    """The only row of a table."""
-    return figures(score, f"{SPLIT_NAMES[score.split]} ")
 
 
 def figures(score: SplitScore, of: str = "") -> dict[str, Any]:

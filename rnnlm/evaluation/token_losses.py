@@ -72,12 +72,14 @@ def stored_nll(
     home: Home, dataset: DatasetRecord, run: RunRecord, split: Split, batch_size: int, *, force: bool = False
 ) -> np.ndarray:
     """(predicted tokens,) float32 nats of the run's model as it is served: its network, with its counts if any."""
-    network = stored_network_nll(home, dataset, run, split, batch_size, force=force)
-    mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
+    mixture, source = load_mixture(run.model_folder, dataset.vocabulary_size), StoredSplit(dataset, split)
+    if mixture is not None and mixture.is_alone:
+        network = np.zeros(source.predicted_count, np.float32)
+    else:
+        network = stored_network_nll(home, dataset, run, split, batch_size, force=force)
     if mixture is None:
         return network
-    nothing = np.zeros(0, np.float32)
-    return np.concatenate([nothing, *mixed_nll(mixture, [network], StoredSplit(dataset, split))])
+    return np.concatenate([np.zeros(0, np.float32), *mixed_nll(mixture, [network], source)])
 
 
 def stored_network_nll(

@@ -18,8 +18,9 @@ from transformers import (
 )
 from transformers.utils import ModelOutput
 
-from rnnlm.config import Backend, ModelKind, Nonlinearity
+from rnnlm.config import Backend, Nonlinearity
 from rnnlm.errors import ModelError
+from rnnlm.models.kinds import kind_of
 from rnnlm.models.language_model import LanguageModel
 
 
@@ -27,7 +28,7 @@ class RnnlmConfig(PretrainedConfig):
     model_type = "rnnlm"
     keys_to_ignore_at_inference = ["state"]  # so that Trainer does not gather it with the logits
 
-    kind: ModelKind = "elman"
+    kind: str = "elman"
     vocab_size: int = 16
     hidden_size: int = 16
     embedding_size: int | None = None  # None: hidden_size
@@ -75,7 +76,7 @@ def refuse_lm_eval_hf_model() -> None:
 
 
 class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
-    """LanguageModel with the arguments and outputs that transformers expects.
+    """LanguageModel with the arguments and outputs that transformers expects: the network alone, without counts.
 
     generate() carries the recurrent state because it is called `state` in arguments and outputs. Gradient checkpointing
     is not supported; transformers raises an error that says so.
@@ -87,6 +88,8 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
     _tied_weights_keys = {"language_model.head.weight": "language_model.embedding.weight"}
 
     def __init__(self, config: RnnlmConfig) -> None:
+        if not kind_of(config.kind).is_trained:
+            raise ModelError(f"a model of kind {config.kind} has no network; use it through rnnlm or MLflow")
         super().__init__(config)
         self.language_model = LanguageModel(vars(config))
         self.post_init()

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from rnnlm.config import ModelConfig
+from rnnlm.errors import ConfigError
 from rnnlm.models.block import Block
 from rnnlm.models.cell import Cell
 from rnnlm.models.elman import ElmanCell
@@ -39,6 +40,8 @@ def initialize(
             initialize_elman(cell, config, generator)
         elif isinstance(cell, Block):
             initialize_block(cell, config, generator)
+        elif own := getattr(cell, "initialize", None):  # of a layer of one's own
+            own(generator)
         else:
             initialize_gates(cell, config, generator)
     for norm in model.stack.norms:
@@ -79,6 +82,13 @@ def initialize_elman(cell: ElmanCell, config: ModelConfig, generator: torch.Gene
 def initialize_gates(cell: Cell, config: ModelConfig, generator: torch.Generator) -> None:
     """Each gate's U orthogonal, biases 0; an LSTM's forget gate 1 (Jozefowicz et al. 2015)."""
     parameters = dict(cell.named_parameters())
+    if not parameters:
+        return
+    if "W" not in parameters:
+        raise ConfigError(
+            f"model.kind={config.kind}: its weights cannot be initialized: it has no W, U and biases;\n"
+            "give the class a method initialize(generator)"
+        )
     for gate in parameters.pop("W").split(cell.hidden_size, dim=1):
         initialize_matrix(gate, len(gate), config, generator)
     if "U" in parameters:

@@ -11,39 +11,19 @@ from torch import Tensor, nn
 
 from .block import Block
 from .cell import Cell
-from .elman import ElmanCell
-from .gru import GRUCell
-from .lstm import LSTMCell
-from .min_gru import MinGRUCell
-from .min_lstm import MinLSTMCell
+from .kinds import cell_class, kind_of
 from .mixture import CountMixture
 from .stack import Stack
-from .transformer import TransformerBlock
-from .xlstm import XLSTMBlock
 
 SAVED_PREFIX = "language_model."  # of the weights' names in model.safetensors: transformers' class holds this model
 
 
 def make_cell(config: Mapping[str, Any], input_size: int, layer: int) -> Cell:
     """A layer of the model's kind. Models that were saved before there were kinds are Elman's."""
-    size = config["hidden_size"]
-    match config.get("kind", "elman"):
-        case "elman":
-            return ElmanCell(input_size, size, config["nonlinearity"], config["diagonal"])
-        case "gru":
-            return GRUCell(input_size, size)
-        case "lstm":
-            return LSTMCell(input_size, size)
-        case "min-gru":
-            return MinGRUCell(input_size, size)
-        case "min-lstm":
-            return MinLSTMCell(input_size, size)
-        case "transformer":
-            return TransformerBlock(input_size, size, config["heads"], config["attention_window"])
-        case "xlstm":
-            return XLSTMBlock(input_size, size, config["heads"], layer)
-        case unknown:
-            raise ValueError(f"unknown kind of model: {unknown}")
+    kind = kind_of(config.get("kind", "elman"))
+    settings = {name: layer if name == "layer" else config[name] for name in kind.settings}
+    cell: Cell = cell_class(kind)(input_size, config["hidden_size"], **settings)
+    return cell
 
 
 def make_stack(config: Mapping[str, Any]) -> Stack:

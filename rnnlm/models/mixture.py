@@ -26,6 +26,11 @@ class CountMixture:
     counting_seconds: float = 0.0
 
     @property
+    def is_alone(self) -> bool:
+        """There is no network: all shares are 1, which fitted ones never are."""
+        return bool((self.shares == 1).all())
+
+    @property
     def context_length(self) -> int:
         """Tokens before w that the counts read."""
         return self.counts.order - 1

@@ -13,6 +13,7 @@ from rnnlm.config import ModelConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import read_json, write_json
 from rnnlm.models.initialization import initialize
+from rnnlm.models.kinds import kind_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import load_mixture, save_mixture
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
@@ -46,8 +47,12 @@ def build_model(
 def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
     """The network's shapes and functions: the contents of config.json, which transformers' AutoConfig reads too."""
     one_hot = config.input == "one-hot"
-    heads = {"heads": config.heads} if config.kind in ("transformer", "xlstm") else {}
-    window = {"attention_window": config.attention_window} if config.kind == "transformer" else {}
+    kind = kind_of(config.kind)
+    own = {name: getattr(config, name) for name in ("heads", "attention_window") if name in kind.settings}
+    if not config.has_network:  # the smallest network there is
+        config = config.model_copy(
+            update={"hidden_size": 1, "embedding_size": 1, "layers": 1, "tie_embeddings": True, "residual": False}
+        )
     plain = {
         "model_type": "rnnlm",
         "architectures": ["RnnlmForCausalLM"],
@@ -67,7 +72,7 @@ def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
         "bos_token_id": BOS,
         "eos_token_id": EOS,
     }
-    return plain | heads | window
+    return plain | own
 
 
 def load_model(folder: Path, device: str = "cpu") -> LanguageModel:

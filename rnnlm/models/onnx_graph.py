@@ -55,6 +55,8 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
     """
     need_extra("onnx", "rnnlm export")
     model = load_model(folder)
+    if model.mixture is not None and model.mixture.is_alone:
+        raise ModelError(f"{folder}: the model has no network, and counts are not exported to ONNX")
     check_size(model, folder)
     prepare_folder(file, folder / TOKENIZER)
     program = build_program(model)
@@ -76,6 +78,7 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
         special_tokens=special_tokens,
         file_bytes=file.stat().st_size,
         largest_difference=difference,
+        without_counts=model.mixture is not None,
     )
 
 

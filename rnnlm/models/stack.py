@@ -4,6 +4,7 @@ Shapes: batch b, time t, layers L, hidden size H, state size S.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +44,7 @@ class Stack(nn.Module):
 
     def initial_state(self, rows: int) -> Tensor:
         """Zeros, (rows, L, S)."""
-        return next(self.parameters()).new_zeros(rows, len(self.cells), self.state_size)
+        return next(chain(self.parameters(), self.buffers())).new_zeros(rows, len(self.cells), self.state_size)
 
     def layer_input(self, layer: int, below: Tensor) -> Tensor:
         """below: (…, H) output of the layer below, or x for the first layer → input of the layer's cell."""

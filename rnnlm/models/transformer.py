@@ -25,9 +25,9 @@ class TransformerBlock(Block):
     there are, (b, 2 · window · H + 1).
     """
 
-    def __init__(self, input_size: int, hidden_size: int, heads: int, window: int) -> None:
-        super().__init__(input_size, hidden_size, state_size=2 * window * hidden_size + 1)
-        self.heads, self.window = heads, window
+    def __init__(self, input_size: int, hidden_size: int, heads: int, attention_window: int) -> None:
+        super().__init__(input_size, hidden_size, state_size=2 * attention_window * hidden_size + 1)
+        self.heads, self.window = heads, attention_window
         self.attention_norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.query, self.key, self.value, self.output = (Linear(hidden_size, hidden_size) for _ in range(4))
 

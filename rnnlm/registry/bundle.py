@@ -2,7 +2,10 @@
 
 import ast
 import importlib.metadata
+import inspect
+import re
 import shutil
+import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Collection
@@ -10,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rnnlm.disk_errors import ABSENT
-from rnnlm.home import digest_of, file_digest
+from rnnlm.home import digest_of, file_digest, read_json
 from rnnlm.models.count_model import FILE as COUNTS
+from rnnlm.models.kinds import KINDS, OWN_MODULES, cell_class, kind_of, own_module_name
 from rnnlm.registry.tag_names import facts_of
 from rnnlm.stages import COMPLETE, find_damage
 
@@ -46,14 +50,15 @@ def requirements() -> list[str]:
 
 
 def portable_modules(library: Path = LIBRARY) -> list[Path]:
-    """What served_model.py needs of the library: its modules, and all that they import relatively.
+    """What served_model.py needs of the library: its modules, those of every kind's layers, and all that they import.
 
-    Paths below `library`. A model's own cell is found by its import, as ours are.
+    Paths below `library`.
     """
     from rnnlm.registry.served_model import MODULES
 
     found: set[Path] = set()
-    waiting = [library.joinpath(*name.split(".")).with_suffix(".py") for name in MODULES]
+    layers = [f"models{kind.cell.partition(':')[0]}" for kind in KINDS.values()]
+    waiting = [library.joinpath(*name.split(".")).with_suffix(".py") for name in (*MODULES, *layers)]
     while waiting:
         module = waiting.pop()
         if module.is_file() and module.relative_to(library) not in found:
@@ -73,6 +78,14 @@ def relative_imports(module: Path) -> list[Path]:
     return meant
 
 
+def copy_own_cell(kind: str, folder: Path) -> None:
+    """Copy the module of a layer of one's own to the code of a bundle, where it imports our modules relatively."""
+    source = inspect.getsource(sys.modules[cell_class(kind_of(kind)).__module__])
+    copied = folder / OWN_MODULES / f"{own_module_name(kind.partition(':')[0])}.py"
+    copied.parent.mkdir(exist_ok=True)
+    copied.write_text(re.sub(r"^(\s*from) rnnlm\.", r"\1 ..", source, flags=re.MULTILINE), encoding="utf-8")
+
+
 def copy_portable_modules(folder: Path) -> None:
     """Copy portable_modules() to a new folder, in their subfolders."""
     for module in portable_modules():
@@ -86,6 +99,9 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
 
     code, bundle, saved = (folder / name for name in ("code", "model", "saved"))
     copy_portable_modules(code)
+    kind = read_json(model / "config.json").get("kind", "elman")
+    if kind not in KINDS:
+        copy_own_cell(kind, code)
     # Hidden files are partial writes of a killed process.
     shutil.copytree(model, bundle, ignore=shutil.ignore_patterns(".*"))
     (bundle / "README.md").write_text(card, encoding="utf-8")

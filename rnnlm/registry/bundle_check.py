@@ -54,7 +54,7 @@ def check_bundle(saved: Path) -> None:
         why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise ModelError(
             f"the model was not registered: where rnnlm is not installed, its bundle cannot be used: {why[:300]}.\n"
-            "A model's modules may import torch, numpy and, relatively, each other (`from .cell import Cell`).\n"
+            "The module of a layer may import torch, numpy and `from rnnlm.models.… import …`.\n"
             "Mend that and run the same command again; the trained model is kept."
         )
     CHECKED.add(content)

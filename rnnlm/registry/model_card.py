@@ -4,10 +4,12 @@ import math
 import textwrap
 from pathlib import Path
 
-from rnnlm.config import MODEL_NAMES, PipelineConfig
+from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import read_json
+from rnnlm.models.count_model import FILE as COUNTS
+from rnnlm.models.kinds import kind_of
 from rnnlm.records import DatasetRecord, EvaluationRecord, Evidence, RunRecord, VersionScores
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.text_layout import markdown_table
@@ -97,14 +99,30 @@ def wrapped_code(card: str) -> str:
 def network_summary(run: RunRecord, dataset: DatasetRecord) -> str:
     facts = read_json(run.model_folder / "config.json") or {}
     layers, kind = facts.get("num_hidden_layers", 1), facts.get("kind", "elman")
+    counts = counts_summary(run.model_folder)
+    if not kind_of(kind).is_trained:
+        return f"A language model: {counts} over a vocabulary of {dataset.vocabulary_size:,}."
     activated = f"{facts.get('nonlinearity', 'tanh')}(x W + {'h ⊙ u' if facts.get('diagonal') else 'h U'} + b)"
-    name = f"{MODEL_NAMES[kind]}, h' = {activated}," if kind == "elman" else MODEL_NAMES[kind]
+    name = kind_of(kind).name
+    name = f"{name}, h' = {activated}," if kind == "elman" else name
     residual = " with pre-norm residual connections" if facts.get("residual") else ""
     return (
         f"A language model: {name} with {layers} "
         f"{'layer' if layers == 1 else 'layers'} of {facts.get('hidden_size')} units{residual} over a vocabulary of "
-        f"{dataset.vocabulary_size:,}; {weight_count(run.model_folder):,} weights."
+        f"{dataset.vocabulary_size:,}; {weight_count(run.model_folder):,} weights"
+        f"{', mixed with ' if counts else ''}{counts}."
     )
+
+
+def counts_summary(folder: Path) -> str:
+    """Read from the header of the file of the counts; "" if there is none."""
+    from safetensors import safe_open
+
+    if not (folder / COUNTS).exists():
+        return ""
+    with safe_open(folder / COUNTS, framework="numpy") as file:
+        sizes = [file.get_slice(name).get_shape()[0] for name in file.keys() if name.endswith(".words")]  # noqa: SIM118
+    return f"Kneser-Ney {len(sizes)}-grams ({sum(sizes):,} stored counts)"
 
 
 def weight_count(folder: Path) -> int:

@@ -3,8 +3,9 @@
 import textwrap
 from typing import Any
 
-from rnnlm.config import MODEL_NAMES, ModelConfig, TrainingConfig
+from rnnlm.config import ModelConfig, TrainingConfig
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
+from rnnlm.models.kinds import kind_of
 from rnnlm.records import (
     CorpusRecord,
     DatasetRecord,
@@ -78,7 +79,7 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
     rows: FactRows = [
         ("run", f"`{run.run_id}`"),
         ("started from", str(run.started_from or "random weights")),
-        ("model", f"{MODEL_NAMES[model.kind]}, {model.layers} × {model.hidden_size}{stack_kind(model)}"),
+        ("model", model_shape(model)),
         ("epochs", training.epochs),
         ("trained tokens", f"{run.trained_tokens:,}"),
         ("best sampled validation perplexity", f"{run.best_validation_perplexity:.2f}"),
@@ -86,6 +87,14 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
         ("folder", f"`{run.folder}`"),
     ]
     return facts("Training", run, rows)
+
+
+def model_shape(model: ModelConfig) -> str:
+    kind = kind_of(model.kind)
+    if not kind.is_trained:
+        return f"{kind.name}, up to {model.counts} tokens"
+    counts = f", mixed with {model.counts}-gram counts" if model.counts else ""
+    return f"{kind.name}, {model.layers} × {model.hidden_size}{stack_kind(model)}{counts}"
 
 
 def stack_kind(model: ModelConfig) -> str:

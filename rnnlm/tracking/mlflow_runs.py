@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rnnlm.config import MODEL_NAMES, PipelineConfig
+from rnnlm.config import PipelineConfig
 from rnnlm.current_user import who
 from rnnlm.errors import TrackingError
 from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import Home, atomic_file
+from rnnlm.models.kinds import kind_of
 from rnnlm.moved_settings import flatten
 from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.run_names import run_name
@@ -151,10 +152,12 @@ def shown_tags(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin
 def training_note(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None) -> str:
     """The run's description in markdown, as long as it has no scores."""
     model, tokens = config.model, dataset.predicted_tokens["train"]
-    network = f"{model.layers} {'layer' if model.layers == 1 else 'layers'} of {model.hidden_size} units"
+    kind = kind_of(model.kind)
+    layers = f" of {model.layers} {'layer' if model.layers == 1 else 'layers'} of {model.hidden_size} units"
+    shape = f"{kind.name}{layers if kind.is_trained else f', up to {model.counts} tokens'}"
     data = f"{tokens:,} tokens of `{dataset.corpus_name}`, vocabulary {dataset.vocabulary_size:,}"
     link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
-    return f"{MODEL_NAMES[model.kind]} of {network}, trained on {data}; preset `{config.preset}`.{link}"
+    return f"{shape}, trained on {data}; preset `{config.preset}`.{link}"
 
 
 def parameters(config: PipelineConfig) -> dict[str, str]:
@@ -266,7 +269,7 @@ def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None
 def split_scores(evaluation: EvaluationRecord, split: str) -> dict[str, float]:
     """Metric → value of one split."""
     score = evaluation.scores[split]
-    scores = score.model_dump(exclude={"split", "network", "counts"})
+    scores = score.model_dump(exclude={"split", "model", "network", "counts"})
     for name, part in (("network", score.network), ("counts", score.counts)):
         if part is not None:
             scores |= {f"{name}_perplexity": part.perplexity, f"{name}_bits_per_byte": part.bits_per_byte}

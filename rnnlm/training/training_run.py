@@ -188,16 +188,14 @@ def add_counts(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: 
     """Store what is mixed with the network's probabilities, unless the model is a network alone."""
     if not config.model.counts:
         return
-    network_nll_nats = stored_network_nll(home, dataset, run, "valid", config.evaluation.batch_size)
+    network_nll_nats = None
+    if config.model.has_network:
+        network_nll_nats = stored_network_nll(home, dataset, run, "valid", config.evaluation.batch_size)
     mixture = fit_mixture(home, dataset, config.model.counts, network_nll_nats)
     save_mixture(mixture, run.model_folder)
     shares = ", ".join(f"{share:.2f}" for share in mixture.shares)
-    logger.info(
-        "training: counted %d-grams in %.1f s; their shares by known context: %s",
-        config.model.counts,
-        mixture.counting_seconds,
-        shares,
-    )
+    told = "" if mixture.is_alone else f"; their shares by known context: {shares}"
+    logger.info("training: counted %d-grams in %.1f s%s", config.model.counts, mixture.counting_seconds, told)
 
 
 def remove_temporary(folder: Path) -> None:

@@ -63,6 +63,11 @@ def train_in_this_process(
     model = build_model(job.config.model, dataset.vocabulary_size, training.seed, unigram)
     if job.start is not None:
         begin_with(model, dataset.tokenizer_folder, job.start)
+    if not job.config.model.has_network:
+        write_model(model, job.folder / "model", dataset)
+        return TrainingResult(
+            trained_tokens=dataset.predicted_tokens["train"], best_validation_perplexity=sampled_perplexity(model, job)
+        )
     with float32_products(training.precision):
         outcome = run_loop(model, job, device, on_event, interruption, process_group)
     result = TrainingResult(
@@ -76,6 +81,13 @@ def train_in_this_process(
             result = scale_temperature(result, model, job.config, dataset)
         write_model(model, job.folder / "model", dataset)
     return result
+
+
+def sampled_perplexity(model: LanguageModel, job: Job) -> float:
+    """Of the validation sample."""
+    source = validation_sample(job.config, job.dataset)
+    nats, tokens = nll_of_batches(model, evaluation_batches(source, job.dataset.mode, job.config.evaluation.batch_size))
+    return perplexity(nats / tokens)
 
 
 def warn_of_slow_settings(job: Job, device: torch.device) -> None:

@@ -11,7 +11,7 @@ from rnnlm.comparison.model_result import Trial
 from rnnlm.comparison.registered_models import RegisteredComparison
 from rnnlm.comparison.run_plan import TunedSettings
 from rnnlm.evaluation.ngram.ngram_evaluation import NgramResult
-from rnnlm.evaluation.score_tables import adaptation_rows, score_row, score_rows
+from rnnlm.evaluation.score_tables import adaptation_rows, score_rows, score_table
 from rnnlm.evaluation.test_time_adaptation.adaptation_table import AdaptationTable, Variant
 from rnnlm.records import EvaluationRecord, ModelVersion
 from rnnlm.reports import comparison_page
@@ -67,10 +67,10 @@ def tables(found: ModelComparison) -> dict[str, TableRows]:
     )
     return {
         "rnnlm run": score_rows(evaluation),
-        "rnnlm evaluate": [score_row(split_score_of(9.0, "test"))],
-        "rnnlm evaluate --split valid": [score_row(split_score_of(9.0, "valid"))],
-        "rnnlm evaluate, another text": [score_row(split_score_of(9.0, "all"))],
-        "rnnlm evaluate, evaluation.first_rows": [score_row(first_rows)],
+        "rnnlm evaluate": score_table(split_score_of(9.0, "test")),
+        "rnnlm evaluate --split valid": score_table(split_score_of(9.0, "valid")),
+        "rnnlm evaluate, another text": score_table(split_score_of(9.0, "all")),
+        "rnnlm evaluate, evaluation.first_rows": score_table(first_rows),
         "rnnlm evaluate --cache": adaptation_rows(AdaptationTable(split="test", tokens=9, variants=(static,))),
         "rnnlm compare": comparison_page.score_rows(found),
         "rnnlm compare, pairs": [comparison_page.pair_row(PAIR)],

@@ -1,0 +1,63 @@
+"""Every kind of model: its layer, and what is known of it before torch is imported. Part of every bundle.
+
+A kind is added by a line in KINDS and a module with its layer. A layer of one's own needs no line: `model.kind` may
+name a class of any importable module, as `package.module:Class`. It is a Cell (cell.py) that takes its input's size and
+its own.
+"""
+
+import re
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Kind(NamedTuple):
+    """cell: module:Class, relative to this package; `settings`: what of config.json it takes after its sizes."""
+
+    name: str  # for people
+    cell: str
+    settings: tuple[str, ...] = ()
+    has_recurrent_matrix: bool = False  # a matrix multiplies its state
+    units_per_head: int = 0  # hidden_size is a multiple of this times heads; 0: it has no heads
+    is_trained: bool = True
+
+
+KINDS = {
+    "elman": Kind("Elman network", ".elman:ElmanCell", ("nonlinearity", "diagonal"), has_recurrent_matrix=True),
+    "gru": Kind("GRU", ".gru:GRUCell", has_recurrent_matrix=True),
+    "lstm": Kind("LSTM", ".lstm:LSTMCell", has_recurrent_matrix=True),
+    "min-gru": Kind("minGRU", ".min_gru:MinGRUCell"),
+    "min-lstm": Kind("minLSTM", ".min_lstm:MinLSTMCell"),
+    "transformer": Kind(
+        "Transformer", ".transformer:TransformerBlock", ("heads", "attention_window"), units_per_head=2
+    ),
+    "xlstm": Kind("xLSTM", ".xlstm:XLSTMBlock", ("heads", "layer"), has_recurrent_matrix=True, units_per_head=1),
+    "kneser-ney": Kind("Kneser-Ney n-grams", ".no_layer:NoLayer", is_trained=False),
+}
+NETWORKS = tuple(name for name, kind in KINDS.items() if kind.is_trained)
+OWN_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # package.module:Class
+OWN_MODULES = "own_cells"  # folder of a bundle, beside this package's, with the modules of such classes
+
+
+def kind_of(name: str) -> Kind:
+    """ValueError if there is no such kind."""
+    if OWN_KIND.fullmatch(name):
+        return Kind(name.partition(":")[2], name, has_recurrent_matrix=True)
+    if name not in KINDS:
+        raise ValueError(f"unknown kind of model: {name}")
+    return KINDS[name]
+
+
+def cell_class(kind: Kind) -> type[Any]:
+    """The class of its layers. ImportError or AttributeError if an own one is not there."""
+    module, _, name = kind.cell.partition(":")
+    if module.startswith("."):
+        return getattr(import_module(module, __package__), name)  # type: ignore[no-any-return]
+    root = (__package__ or "").rpartition(".")[0]
+    if root != "rnnlm":  # in a bundle
+        module = f"{root}.{OWN_MODULES}.{own_module_name(module)}"
+    return getattr(import_module(module), name)  # type: ignore[no-any-return]
+
+
+def own_module_name(module: str) -> str:
+    """The file's name, without suffix, of a module of one's own in a bundle."""
+    return module.replace(".", "_")

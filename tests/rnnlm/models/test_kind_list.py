@@ -1,0 +1,107 @@
+"""One list of kinds: networks, counts alone, and layers of one's own, each through every stage to a bundle."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from rnnlm.config import ModelConfig, ModelKind
+from rnnlm.errors import ConfigError
+from rnnlm.evaluation.document_losses import document_losses
+from rnnlm.evaluation.perplexity import evaluate_run
+from rnnlm.generation.inference_weights import InferenceWeights
+from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.models.hugging_face import RnnlmConfig, RnnlmForCausalLM
+from rnnlm.models.kinds import KINDS, NETWORKS
+from rnnlm.models.model_factory import build_model, load_model
+from rnnlm.models.training_provenance import read_training_provenance
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+from rnnlm.training.training_run import run_training
+from tests.configs import changed
+from tests.conftest import untracked
+from tests.registrar import Registrar
+from tests.slow_reading import log_probabilities_of
+
+OWN_CELL = '''
+import torch
+from torch import nn
+
+from rnnlm.models.cell import Cell
+
+
+class Leaky(Cell):
+    """h' = (h + tanh(x W)) / 2."""
+
+    def __init__(self, input_size, hidden_size):
+        super().__init__(hidden_size, hidden_size)
+        self.W = nn.Parameter(torch.empty(input_size, hidden_size))
+
+    def step(self, x, state):
+        state = (state + torch.tanh(x @ self.W)) / 2
+        return state, state
+'''
+
+
+def test_the_type_names_every_network() -> None:
+    assert get_args(ModelKind) == NETWORKS
+    assert set(KINDS) - set(NETWORKS) == {"kneser-ney"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [("elmann", "did you mean elman"), ("nothing like it", "package.module:Class"), ("a:b:c", "a:b:c")],
+)
+def test_a_wrong_kind_gets_a_suggestion(kind: str, hint: str) -> None:
+    with pytest.raises(ValueError, match=hint):
+        ModelConfig(kind=kind)
+
+
+def test_counts_alone_need_an_order() -> None:
+    with pytest.raises(ValueError, match="counts of 1 to 5"):
+        ModelConfig(kind="kneser-ney", counts=0)
+
+
+def test_counts_alone_are_a_model_like_any_other(register: Registrar) -> None:
+    """Trained in one pass, evaluated, written with and registered; the figure is that of the counts."""
+    candidate = with_model(register, {"model.kind": "kneser-ney", "model.counts": 3})
+    score = candidate.evaluation.scores["test"]
+    assert (score.model, score.network, score.counts) == ("3-gram counts", None, None)
+    folder = candidate.run.model_folder
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    assert model.mixture is not None
+    assert model.mixture.is_alone
+    (loss,) = document_losses(model, tokenizer, ["the cat sees the dog"], read_training_provenance(folder).cut)
+    ids = [2, *tokenizer.encode("the cat sees the dog"), 3]
+    expected = [-float(row[target]) for row, target in zip(log_probabilities_of(model, ids[:-1]), ids[1:], strict=True)]
+    assert loss.nll_nats.tolist() == pytest.approx(expected, rel=1e-5)
+    greedy = continue_ids(InferenceWeights(model), ids[:3], Sampling(maximum_tokens=5, temperature=0), 3)
+    assert greedy[0] == int(log_probabilities_of(model, ids[:3])[-1].argmax())
+    assert candidate().alias == "champion"
+    with pytest.raises(Exception, match="no network"):
+        RnnlmForCausalLM(RnnlmConfig(**model.config))
+
+
+def test_a_layer_of_ones_own_becomes_champion_and_is_used_where_neither_it_nor_rnnlm_is(
+    register: Registrar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Registration loads the bundle in a process that has neither."""
+    (tmp_path / "leaky_cells.py").write_text(OWN_CELL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings = {"model.kind": "leaky_cells:Leaky", "model.recurrent_initialization": None}
+    candidate = with_model(register, settings)
+    assert candidate().alias == "champion"
+
+
+def test_a_layer_whose_weights_cannot_be_initialized_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other_cells.py").write_text(OWN_CELL.replace("self.W", "self.V"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match=r"initialize\(generator\)"):
+        build_model(ModelConfig(kind="other_cells:Leaky", hidden_size=4), 10, seed=0)
+
+
+def with_model(register: Registrar, settings: dict[str, object]) -> Registrar:
+    """The registrar of another model of the same text, trained and evaluated."""
+    home, dataset = register.home, register.dataset
+    config = changed(register.config, settings)
+    run = run_training(home, config, dataset, untracked)
+    return Registrar(home, config, dataset, run, evaluate_run(home, dataset, run, config.evaluation), register.samples)

@@ -226,9 +226,10 @@ class SamplesRecord(StageRecord):
 
 
 class Evidence(Record):
-    """Losses of a candidate and the champion on the same documents; see rnnlm/evaluation/paired."""
+    """Losses of a candidate and an earlier version on the same documents; see rnnlm/evaluation/paired."""
 
-    documents: int  # of validation text that neither was trained on
+    documents: int  # of validation text that neither was trained on, or blocks of their lines
+    blocks: bool = False
     units: int  # drawn by the bootstrap: the documents, or at most 10,000 groups of them
     byte_count: int  # of all documents
     candidate_nats_per_byte: float

@@ -71,12 +71,28 @@ class RegistryConfig(Section):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$",
         max_length=200,
     )
+    policy: Literal["newer", "better"] = setting(
+        "newer",
+        "Which candidates become champion. newer: those not shown to be worse by more than `margin`, because they have "
+        "read newer text. better: only those shown to be better.",
+    )
+    margin: float = setting(
+        0.01,
+        "How much worse a candidate may be, as a share of the champion's nats per byte, and of those of the best "
+        "champion of the last 30 days. Of policy=newer.",
+        ge=0.0,
+        le=1.0,
+    )
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = setting(
-        0.95, "Share of bootstrap resamples in which a candidate must be better (one-sided)."
+        0.95, "One-sided confidence of the bounds of the difference between two models."
     )
     resamples: int = setting(10_000, "Number of bootstrap resamples.", ge=100, le=1_000_000)
     minimum_units: int = setting(
-        200, "Smallest number of documents to compare on; with fewer no candidate is promoted.", ge=2, le=LARGEST_COUNT
+        50,
+        "Smallest number of documents to compare on, or of blocks of lines if there are fewer than 200 documents; with "
+        "fewer no candidate is promoted.",
+        ge=2,
+        le=LARGEST_COUNT,
     )
     maximum_documents: int = setting(
         10_000,

@@ -8,21 +8,28 @@ candidate needs it) and `evidence/losses.parquet` (what each document cost both)
 import json
 import logging
 import tempfile
-from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rnnlm.config import CorpusConfig, RegistryConfig
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.paired.bootstrap import measure_evidence
-from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, holdout_documents, write_known_digests
+from rnnlm.evaluation.paired.holdout_documents import (
+    FEW_DOCUMENTS,
+    HoldoutDocument,
+    cut_into_blocks,
+    holdout_documents,
+    write_known_digests,
+)
 from rnnlm.evaluation.paired.paired_losses import KnownDocuments, load_contestant, write_paired_losses
 from rnnlm.evaluation.token_losses import evaluation_device, stored_nll
 from rnnlm.home import Home
 from rnnlm.models.devices import float32_products
 from rnnlm.records import Evidence
 from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS, evidence_folder
+from rnnlm.registry.champion_history import all_versions, read_history
 from rnnlm.registry.model_lookup import all_pages, registered_folder
 from rnnlm.registry.model_names import Alias
 from rnnlm.registry.tag_names import facts_of
@@ -38,13 +45,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 PAIRED_LOSSES = "losses.parquet"
 ROWS_AT_ONCE = 10_000
+BEST_VERSION = "best_version"  # fact of a decided version: its Decision.best_version
+BEST_WITHIN = timedelta(days=30)
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     alias: Alias
     reason: str
     evidence: Evidence | None = None
+    best_version: int | None = None  # of the candidate and the champions of the last month, on tonight's documents
 
 
 def undecidable(champion: int, why: str) -> Decision:
@@ -52,25 +61,43 @@ def undecidable(champion: int, why: str) -> Decision:
     return Decision("challenger", f"not comparable with champion version {champion}: {why}")
 
 
-def decide(evidence: Evidence, champion: int, config: RegistryConfig) -> Decision:
-    """Champion if even the upper bound of the difference says that it is better; else challenger."""
-    figures = in_words(evidence, champion)
+def decide(evidence: Evidence, version: int, config: RegistryConfig, called: str = "champion") -> Decision:
+    """Whether a candidate may take over from an earlier version, by registry.policy.
+
+    newer: if it is shown not to be worse by more than the margin, or if it is not worse as far as the documents tell.
+    better: if it is shown to be better. called: what the reason calls the earlier version.
+    """
+    figures = in_words(evidence, version, called)
     if evidence.units < config.minimum_units:
-        noun = "document" if evidence.units == 1 else "documents"
+        noun = unit_noun(evidence, 1 if evidence.units == 1 else 2)
         few = f"only {evidence.units} {noun} to compare on, fewer than {config.minimum_units}"
         return Decision("challenger", f"{few} (registry.minimum_units): {figures}", evidence)
     if evidence.upper < 0:
         return Decision("champion", f"better: {figures}", evidence)
-    verdict = "worse" if evidence.lower > 0 else "not shown to be better"
+    if config.policy == "newer":
+        if evidence.upper < config.margin * evidence.champion_nats_per_byte:
+            return Decision("champion", f"newer, and at most {100 * config.margin:.4g}% worse: {figures}", evidence)
+        if evidence.difference <= 0:
+            return Decision("champion", f"newer, and not worse on these documents: {figures}", evidence)
+    if evidence.lower > 0:
+        verdict = "worse"
+    else:
+        verdict = "not shown to be better" if config.policy == "better" else "not shown to be as good"
     return Decision("challenger", f"{verdict}: {figures}", evidence)
 
 
-def in_words(evidence: Evidence, champion: int) -> str:
+def unit_noun(evidence: Evidence, count: int) -> str:
+    if evidence.blocks:
+        return "block of lines" if count == 1 else "blocks of lines"
+    return "document" if count == 1 else "documents"
+
+
+def in_words(evidence: Evidence, version: int, called: str = "champion") -> str:
     """'1.2005 nats per byte against 1.3013 of champion version 3, a difference of -0.1008 …'"""
-    documents = "runs of documents" if evidence.units < evidence.documents else "documents"
+    documents = "runs of documents" if evidence.units < evidence.documents else unit_noun(evidence, evidence.units)
     return (
         f"{evidence.candidate_nats_per_byte:.4f} nats per byte against {evidence.champion_nats_per_byte:.4f} of "
-        f"champion version {champion}, a difference of {evidence.difference:+.4f} (one-sided "
+        f"{called} version {version}, a difference of {evidence.difference:+.4f} (one-sided "
         f"{100 * evidence.confidence:.4g}% bounds {evidence.lower:+.4f} and {evidence.upper:+.4f}, "
         f"{evidence.resamples:,} resamples of {evidence.units:,} {documents}, {evidence.byte_count:,} bytes, "
         f"comparison {evidence.comparison} with it)"
@@ -80,41 +107,99 @@ def in_words(evidence: Evidence, champion: int) -> str:
 def compare_with_champion(
     client: "MlflowClient", home: Home, candidate: Candidate, version: "ModelVersion", champion: "ModelVersion"
 ) -> Decision:
-    """The decision; the losses of every document are logged beside the candidate version's bundle.
+    """The decision against the champion, and with registry.policy=newer against the best champion of the last month.
 
-    If the champion cannot be loaded it stays champion: the candidate becomes challenger with that as the reason.
+    Each night may lose a little less than the margin: the second comparison keeps these losses from adding up.
     """
-    config, dataset, number = candidate.config, candidate.dataset, int(champion.version)
+    decision = compare_with_version(client, home, candidate, version, champion, "champion")
+    best = best_champion(client, champion)
+    beside_best = None
+    if best is not None and decision.alias == "champion" and candidate.config.registry.policy == "newer":
+        beside_best = compare_with_version(client, home, candidate, version, best, "the best champion of the month,")
+    return joined(decision, beside_best, int(version.version), int((best or champion).version))
+
+
+def joined(decision: Decision, beside_best: Decision | None, candidate: int, best: int) -> Decision:
+    """The decision from those against the champion and against the best champion, with the version that is best now.
+
+    beside_best: None if that is the champion, or if the candidate has not won against it. best: the best one so far.
+    """
+    last = beside_best or decision
+    if last.alias == "challenger" and last.evidence is not None:
+        return last._replace(best_version=best)
+    if decision.alias == "challenger":
+        return decision._replace(best_version=best)
+    is_best = last.evidence is None or last.evidence.difference <= 0
+    return decision._replace(best_version=candidate if is_best else best)
+
+
+def best_champion(client: "MlflowClient", champion: "ModelVersion") -> "ModelVersion | None":
+    """The version that was best when the last one was decided, if it was champion within BEST_WITHIN and is not now.
+
+    None if a person has chosen the champion, who may have had reasons not to have a better one.
+    """
+    versions = {str(version.version): version for version in all_versions(client, champion.name)}
+    decided = [version for version in versions.values() if BEST_VERSION in facts_of(version)]
+    if not decided:
+        return None
+    number = facts_of(max(decided, key=lambda version: int(version.version)))[BEST_VERSION]
+    history = read_history(list(versions.values()))
+    ended = [change.when for change in history if str(change.before) == number]
+    recent = (datetime.now(UTC) - BEST_WITHIN).isoformat(timespec="seconds")
+    by_hand = bool(history) and history[-1].how in ("hand", "rollback")
+    if by_hand or number == str(champion.version) or max(ended, default="") < recent:
+        return None
+    return versions.get(number)
+
+
+def compare_with_version(
+    client: "MlflowClient",
+    home: Home,
+    candidate: Candidate,
+    version: "ModelVersion",
+    rival: "ModelVersion",
+    called: str,
+) -> Decision:
+    """The decision against one earlier version; the losses of every document are logged beside the candidate's bundle.
+
+    If the earlier version cannot be loaded the candidate becomes challenger, with that as the reason.
+    """
+    config, dataset, number = candidate.config, candidate.dataset, int(rival.version)
     own_folder, device = candidate.run.model_folder, str(evaluation_device(candidate.run))
     try:
-        champion_folder = registered_folder(home, f"models:/{champion.name}/{number}")
-        champion_model = load_contestant(champion_folder, device)
+        rival_folder = registered_folder(home, f"models:/{rival.name}/{number}")
+        rival_model = load_contestant(rival_folder, device)
     except ModelError as error:
         return undecidable(number, f"its model cannot be loaded ({str(error).splitlines()[0]}); see rnnlm promote")
-    if (why := cleaning_hides_text(config.corpus, champion)) is not None:
+    if (why := cleaning_hides_text(config.corpus, rival)) is not None:
         return undecidable(number, why)
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
         own, losses = Path(temporary) / TRAINING_DOCUMENTS, Path(temporary) / PAIRED_LOSSES
         if write_training_documents(candidate, own) is None:
             return undecidable(number, "it is unknown what the model that the candidate started from was trained on")
-        champions = training_digests(champion, champion_folder)
-        seen = [own, champions] if champions else [own]
+        rivals = training_digests(rival, rival_folder)
+        seen = [own, rivals] if rivals else [own]
         documents = holdout_documents(dataset, seen, config.registry.maximum_documents, config.registry.seed)
         if not documents:
             return undecidable(number, "the training of one of the two has seen every validation document")
-        contestants = {
-            "candidate": load_contestant(own_folder, device, known_documents(home, candidate, documents)),
-            "champion": champion_model,
-        }
+        blocks = len(documents) < FEW_DOCUMENTS
+        known = None
+        if blocks:
+            documents = cut_into_blocks(corpus_folder(home, dataset), documents)
+        else:
+            known = known_documents(home, candidate, documents)
+        contestants = {"candidate": load_contestant(own_folder, device, known), "champion": rival_model}
         with float32_products("float32"):
             write_paired_losses(contestants, documents, corpus_folder(home, dataset), losses)
-        evidence = measure_evidence(losses, config.registry, 1 + comparisons_before(client, champion))
-        client.log_model_artifact(facts_of(version)["logged_model_id"], str(losses), EVIDENCE)
-    decision = decide(evidence, number, config.registry)
-    same_text = facts_of(champion).get("dataset_id") == dataset.dataset_id and "started_from" not in facts_of(champion)
-    if champions or same_text:
+        comparison = 1 + comparisons_before(client, rival)
+        evidence = measure_evidence(losses, config.registry, comparison, blocks=blocks)
+        if called == "champion":
+            client.log_model_artifact(facts_of(version)["logged_model_id"], str(losses), EVIDENCE)
+    decision = decide(evidence, number, config.registry, called)
+    same_text = facts_of(rival).get("dataset_id") == dataset.dataset_id and "started_from" not in facts_of(rival)
+    if rivals or same_text:
         return decision
-    # Registered before training documents were kept. What the champion may have seen can only help it: a candidate
+    # Registered before training documents were kept. What the version may have seen can only help it: a candidate
     # that wins nevertheless is better.
     reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
     return Decision(decision.alias, reason, evidence)

@@ -1,4 +1,4 @@
-"""Register a run as a version of its corpus' model, and make it champion if it is shown to be better."""
+"""Register a run as a version of its corpus' model, and make it champion if registry.policy allows."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ from rnnlm.registry.champion_history import all_versions, created, set_champion
 from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
 from rnnlm.registry.model_lookup import figure
 from rnnlm.registry.model_names import Alias, registered_name
-from rnnlm.registry.promotion import Decision, compare_with_champion, write_training_documents
+from rnnlm.registry.promotion import BEST_VERSION, Decision, compare_with_champion, write_training_documents
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.tag_names import SHOWN, as_tags, facts_of, set_facts
 from rnnlm.registry.ticket_queue import ensure_registered_model
@@ -221,6 +221,8 @@ def decision_tags(decision: Decision, champion: "ModelVersion | None") -> dict[s
     tags = {"reason": decision.reason[:LONGEST_TAG]}
     if champion is not None:
         tags["parent_version"] = str(champion.version)
+    if decision.best_version is not None:
+        tags[BEST_VERSION] = str(decision.best_version)
     if decision.evidence is not None:
         tags["evidence"] = json.dumps(decision.evidence.model_dump())
     return tags

@@ -137,7 +137,7 @@ def load_modules(code: Path, *names: str) -> list[ModuleType]:
     package = f"rnnlm_served_{sha256(content).hexdigest()[:12]}"
     if package not in sys.modules:
         sys.modules[package] = ModuleType(package)
-        sys.modules[package].__path__ = [str(code)]
+    sys.modules[package].__path__ = [str(code)]  # the folder of another version with the same code may be gone by now
     return [importlib.import_module(f"{package}.{name}") for name in names]
 
 

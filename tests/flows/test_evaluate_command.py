@@ -81,7 +81,9 @@ def test_evaluate_shows_what_is_on_top_apart(
     value = json.loads(capsys.readouterr().out)
     rows = {row["name"]: row for row in value["variants"]}
     assert list(rows) == ["static", "dynamic", "cache", "dynamic + cache", "with 5-gram Kneser-Ney"]
-    assert rows["static"]["perplexity"] == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
+    network = toy_evaluation.scores["test"].network
+    assert network is not None
+    assert rows["static"]["perplexity"] == pytest.approx(network.perplexity, rel=1e-6)
     assert rows["dynamic"]["settings"]["rate"] == 0.5
     assert main([*corpus, "--cache", "--cache-share", "0"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -19,6 +19,7 @@ from rnnlm.sql_statements import literal, statement
 
 TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: one loss per token for each of two models
 KEPT_FINGERPRINTS = 2_000_000  # with a registered version: 14 MB
+FEW_DOCUMENTS = 200  # fewer are cut into blocks of lines
 ABOVE_ALL = "g"  # follows every hexadecimal digit
 BOUND = b"below"  # in a file's metadata: it has all fingerprints below this one, and no other
 
@@ -104,6 +105,25 @@ def holdout_documents(
     with connect(dataset) as connection:
         rows = table(connection, "promotion/read_holdout_documents", parameters)
     return [HoldoutDocument(**row) for row in rows]
+
+
+def cut_into_blocks(folder: Path, documents: list[HoldoutDocument]) -> list[HoldoutDocument]:
+    """Blocks of whole consecutive lines, of about equal size: FEW_DOCUMENTS of them, if there are so many lines.
+
+    With few documents, their difference between two models says little: there are too few to measure its spread.
+    """
+    total = sum(document.byte_count for document in documents)
+    blocks: list[HoldoutDocument] = []
+    for document in documents:
+        offset, waiting = document.byte_offset, b""
+        lines = read_text(folder, document).encode("utf-8").splitlines(keepends=True)
+        for number, line in enumerate(lines, start=1):
+            waiting += line
+            if len(waiting) * FEW_DOCUMENTS >= total or number == len(lines):
+                digest = hashlib.sha256(waiting).hexdigest()
+                blocks.append(HoldoutDocument(len(blocks), document.source_file, offset, len(waiting), digest))
+                offset, waiting = offset + len(waiting), b""
+    return blocks
 
 
 def read_texts(folder: Path, documents: list[HoldoutDocument]) -> Iterator[list[tuple[HoldoutDocument, str]]]:

@@ -260,7 +260,7 @@ def test_the_transformer_is_that_of_transformers_with_the_same_weights(name: str
         reference, window = LlamaModel(LlamaConfig(**settings)).double().eval(), 9
     else:
         reference, window = MistralModel(MistralConfig(sliding_window=4, **settings)).double().eval(), 4
-    model = model_of("transformer", embedding_size=None, attention_window=window)
+    model = model_of("transformer", embedding_size=None, attention_attention_window=window)
     names = {
         "query": "self_attn.q_proj",
         "key": "self_attn.k_proj",
@@ -291,7 +291,7 @@ def norm_of(model: LanguageModel) -> Tensor:
 
 
 def test_a_block_remembers_no_more_than_its_window() -> None:
-    block: Cell = TransformerBlock(8, 8, heads=2, window=3)
+    block: Cell = TransformerBlock(8, 8, heads=2, attention_window=3)
     fill(block)
     x = drawn(1, 9, 8)
     outputs, state = block.sequence(x, None)

@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from statistics import NormalDist
 
@@ -13,7 +14,7 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model
 from rnnlm.records import DatasetRecord
-from rnnlm.registry import bundle
+from rnnlm.registry import bundle, promotion
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.promotion import PAIRED_LOSSES
 from rnnlm.registry.tag_names import facts_of, set_facts
@@ -79,11 +80,34 @@ def test_registering_again_tells_how_things_stand_now(contest: Contest) -> None:
 
 
 @pytest.mark.long
-def test_an_equal_one_challenges(contest: Contest) -> None:
+def test_an_equal_one_takes_over_if_newer_ones_may(contest: Contest) -> None:
     contest.register("good")
-    again = contest.register("good", force=True)
+    again = contest.register("good", force=True, policy="better")
     assert (again.version, again.alias) == (2, "challenger")
     assert again.reason.startswith("not shown to be better: ")
+    again = contest.register("good", force=True)
+    assert (again.version, again.alias) == (3, "champion")
+    assert again.reason.startswith("newer, and at most 1% worse: ")
+
+
+@pytest.mark.long
+def test_small_losses_do_not_add_up(contest: Contest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is within the margin of the one before it, and the third not within that of the best of the month."""
+    losses = {}
+    contest.register("good")
+    for quality in ("fair", "poor"):
+        evidence = contest.register(quality, force=True, policy="better").evidence
+        assert evidence is not None
+        losses[quality] = evidence.candidate_nats_per_byte
+        best = evidence.champion_nats_per_byte
+    margin = 1.05 * max(losses["fair"] / best - 1, losses["poor"] / losses["fair"] - 1) + 0.05
+    assert margin < losses["poor"] / best - 1  # else this shows nothing
+    assert contest.register("fair", force=True, margin=margin).alias == "champion"
+    poor = contest.register("poor", force=True, margin=margin)
+    assert poor.alias == "challenger"
+    assert "the best champion of the month, version 1" in poor.reason
+    monkeypatch.setattr(promotion, "BEST_WITHIN", timedelta(0))  # the month is over
+    assert contest.register("poor", force=True, margin=margin).alias == "champion"
 
 
 @pytest.mark.slow
@@ -181,7 +205,7 @@ def test_cleaning_that_hides_text_is_no_comparison(contest: Contest, digits: str
 @pytest.mark.slow
 def test_each_comparison_with_a_champion_has_a_smaller_chance_of_error(contest: Contest) -> None:
     contest.register("good")
-    found = [contest.register("fair", force=True).evidence for _ in range(3)]
+    found = [contest.register("fair", force=True, policy="better").evidence for _ in range(3)]
     assert [one.comparison for one in found if one] == [1, 2, 3]
     assert [one.confidence for one in found if one] == pytest.approx([1 - 0.05 / 2, 1 - 0.05 / 6, 1 - 0.05 / 12])
 

@@ -7,17 +7,17 @@ from rnnlm.records import Evidence
 from rnnlm.registry.model_names import is_lock, lock_name, registered_name
 from rnnlm.registry.promotion import decide, undecidable
 
-CONFIG = RegistryConfig()
+NEWER, BETTER = RegistryConfig(policy="newer"), RegistryConfig(policy="better")
 
 
-def evidence(lower: float, upper: float, units: int = 412) -> Evidence:
+def evidence(lower: float, upper: float, units: int = 412, difference: float = -0.1) -> Evidence:
     return Evidence(
         documents=units,
         units=units,
         byte_count=88_123,
         candidate_nats_per_byte=1.2,
         champion_nats_per_byte=1.3,
-        difference=-0.1,
+        difference=difference,
         lower=lower,
         upper=upper,
         confidence=0.95,
@@ -37,21 +37,47 @@ def evidence(lower: float, upper: float, units: int = 412) -> Evidence:
     ],
 )
 def test_only_an_upper_bound_below_zero_takes_over(lower: float, upper: float, alias: str, verdict: str) -> None:
-    decision = decide(evidence(lower, upper), 3, CONFIG)
+    decision = decide(evidence(lower, upper), 3, BETTER)
     assert decision.alias == alias
     assert decision.reason.startswith(f"{verdict}: ")
 
 
-@pytest.mark.parametrize(("units", "alias"), [(199, "challenger"), (200, "champion")])
-def test_fewer_than_the_minimum_of_units_never_takes_over(units: int, alias: str) -> None:
-    decision = decide(evidence(-0.2, -0.1, units), 3, CONFIG)
+@pytest.mark.parametrize(
+    ("difference", "lower", "upper", "alias", "verdict"),
+    [
+        (-0.1, -0.2, -0.01, "champion", "better"),
+        (0.0, 0.0, 0.0, "champion", "newer, and at most 1% worse"),
+        (0.005, 0.001, 0.012, "champion", "newer, and at most 1% worse"),  # worse, within 0.013
+        (0.005, -0.004, 0.014, "challenger", "not shown to be as good"),
+        (0.0, -0.3, 0.3, "champion", "newer, and not worse on these documents"),  # too little text to tell more
+        (0.001, -0.3, 0.3, "challenger", "not shown to be as good"),
+        (0.5, 0.4, 0.6, "challenger", "worse"),
+        (float("inf"), float("nan"), float("nan"), "challenger", "not shown to be as good"),
+        (float("nan"), float("nan"), float("nan"), "challenger", "not shown to be as good"),
+    ],
+)
+def test_a_newer_one_takes_over_unless_it_may_be_worse_by_more_than_the_margin(
+    difference: float, lower: float, upper: float, alias: str, verdict: str
+) -> None:
+    """The champion has 1.3 nats per byte: the margin of 1 % is 0.013."""
+    decision = decide(evidence(lower, upper, difference=difference), 3, NEWER)
     assert decision.alias == alias
-    assert ("only 199 documents to compare on, fewer than 200" in decision.reason) == (units == 199)
-    assert decide(evidence(-0.2, -0.1, units), 3, RegistryConfig(minimum_units=50)).alias == "champion"
+    assert decision.reason.startswith(f"{verdict}: ")
+
+
+@pytest.mark.parametrize("config", [NEWER, BETTER])
+@pytest.mark.parametrize(("units", "alias"), [(49, "challenger"), (50, "champion")])
+def test_fewer_than_the_minimum_of_units_never_takes_over(units: int, alias: str, config: RegistryConfig) -> None:
+    decision = decide(evidence(-0.2, -0.1, units), 3, config)
+    assert decision.alias == alias
+    assert ("only 49 documents to compare on, fewer than 50" in decision.reason) == (units == 49)
+    blocks = evidence(-0.2, -0.1, units).model_copy(update={"blocks": True})
+    assert "blocks of lines" in decide(blocks, 3, config).reason
+    assert decide(evidence(-0.2, -0.1, units), 3, RegistryConfig(minimum_units=40)).alias == "champion"
 
 
 def test_the_reason_gives_figures_interval_and_units() -> None:
-    assert decide(evidence(-0.1511, -0.0489), 3, CONFIG).reason == (
+    assert decide(evidence(-0.1511, -0.0489), 3, NEWER).reason == (
         "better: 1.2000 nats per byte against 1.3000 of champion version 3, a difference of -0.1000 (one-sided 95% "
         "bounds -0.1511 and -0.0489, 10,000 resamples of 412 documents, 88,123 bytes, comparison 1 with it)"
     )

@@ -11,6 +11,7 @@ from rnnlm.config import RegistryConfig
 from rnnlm.evaluation.paired import bootstrap
 from rnnlm.evaluation.paired.bootstrap import (
     confidence_bounds,
+    correlation_widening,
     measure_evidence,
     resampled_differences,
     spent_confidence,
@@ -45,7 +46,7 @@ def write_losses(path: Path, candidate: list[float], champion: list[float], byte
 
 def test_the_sums_are_those_done_by_hand(tmp_path: Path) -> None:
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
-    evidence = measure_evidence(losses, RegistryConfig())
+    evidence = measure_evidence(losses, RegistryConfig(policy="better"))
     assert (evidence.documents, evidence.units, evidence.byte_count) == (3, 3, 100)
     assert evidence.candidate_nats_per_byte == pytest.approx(1.0)
     assert evidence.champion_nats_per_byte == pytest.approx(1.2)
@@ -56,7 +57,7 @@ def test_the_sums_are_those_done_by_hand(tmp_path: Path) -> None:
 
 def test_the_bounds_come_from_the_spread_of_what_a_slow_reading_draws(tmp_path: Path) -> None:
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
-    evidence = measure_evidence(losses, RegistryConfig(resamples=500, confidence=0.9, seed=7))
+    evidence = measure_evidence(losses, RegistryConfig(policy="better", resamples=500, confidence=0.9, seed=7))
     draw = np.random.Generator(np.random.PCG64(7))
     differences = []
     for row in draw.integers(0, 3, (500, 3)):
@@ -133,3 +134,22 @@ def test_a_small_but_steady_difference_is_seen() -> None:
     sizes = draw.integers(50, 500, 250)
     excess = draw.normal(-0.02, 0.1, 250) * sizes  # a fifth of the spread between documents
     assert is_better(excess, sizes, 0.975, seed=0)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5])
+def test_bounds_are_as_much_wider_as_neighbours_are_alike(correlation: float) -> None:
+    """Of a series in which each value keeps a share of the one before, the mean varies sqrt((1 + c) / (1 - c)) more."""
+    draw = np.random.default_rng(0)
+    found = []
+    for _ in range(200):
+        series = draw.normal(size=200)
+        for index in range(1, 200):
+            series[index] += correlation * series[index - 1]
+        found.append(correlation_widening(series, np.ones(200)))
+    expected = ((1 + correlation) / (1 - correlation)) ** 0.5  # 1 and 1.73; few lags see part of it
+    assert 0.85 * expected <= np.mean(found) <= 1.1 * expected
+    assert min(found) >= 1
+
+
+def test_blocks_of_equal_losses_have_no_correlation() -> None:
+    assert correlation_widening(np.zeros(9), np.ones(9)) == 1.0

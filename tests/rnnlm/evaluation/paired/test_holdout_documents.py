@@ -11,7 +11,9 @@ from rnnlm.corpora.splits import text_fingerprint
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.paired import holdout_documents as grounds
 from rnnlm.evaluation.paired.holdout_documents import (
+    HoldoutDocument,
     bound_of,
+    cut_into_blocks,
     holdout_documents,
     read_texts,
     write_known_digests,
@@ -157,3 +159,33 @@ def test_a_corpus_that_is_gone_or_another_one_is_told(ground: Ground, tmp_path: 
     text.unlink()
     with pytest.raises(CorpusError, match="cannot be read"):
         list(read_texts(ground.corpus_folder, documents))
+
+
+def test_few_documents_are_cut_into_blocks_of_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of about equal size, whole lines, nothing lost, none across two documents; each is read back by its digest."""
+    monkeypatch.setattr(grounds, "FEW_DOCUMENTS", 10)
+    texts = ["".join(f"line {number} of the {name} text\n" for number in range(40)) for name in ("first", "other")]
+    (tmp_path / "valid.txt").write_text("head\n" + "".join(texts))
+    offsets = [5, 5 + len(texts[0])]
+    documents = [
+        HoldoutDocument(7 + number, "valid.txt", offset, len(text), sha256(text))
+        for number, (offset, text) in enumerate(zip(offsets, texts, strict=True))
+    ]
+    blocks = cut_into_blocks(tmp_path, documents)
+    assert 8 <= len(blocks) <= 10
+    assert [block.document_id for block in blocks] == list(range(len(blocks)))
+    [read] = read_texts(tmp_path, blocks)
+    assert "".join(text for _, text in read) == "".join(texts)
+    assert all(text.endswith("\n") for _, text in read)
+    assert not any("first" in text and "other" in text for _, text in read)
+    sizes = [block.byte_count for block in blocks]
+    assert max(sizes) < 1.5 * min(sizes)
+
+
+def test_a_line_is_never_cut(tmp_path: Path) -> None:
+    text = "a\n" * 3 + "a long line" * 50 + "\n"
+    (tmp_path / "valid.txt").write_text(text)
+    blocks = cut_into_blocks(tmp_path, [HoldoutDocument(0, "valid.txt", 0, len(text), sha256(text))])
+    [read] = read_texts(tmp_path, blocks)
+    assert [text for _, text in read][-1].endswith("a long line\n")
+    assert len(blocks) <= 4

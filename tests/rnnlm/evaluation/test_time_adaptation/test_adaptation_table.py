@@ -50,8 +50,9 @@ def test_everything_at_once_is_a_row_each(
     names = ["static", "dynamic", "cache", "dynamic + cache", "with 3-gram Kneser-Ney"]
     assert [variant.name for variant in comparison.variants] == names
     assert comparison.tokens == 400
-    static = comparison.variants[0]
-    assert static.perplexity == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-9)
+    static, network = comparison.variants[0], toy_evaluation.scores["test"].network
+    assert network is not None
+    assert static.perplexity == pytest.approx(network.perplexity, rel=1e-9)
     shown = adaptation_rows(comparison)
     assert [row["model"] for row in shown] == names
     assert (shown[0]["change"], shown[2]["settings"]) == ("", "size=50 theta=0.3 share=0.15")

@@ -1,0 +1,219 @@
+"""Nights of promotion, simulated with the losses of real models: what each policy serves.
+
+python benchmarks/promotion_policy.py TEXT OTHER_TEXT [--models 6] [--nights 200] [--series 10]
+
+Trains models of several seeds on both texts with the preset `smoke`, scores all of them on documents of both that none
+has seen, and then draws nights: a candidate of a random seed, and a random 70 % of the documents. Everything is decided
+by the code that decides in the registry.
+"""
+
+import argparse
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from untracked import untracked
+
+from rnnlm.config import RegistryConfig
+from rnnlm.evaluation.paired.bootstrap import evidence_from
+from rnnlm.evaluation.paired.holdout_documents import (
+    FEW_DOCUMENTS,
+    cut_into_blocks,
+    holdout_documents,
+    read_texts,
+    write_known_digests,
+)
+from rnnlm.evaluation.paired.paired_losses import Contestant, load_contestant, loss_rows
+from rnnlm.home import Home
+from rnnlm.presets import build_config
+from rnnlm.registry.promotion import Decision, decide, joined
+from rnnlm.registry.version_tags import corpus_folder
+from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.training.training_run import run_training
+
+MONTH = 30  # nights
+SHARE = 0.7  # of the documents, drawn each night
+
+
+@dataclass(frozen=True)
+class Version:
+    """A model as a night registers it: its losses are those of `model` times `factor`, on the documents of a text."""
+
+    model: int
+    factor: float = 1.0
+
+
+class Losses:
+    """nats: (models, documents) of one text; byte_counts: (documents,)."""
+
+    def __init__(self, nats: np.ndarray, byte_counts: np.ndarray) -> None:
+        self.nats, self.byte_counts = nats, byte_counts
+
+    def of(self, version: Version, documents: np.ndarray) -> np.ndarray:
+        losses: np.ndarray = self.nats[version.model, documents] * version.factor
+        return losses
+
+    def per_byte(self, version: Version, documents: np.ndarray) -> float:
+        return float(self.of(version, documents).sum() / self.byte_counts[documents].sum())
+
+
+class Registry:
+    """Who is champion, and who was best of the month; as rnnlm/registry keeps it."""
+
+    def __init__(self, first: Version, config: RegistryConfig) -> None:
+        self.config, self.versions = config, [first]
+        self.champion = self.best = 0
+        self.comparisons = 0
+        self.was_champion = {0: 0}  # version → the last night on which it was
+
+    def register(self, night: int, candidate: Version, losses: Losses, documents: np.ndarray) -> bool:
+        """Whether the candidate is champion now."""
+        number = len(self.versions)
+        self.versions.append(candidate)
+        self.was_champion[self.champion] = night
+        if night - self.was_champion.get(self.best, night) > MONTH:
+            self.best = self.champion
+        self.comparisons += 1
+        decision, beside_best = self.against(self.champion, candidate, losses, documents), None
+        if decision.alias == "champion" and self.best != self.champion and self.config.policy == "newer":
+            beside_best = self.against(self.best, candidate, losses, documents)
+        decision = joined(decision, beside_best, number, self.best)
+        assert decision.best_version is not None
+        self.best = decision.best_version
+        if decision.alias == "champion":
+            self.champion, self.comparisons = number, 0
+        return decision.alias == "champion"
+
+    def against(self, rival: int, candidate: Version, losses: Losses, documents: np.ndarray) -> Decision:
+        own, other = (losses.of(one, documents) for one in (candidate, self.versions[rival]))
+        sizes = losses.byte_counts[documents]
+        sums = [float(part.sum() / sizes.sum()) for part in (own, other)]
+        totals = {
+            "documents": len(documents),
+            "byte_count": int(sizes.sum()),
+            "candidate_nats_per_byte": sums[0],
+            "champion_nats_per_byte": sums[1],
+            "difference": sums[0] - sums[1],
+        }
+        return decide(evidence_from(totals, own - other, sizes, self.config, self.comparisons), rival, self.config)
+
+
+def measured(texts: list[str], count: int) -> tuple[dict[str, Losses], dict[str, list[int]]]:
+    """The losses of all models on each text's held-out documents; and which models were trained on it."""
+    contestants: list[Contestant] = []
+    trained, grounds = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(Path(folder))
+        for text in texts:
+            config = build_config("smoke", ["training.device=cpu"], text)
+            dataset = prepare_dataset(home, config)
+            write_known_digests(dataset, config.training.validation.tokens, home.root / "seen.parquet")
+            documents = holdout_documents(dataset, [home.root / "seen.parquet"], 2_000)
+            corpus = corpus_folder(home, dataset)
+            grounds[text] = corpus, documents if len(documents) >= FEW_DOCUMENTS else cut_into_blocks(corpus, documents)
+            trained[text] = list(range(len(contestants), len(contestants) + count))
+            for seed in range(count):
+                training = config.training.model_copy(update={"seed": seed})
+                run = run_training(home, config.model_copy(update={"training": training}), dataset, untracked)
+                contestants.append(load_contestant(run.model_folder))
+        losses = {}
+        for text, (corpus, documents) in grounds.items():
+            parts = [
+                [
+                    [row["total_nats"] for row in loss_rows("candidate", contestant, batch)]
+                    for batch in read_texts(corpus, documents)
+                ]
+                for contestant in contestants
+            ]
+            nats = np.array([[value for batch in model for value in batch] for model in parts])
+            losses[text] = Losses(nats, np.array([document.byte_count for document in documents]))
+    return losses, trained
+
+
+def nightly(draw: np.random.Generator, losses: Losses, at_most: int) -> np.ndarray:
+    """Tonight's documents."""
+    count = min(at_most, int(SHARE * len(losses.byte_counts)))
+    chosen: np.ndarray = np.sort(draw.choice(len(losses.byte_counts), count, replace=False))
+    return chosen
+
+
+def simulate(
+    losses: Losses, other: Losses, own: list[int], others: list[int], config: RegistryConfig, at_most: int, seed: int,
+    nights: int,
+) -> list[float]:  # fmt: skip
+    """Loss over equal nights in percent; nights until 1 % better, and until a new topic, is served; broken ones served."""
+    draw = np.random.default_rng(seed)
+    every = np.arange(len(losses.byte_counts))
+
+    def tonight() -> tuple[Version, np.ndarray]:
+        return Version(int(draw.choice(own))), nightly(draw, losses, at_most)
+
+    registry = Registry(tonight()[0], config)
+    served, mean, broken = [], float(np.mean([losses.per_byte(Version(model), every) for model in own])), 0
+    for night in range(1, nights + 1):
+        candidate, documents = tonight()
+        if night % 5 == 0:  # of an interrupted, a diverged or a wrongly configured training
+            wrong = Version(candidate.model, float(draw.choice([1.1, 2.0, np.inf, np.nan])))
+            broken += registry.register(night, wrong, losses, documents)
+        else:
+            registry.register(night, candidate, losses, documents)
+        served.append(losses.per_byte(registry.versions[registry.champion], every))
+    cost = 100 * (float(np.mean(served)) / mean - 1)
+
+    waits = []
+    for _ in range(10):
+        for wait in range(1, nights):
+            candidate, documents = tonight()
+            better = Version(candidate.model, 0.99)
+            if registry.register(night + wait, better, losses, documents):
+                break
+        waits.append(wait)
+        registry.versions[registry.champion] = candidate  # the others catch up
+        registry.best = registry.champion
+
+    for change in range(1, nights):
+        candidate, documents = Version(int(draw.choice(others))), nightly(draw, other, at_most)
+        registry.register(night + change, candidate, other, documents)
+        champion = other.per_byte(registry.versions[registry.champion], documents)
+        if champion <= 1.01 * other.per_byte(candidate, documents):
+            break
+    return [cost, float(np.mean(waits)), float(change), float(broken)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("texts", nargs=2)
+    parser.add_argument("--models", type=int, default=6)
+    parser.add_argument("--nights", type=int, default=200)
+    parser.add_argument("--series", type=int, default=10)
+    options = parser.parse_args()
+    losses, trained = measured(options.texts, options.models)
+    text, other = options.texts
+    every = np.arange(len(losses[text].byte_counts))
+    alone = [losses[text].per_byte(Version(model), every) for model in trained[text]]
+    print(f"{options.models} seeds differ by {100 * np.ptp(alone) / np.mean(alone):.2f} %; {len(every):,} documents")
+    heads = ("policy", "documents", "loss over equal nights", "nights to 1 % better", "to a new topic", "broken served")
+    print("| " + " | ".join(heads) + " |")
+    print("|---|---|---|---|---|---|")
+    for at_most in (60, 250, 2_000):
+        for policy in ("newer", "better"):
+            config = RegistryConfig(policy=policy, resamples=400)
+            found = [
+                simulate(
+                    losses[text], losses[other], trained[text], trained[other], config, at_most, seed, options.nights
+                )
+                for seed in range(options.series)
+            ]
+            cost, wait, change, broken = np.mean(found, axis=0)
+            worst = max(row[0] for row in found)
+            documents = min(at_most, int(SHARE * len(every)))
+            print(
+                f"| {policy} | {documents:,} | {cost:+.2f} % (worst {worst:+.2f} %) | {wait:.1f} | {change:.1f} "
+                f"| {broken:.1f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

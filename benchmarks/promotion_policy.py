@@ -142,7 +142,7 @@ def simulate(
     losses: Losses, other: Losses, own: list[int], others: list[int], config: RegistryConfig, at_most: int, seed: int,
     nights: int,
 ) -> list[float]:  # fmt: skip
-    """Loss over equal nights in percent; nights until 1 % better, and until a new topic, is served; broken ones served."""
+    """Loss over equal nights in percent, nights until 1 % better and until a new topic is served, broken ones served."""
     draw = np.random.default_rng(seed)
     every = np.arange(len(losses.byte_counts))
 

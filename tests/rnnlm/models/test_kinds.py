@@ -260,7 +260,7 @@ def test_the_transformer_is_that_of_transformers_with_the_same_weights(name: str
         reference, window = LlamaModel(LlamaConfig(**settings)).double().eval(), 9
     else:
         reference, window = MistralModel(MistralConfig(sliding_window=4, **settings)).double().eval(), 4
-    model = model_of("transformer", embedding_size=None, attention_attention_window=window)
+    model = model_of("transformer", embedding_size=None, attention_window=window)
     names = {
         "query": "self_attn.q_proj",
         "key": "self_attn.k_proj",

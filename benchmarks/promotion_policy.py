@@ -1,6 +1,6 @@
 """Nights of promotion, simulated with the losses of real models: what each policy serves.
 
-python benchmarks/promotion_policy.py TEXT OTHER_TEXT [--models 6] [--nights 200] [--series 10]
+python benchmarks/promotion_policy.py TEXT OTHER_TEXT [--models 6] [--nights 200] [--series 10] [--set FIELD=VALUE …]
 
 Trains models of several seeds on both texts with the preset `smoke`, scores all of them on documents of both that none
 has seen, and then draws nights: a candidate of a random seed, and a random 70 % of the documents. Everything is decided
@@ -99,14 +99,14 @@ class Registry:
         return decide(evidence_from(totals, own - other, sizes, self.config, self.comparisons), rival, self.config)
 
 
-def measured(texts: list[str], count: int) -> tuple[dict[str, Losses], dict[str, list[int]]]:
+def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[str, Losses], dict[str, list[int]]]:
     """The losses of all models on each text's held-out documents; and which models were trained on it."""
     contestants: list[Contestant] = []
     trained, grounds = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder))
         for text in texts:
-            config = build_config("smoke", ["training.device=cpu"], text)
+            config = build_config("smoke", ["training.device=cpu", *settings], text)
             dataset = prepare_dataset(home, config)
             write_known_digests(dataset, config.training.validation.tokens, home.root / "seen.parquet")
             documents = holdout_documents(dataset, [home.root / "seen.parquet"], 2_000)
@@ -142,7 +142,7 @@ def simulate(
     losses: Losses, other: Losses, own: list[int], others: list[int], config: RegistryConfig, at_most: int, seed: int,
     nights: int,
 ) -> list[float]:  # fmt: skip
-    """Loss over equal nights in percent, nights until 1 % better and until a new topic is served, broken ones served."""
+    """Loss over equal nights in percent, nights until 1 % better and until a new topic is served, broken ones."""
     draw = np.random.default_rng(seed)
     every = np.arange(len(losses.byte_counts))
 
@@ -185,10 +185,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("texts", nargs=2)
     parser.add_argument("--models", type=int, default=6)
+    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
     parser.add_argument("--nights", type=int, default=200)
     parser.add_argument("--series", type=int, default=10)
     options = parser.parse_args()
-    losses, trained = measured(options.texts, options.models)
+    losses, trained = measured(options.texts, options.models, options.set)
     text, other = options.texts
     every = np.arange(len(losses[text].byte_counts))
     alone = [losses[text].per_byte(Version(model), every) for model in trained[text]]

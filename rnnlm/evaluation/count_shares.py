@@ -63,7 +63,7 @@ def split_log_probabilities(model: CountModel, source: RowSource) -> tuple[np.nd
 def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths: np.ndarray, order: int) -> np.ndarray:
     """(order,) the share of the counts for each length of the known context, with the lowest loss on these tokens.
 
-    Lengths with few tokens have the share that is best for all tokens together. A network has never no share at all.
+    Lengths with few tokens have the share that is best for all tokens together. The network always has some share.
     """
     shares = np.full(order, best_share(of_network, of_counts))
     for length in range(order):

@@ -47,15 +47,12 @@ def evaluate_run(
         counted = mixture or only_compared(home, dataset)
         scores = {}
         for split in config.splits:
-            source = StoredSplit(dataset, split)
-            if counted.is_alone:
-                parts = [np.zeros(source.predicted_count, np.float32)]
-            else:
-                parts = [stored_network_nll(home, dataset, run, split, config.batch_size, force=force)]
-            sums = summed_losses(counted if split != "train" or counted.is_alone else None, parts, source)
+            alone = split == "train" and not counted.is_alone
+            network_nll = stored_network_nll(home, dataset, run, split, config.batch_size, force=force)
+            sums = summed_losses(None if alone else counted, [network_nll], StoredSplit(dataset, split))
             scores[split] = split_score(dataset, split, sums, counted)
             if config.first_rows is not None:
-                nll_nats = stored_nll(home, dataset, run, split, config.batch_size)
+                nll_nats = network_nll if alone else stored_nll(home, dataset, run, split, config.batch_size)
                 scores[split] = scores[split].model_copy(update=score_first_rows(dataset, split, nll_nats, config))
         return {split: score.model_dump() for split, score in scores.items()}
 

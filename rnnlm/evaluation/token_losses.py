@@ -72,14 +72,11 @@ def stored_nll(
     home: Home, dataset: DatasetRecord, run: RunRecord, split: Split, batch_size: int, *, force: bool = False
 ) -> np.ndarray:
     """(predicted tokens,) float32 nats of the run's model as it is served: its network, with its counts if any."""
-    mixture, source = load_mixture(run.model_folder, dataset.vocabulary_size), StoredSplit(dataset, split)
-    if mixture is not None and mixture.is_alone:
-        network = np.zeros(source.predicted_count, np.float32)
-    else:
-        network = stored_network_nll(home, dataset, run, split, batch_size, force=force)
+    network = stored_network_nll(home, dataset, run, split, batch_size, force=force)
+    mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
     if mixture is None:
         return network
-    return np.concatenate([np.zeros(0, np.float32), *mixed_nll(mixture, [network], source)])
+    return np.concatenate([np.zeros(0, np.float32), *mixed_nll(mixture, [network], StoredSplit(dataset, split))])
 
 
 def stored_network_nll(
@@ -127,12 +124,14 @@ def nll_of_split(
 def network_nll_of_split(
     model: LanguageModel, source: RowSource, mode: Mode, batch_size: int = 64, what: str = "evaluation"
 ) -> Iterator[np.ndarray]:
-    """The same of the network alone.
+    """The same of the network alone; zeros if the model has none, but counts alone.
 
     batch_size and padding change only rounding. A stream is read in one lane, its state carried from end to end.
     what: the name of the work in progress lines.
     """
-    if mode == "stream":
+    if model.mixture is not None and model.mixture.is_alone:
+        parts: Iterator[np.ndarray] = (np.zeros(rows.predicted_count, np.float32) for rows in chunks(source))
+    elif mode == "stream":
         cut = cut_stream(source.predicted_count, 1, EVALUATION_WINDOW)
         parts = nll_of_each_batch(model, stream_batches(source, EVALUATION_WINDOW, cut))
     else:

@@ -34,10 +34,10 @@ def main() -> None:
         for corpus in corpora:
             facts = measure(corpus, options, home)
             print(
-                f"| {facts['corpus']} | {facts['train_tokens']:,} | {facts['test_perplexity']:.1f} "
-                f"| {facts['counts_test_perplexity']:.1f} | {facts['mixed_test_perplexity']:.1f} "
-                f"| {facts['bits_per_byte']:.3f} / {facts['counts_bits_per_byte']:.3f} "
-                f"/ {facts['mixed_bits_per_byte']:.3f} | {facts['seconds']['training']:.0f} s "  # type: ignore[index]
+                f"| {facts['corpus']} | {facts['train_tokens']:,} | {facts['network_test_perplexity']:.1f} "
+                f"| {facts['counts_test_perplexity']:.1f} | {facts['test_perplexity']:.1f} "
+                f"| {facts['network_bits_per_byte']:.3f} / {facts['counts_bits_per_byte']:.3f} "
+                f"/ {facts['bits_per_byte']:.3f} | {facts['seconds']['training']:.0f} s "  # type: ignore[index]
                 f"| {facts['counting_seconds']:.0f} s | {facts['wall_seconds']:.0f} s |",
                 flush=True,
             )

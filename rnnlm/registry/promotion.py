@@ -69,8 +69,7 @@ def decide(evidence: Evidence, version: int, config: RegistryConfig, called: str
     """
     figures = in_words(evidence, version, called)
     if evidence.units < config.minimum_units:
-        noun = unit_noun(evidence, 1 if evidence.units == 1 else 2)
-        few = f"only {evidence.units} {noun} to compare on, fewer than {config.minimum_units}"
+        few = f"only {evidence.units} {unit_noun(evidence)} to compare on, fewer than {config.minimum_units}"
         return Decision("challenger", f"{few} (registry.minimum_units): {figures}", evidence)
     if evidence.upper < 0:
         return Decision("champion", f"better: {figures}", evidence)
@@ -86,15 +85,15 @@ def decide(evidence: Evidence, version: int, config: RegistryConfig, called: str
     return Decision("challenger", f"{verdict}: {figures}", evidence)
 
 
-def unit_noun(evidence: Evidence, count: int) -> str:
+def unit_noun(evidence: Evidence) -> str:
     if evidence.blocks:
-        return "block of lines" if count == 1 else "blocks of lines"
-    return "document" if count == 1 else "documents"
+        return "block of lines" if evidence.units == 1 else "blocks of lines"
+    return "document" if evidence.units == 1 else "documents"
 
 
 def in_words(evidence: Evidence, version: int, called: str = "champion") -> str:
     """'1.2005 nats per byte against 1.3013 of champion version 3, a difference of -0.1008 …'"""
-    documents = "runs of documents" if evidence.units < evidence.documents else unit_noun(evidence, evidence.units)
+    documents = "runs of documents" if evidence.units < evidence.documents else unit_noun(evidence)
     return (
         f"{evidence.candidate_nats_per_byte:.4f} nats per byte against {evidence.champion_nats_per_byte:.4f} of "
         f"{called} version {version}, a difference of {evidence.difference:+.4f} (one-sided "

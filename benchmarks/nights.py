@@ -24,6 +24,7 @@ from typing import Any
 import httpx
 import psutil
 
+from flows.operations.home_password import home_password
 from flows.operations.prefect_query import PrefectQuery
 from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
@@ -145,7 +146,7 @@ class Nights:
         return running
 
     def prefect(self) -> PrefectQuery:
-        return PrefectQuery(self.running().prefect_api)
+        return PrefectQuery(self.running().prefect_api, home_password(self.home))
 
     def wait_for_end(self, deployment: str) -> str:
         """Until the deployment's newest run is final and none waits to start; its state."""

@@ -63,7 +63,8 @@ def trial_settings(config: CompareConfig) -> list[TunedSettings]:
     Random search with the learning rate drawn on a logarithmic scale (Bergstra and Bengio 2012).
     """
     training = config.pipeline.training
-    rate, dropout = training.optimizer.learning_rate, training.dropout
+    model, dropout = config.pipeline.model, training.dropout
+    rate = training.optimizer.peak_rate(model.kind, model.hidden_size)
     configured = TunedSettings(learning_rate=rate, dropout_inputs=dropout.inputs, dropout_outputs=dropout.outputs)
     generator = random.Random(training.seed)
     drawn = [

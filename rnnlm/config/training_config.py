@@ -17,12 +17,29 @@ class LossConfig(Section):
     sampled_classes: Size = setting(1_024, "Number of classes in each step's sample, if kind is sampled.")
 
 
+DEFAULT_RATE, RATE_UNITS = 4e-3, 256
+
+
 class OptimizerConfig(Section):
     """AdamW with gradient clipping."""
 
-    learning_rate: PositiveFloat = setting(4e-3, "Peak learning rate.")
+    learning_rate: PositiveFloat | None = setting(
+        None,
+        f"Peak learning rate. null: {DEFAULT_RATE:g}; for an Elman network of more than {RATE_UNITS} units less in "
+        "proportion.",
+    )
     weight_decay: NonNegativeFloat = setting(0.01, "Decoupled weight decay, applied to matrices only.")
     clip_norm: PositiveFloat | None = setting(1.0, "Largest global L2 norm of the gradients. null: no clipping.")
+
+    def peak_rate(self, kind: str, hidden_size: int) -> float:
+        """The learning rate for a model.
+
+        The inputs of a wide tanh unit add up: at the rate that suits 256 units 1,024 of them saturate and learn nothing
+        (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 / width for Adam.
+        """
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return DEFAULT_RATE * (min(1.0, RATE_UNITS / hidden_size) if kind == "elman" else 1.0)
 
 
 class ScheduleConfig(Section):
@@ -147,7 +164,9 @@ class FeedConfig(Section):
 class WarmStartConfig(Section):
     """The learning rate and budget of a run that goes on from another model, in place of those of a new one."""
 
-    learning_rate: PositiveFloat = setting(4e-3, "Peak learning rate.")
+    learning_rate: PositiveFloat | None = setting(
+        None, "Peak learning rate. null: as of training.optimizer.learning_rate=null."
+    )
     epochs: PositiveInt = setting(1, "Number of passes over the training split.")
     maximum_tokens: PositiveInt | None = setting(
         None, "Approximate number of tokens to train on; the schedule is made for it. null: all epochs."

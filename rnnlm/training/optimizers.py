@@ -20,7 +20,9 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
         {"params": matrices, "weight_decay": config.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    return LazyAdamW(groups, lr=config.learning_rate, fused=True)
+    facts = model.config if isinstance(model, LanguageModel) else {}
+    rate = config.peak_rate(facts.get("kind", "elman"), facts.get("hidden_size", 1))
+    return LazyAdamW(groups, lr=rate, fused=True)
 
 
 class LazyAdamW(AdamW):

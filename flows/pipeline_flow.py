@@ -32,6 +32,7 @@ from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import find_home
+from rnnlm.models.kinds import check_kind
 from rnnlm.presets import with_choices
 from rnnlm.records import DatasetRecord, PipelineRecord, PreparedRecord, TrainedRecord
 from rnnlm.registry.night_events import gate_events, night_ended, registration_events, unchanged_since
@@ -123,6 +124,7 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
 
 def prepare(config: PipelineConfig) -> PreparedRecord:
     """The stages before training. DatasetError if a gate stops the run."""
+    check_kind(config.model.kind)
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
     tokenizer = train_tokenizer(corpus, config.tokenizer, engine=config.sequences, force="tokenizer" in config.force)
     dataset = store_sequences(corpus, tokenizer, config.sequences, force="sequences" in config.force)

@@ -13,7 +13,7 @@ from rnnlm.config import ModelConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import read_json, write_json
 from rnnlm.models.initialization import initialize
-from rnnlm.models.kinds import kind_of
+from rnnlm.models.kinds import check_kind, kind_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import load_mixture, save_mixture
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
@@ -26,8 +26,9 @@ def build_model(
 ) -> LanguageModel:
     """A new model on the CPU. log_unigram: (V,) natural logarithms, used if head_bias is `unigram`.
 
-    ConfigError if the vocabulary is too large for one-hot input.
+    ConfigError if the vocabulary is too large for one-hot input, or a layer of one's own cannot be imported.
     """
+    check_kind(config.kind)
     if config.input == "one-hot" and vocabulary_size > ONE_HOT_VOCABULARY:
         raise ConfigError(
             f"model.input=one-hot: the vocabulary has {vocabulary_size:,} ids, "
@@ -88,7 +89,16 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
         check_sizes(config, weights)
         model = LanguageModel(config)
         model.mixture = load_mixture(folder, config["vocab_size"])
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+    except (
+        AttributeError,
+        ImportError,
+        KeyError,
+        OverflowError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+        SafetensorError,
+    ) as error:
         raise ModelError(f"{folder}: the model cannot be loaded ({type(error).__name__}); train it again") from error
     try:
         model.load_saved_weights(weights)

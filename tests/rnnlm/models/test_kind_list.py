@@ -1,18 +1,20 @@
 """One list of kinds: networks, counts alone, and layers of one's own, each through every stage to a bundle."""
 
+import shutil
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from rnnlm.config import ModelConfig, ModelKind
-from rnnlm.errors import ConfigError
+from rnnlm.errors import ConfigError, ModelError
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.home import read_json, write_json
 from rnnlm.models.hugging_face import RnnlmConfig, RnnlmForCausalLM
-from rnnlm.models.kinds import KINDS, NETWORKS
+from rnnlm.models.kinds import KINDS, NETWORKS, check_kind
 from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
@@ -20,6 +22,7 @@ from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
 from tests.registrar import Registrar
+from tests.rnnlm.conftest import Storyteller
 from tests.slow_reading import log_probabilities_of
 
 OWN_CELL = '''
@@ -90,6 +93,25 @@ def test_a_layer_of_ones_own_becomes_champion_and_is_used_where_neither_it_nor_r
     settings = {"model.kind": "leaky_cells:Leaky", "model.recurrent_initialization": None}
     candidate = with_model(register, settings)
     assert candidate().alias == "champion"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("nothing_there:Cell", "nothing_there"),
+        ("rnnlm.models.cell:Nothing", "Nothing"),
+        ("subprocess:Popen", "not a Cell"),
+    ],
+)
+def test_what_is_no_layer_is_refused_before_work_begins_and_in_a_models_folder(
+    kind: str, told: str, storyteller: Storyteller, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        check_kind(kind)
+    shutil.copytree(storyteller.folder, tmp_path / "model")
+    write_json(tmp_path / "model" / "config.json", read_json(storyteller.folder / "config.json") | {"kind": kind})
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load_model(tmp_path / "model")
 
 
 def test_a_layer_whose_weights_cannot_be_initialized_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

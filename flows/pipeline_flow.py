@@ -32,7 +32,7 @@ from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import find_home
-from rnnlm.models.kinds import check_kind
+from rnnlm.models.model_factory import check_kind
 from rnnlm.presets import with_choices
 from rnnlm.records import DatasetRecord, PipelineRecord, PreparedRecord, TrainedRecord
 from rnnlm.registry.night_events import gate_events, night_ended, registration_events, unchanged_since

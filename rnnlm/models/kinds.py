@@ -9,8 +9,6 @@ import re
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ..errors import ConfigError
-
 
 class Kind(NamedTuple):
     """cell: module:Class, relative to this package; `settings`: what of config.json it takes after its sizes."""
@@ -49,29 +47,15 @@ def kind_of(name: str) -> Kind:
     return KINDS[name]
 
 
-def check_kind(name: str) -> None:
-    """ConfigError if a layer of one's own cannot be imported, or is no Cell."""
-    try:
-        cell_class(kind_of(name))
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"model.kind={name}: {error};\nis its folder on PYTHONPATH?") from error
-
-
-def cell_class(kind: Kind) -> type[Any]:
-    """The class of its layers. ImportError or AttributeError if an own one is missing, ValueError if it is no Cell."""
-    from .cell import Cell  # torch
-
+def cell_class(kind: Kind) -> Any:
+    """What it names, usually a class. ImportError or AttributeError if an own one is missing."""
     module, _, name = kind.cell.partition(":")
     root = (__package__ or "").rpartition(".")[0]
     if module.startswith("."):
-        found = getattr(import_module(module, __package__), name)
-    elif root == "rnnlm":
-        found = getattr(import_module(module), name)
-    else:  # in a bundle
-        found = getattr(import_module(f"{root}.{OWN_MODULES}.{own_module_name(module)}"), name)
-    if not (isinstance(found, type) and issubclass(found, Cell)):
-        raise ValueError(f"{name} is not a Cell (rnnlm/models/cell.py)")  # a model's folder may name anything
-    return found
+        return getattr(import_module(module, __package__), name)
+    if root != "rnnlm":  # in a bundle
+        module = f"{root}.{OWN_MODULES}.{own_module_name(module)}"
+    return getattr(import_module(module), name)
 
 
 def own_module_name(module: str) -> str:

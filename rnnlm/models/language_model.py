@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .block import Block
 from .cell import Cell
-from .kinds import cell_class, kind_of
+from .kinds import Kind, cell_class, kind_of
 from .mixture import CountMixture
 from .stack import Stack
 
@@ -22,8 +22,15 @@ def make_cell(config: Mapping[str, Any], input_size: int, layer: int) -> Cell:
     """A layer of the model's kind. Models that were saved before there were kinds are Elman's."""
     kind = kind_of(config.get("kind", "elman"))
     settings = {name: layer if name == "layer" else config[name] for name in kind.settings}
-    cell: Cell = cell_class(kind)(input_size, config["hidden_size"], **settings)
-    return cell
+    return layer_class(kind)(input_size, config["hidden_size"], **settings)
+
+
+def layer_class(kind: Kind) -> type[Any]:
+    """As cell_class(); ValueError for what is no Cell, as the folder of a model may name anything."""
+    found = cell_class(kind)
+    if not (isinstance(found, type) and issubclass(found, Cell)):
+        raise ValueError(f"{kind.name} is not a Cell (rnnlm/models/cell.py)")
+    return found
 
 
 def make_stack(config: Mapping[str, Any]) -> Stack:

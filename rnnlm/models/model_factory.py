@@ -13,8 +13,8 @@ from rnnlm.config import ModelConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import read_json, write_json
 from rnnlm.models.initialization import initialize
-from rnnlm.models.kinds import check_kind, kind_of
-from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.kinds import kind_of
+from rnnlm.models.language_model import LanguageModel, layer_class
 from rnnlm.models.mixture import load_mixture, save_mixture
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
 
@@ -43,6 +43,14 @@ def build_model(
             nn.init.eye_(model.embedding.weight)
             model.embedding.weight[PAD] = 0.0
     return model
+
+
+def check_kind(name: str) -> None:
+    """ConfigError if a layer of one's own cannot be imported, or is no Cell."""
+    try:
+        layer_class(kind_of(name))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"model.kind={name}: {error};\nis its folder on PYTHONPATH?") from error
 
 
 def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.home import read_json, write_json
 from rnnlm.models.hugging_face import RnnlmConfig, RnnlmForCausalLM
-from rnnlm.models.kinds import KINDS, NETWORKS, check_kind
-from rnnlm.models.model_factory import build_model, load_model
+from rnnlm.models.kinds import KINDS, NETWORKS
+from rnnlm.models.model_factory import build_model, check_kind, load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.training.training_run import run_training

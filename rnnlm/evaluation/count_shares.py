@@ -4,15 +4,18 @@ The shares are fitted on the validation split, so that its figure flatters the m
 does not.
 """
 
+import tempfile
+import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 
 from rnnlm.evaluation.ngram.count_arrays import read_count_model
-from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
+from rnnlm.evaluation.ngram.kneser_ney import count_ngrams
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.ngram.ngram_database import NgramRecord
 from rnnlm.evaluation.test_time_adaptation.interpolation import PRECISION, best_share
-from rnnlm.home import Home
 from rnnlm.models.count_model import CountModel
 from rnnlm.models.mixture import CountMixture
 from rnnlm.records import DatasetRecord
@@ -25,12 +28,12 @@ COUNTED_TOKENS = 20_000_000
 FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own
 
 
-def fit_mixture(home: Home, dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> CountMixture:
+def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> CountMixture:
     """Counts of the training split with the shares that are best on the validation split.
 
     network_nll_nats: (predicted tokens,) of the validation split, in the order of the text. None: there is no network.
     """
-    counts, seconds = count_training_split(home, dataset, order)
+    counts, seconds = count_training_split(dataset, order)
     if network_nll_nats is None:
         return CountMixture(counts, np.ones(order), seconds)
     of_counts, lengths = split_log_probabilities(counts, StoredSplit(dataset, "valid"))
@@ -38,14 +41,21 @@ def fit_mixture(home: Home, dataset: DatasetRecord, order: int, network_nll_nats
     return CountMixture(counts, shares, seconds)
 
 
-def count_training_split(home: Home, dataset: DatasetRecord, order: int) -> tuple[CountModel, float]:
-    """The Kneser-Ney model of the training split, and the seconds that counting took, whenever that was.
+def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel, float]:
+    """The Kneser-Ney model of the training split, and the seconds that counting took.
 
     Of a long text, the last COUNTED_TOKENS: counts take 20 bytes a token, and what was added last is the newest.
     """
     config = NgramConfig(order=order)
-    counted = train_kneser_ney(home, dataset, config, first_counted_row(dataset))
-    return read_count_model(counted, config, dataset.vocabulary_size), counted.seconds
+    with (
+        tempfile.TemporaryDirectory(prefix="rnnlm-counts-") as folder,
+        tempfile.TemporaryDirectory(dir=folder) as spill,
+    ):
+        counted = NgramRecord(folder=Path(folder), method="kneser-ney", order=order)
+        start = time.perf_counter()
+        first_row, size = first_counted_row(dataset), dataset.vocabulary_size
+        count_ngrams(dataset.database, size, counted.database, config, Path(spill), first_row)
+        return read_count_model(counted, config, size), time.perf_counter() - start
 
 
 def first_counted_row(dataset: DatasetRecord) -> int:

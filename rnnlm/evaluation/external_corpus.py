@@ -65,7 +65,7 @@ def compare_on_corpus(
             f"{config.public_source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid\n"
             f"splits and report on the test split, not on {opened.reported_as}; give --split test, or none"
         )
-    table = measure_adaptations(home, opened.model, opened.dataset, opened.split, wanted)
+    table = measure_adaptations(opened.model, opened.dataset, opened.split, wanted)
     return table.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})
 
 

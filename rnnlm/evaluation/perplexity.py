@@ -44,7 +44,7 @@ def evaluate_run(
 
     def build() -> dict[str, object]:
         mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
-        counted = mixture or only_compared(home, dataset)
+        counted = mixture or only_compared(dataset)
         scores = {}
         for split in config.splits:
             alone = split == "train" and not counted.is_alone
@@ -62,9 +62,9 @@ def evaluate_run(
     return EvaluationRecord(scores=scores, skipped=skipped)
 
 
-def only_compared(home: Home, dataset: DatasetRecord) -> CountMixture:
+def only_compared(dataset: DatasetRecord) -> CountMixture:
     """Counts beside a network that is not mixed with any: they have no share."""
-    counts, seconds = count_training_split(home, dataset, COMPARED_ORDER)
+    counts, seconds = count_training_split(dataset, COMPARED_ORDER)
     return CountMixture(counts, np.zeros(COMPARED_ORDER), seconds)
 
 

@@ -191,7 +191,7 @@ def add_counts(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: 
     network_nll_nats = None
     if config.model.has_network:
         network_nll_nats = stored_network_nll(home, dataset, run, "valid", config.evaluation.batch_size)
-    mixture = fit_mixture(home, dataset, config.model.counts, network_nll_nats)
+    mixture = fit_mixture(dataset, config.model.counts, network_nll_nats)
     save_mixture(mixture, run.model_folder)
     shares = ", ".join(f"{share:.2f}" for share in mixture.shares)
     told = "" if mixture.is_alone else f"; their shares by known context: {shares}"

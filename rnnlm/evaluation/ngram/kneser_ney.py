@@ -8,7 +8,6 @@ A context begins with its row, so a sentence that is cut into rows loses what li
 
 import logging
 from pathlib import Path
-from typing import Any
 
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, create_tables, open_database, train_once
@@ -19,14 +18,13 @@ from rnnlm.sql_statements import statement
 logger = logging.getLogger(__name__)
 
 
-def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig, first_row: int = 0) -> NgramRecord:
-    """The model of the dataset's training split, or of its rows from first_row on, under home.ngrams."""
+def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) -> NgramRecord:
+    """The model of the dataset's training split, under home.ngrams."""
 
     def train(database: Path, spill: Path) -> None:
-        count_ngrams(dataset.database, dataset.vocabulary_size, database, config, spill, first_row)
+        count_ngrams(dataset.database, dataset.vocabulary_size, database, config, spill)
 
-    source: dict[str, Any] = {"dataset": dataset.dataset_id}
-    return train_once(home, config, source | ({"first_row": first_row} if first_row else {}), train)
+    return train_once(home, config, {"dataset": dataset.dataset_id}, train)
 
 
 def count_ngrams(

@@ -13,7 +13,6 @@ from rnnlm.evaluation.test_time_adaptation.grid_search import tuned_cache, tuned
 from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
 from rnnlm.evaluation.token_losses import network_nll_of_split
-from rnnlm.home import Home
 from rnnlm.metrics import perplexity
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import mixed
@@ -52,7 +51,7 @@ class AdaptationTable(Record):
 
 
 def measure_adaptations(
-    home: Home, model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations
+    model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations
 ) -> AdaptationTable:
     """Perplexity on a whole split of the plain model and with each wanted adaptation.
 
@@ -62,7 +61,7 @@ def measure_adaptations(
     variants = [variant("static", static, {})]
     variants += adapted(model, dataset, split, wanted)
     if wanted.kneser_ney is not None:
-        variants.append(interpolated(home, model, dataset, split, wanted.kneser_ney, static))
+        variants.append(interpolated(model, dataset, split, wanted.kneser_ney, static))
     return AdaptationTable(split=split, tokens=len(static), variants=tuple(variants))
 
 
@@ -93,7 +92,6 @@ def adapted(model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: 
 
 
 def interpolated(
-    home: Home,
     model: LanguageModel,
     dataset: DatasetRecord,
     split: Split,
@@ -101,7 +99,7 @@ def interpolated(
     static: np.ndarray,
 ) -> Variant:
     """Mixed with a Kneser-Ney model of the training split, its share fitted on the validation split."""
-    counts, _ = count_training_split(home, dataset, config.order)
+    counts, _ = count_training_split(dataset, config.order)
 
     def of_ngrams(part: Split) -> np.ndarray:
         log_probabilities, _ = split_log_probabilities(counts, StoredSplit(dataset, part))

@@ -70,7 +70,7 @@ def test_the_mixture_needs_no_more_than_its_parts_where_it_was_fitted(
     toy_dataset: DatasetRecord, toy_run: RunRecord, home: Home
 ) -> None:
     network = stored_network_nll(home, toy_dataset, toy_run, "valid", 64)
-    mixture = fit_mixture(home, toy_dataset, 4, network)
+    mixture = fit_mixture(toy_dataset, 4, network)
     source = StoredSplit(toy_dataset, "valid")
     sums = summed_losses(mixture, [network], source)
     config = NgramConfig(order=4)
@@ -128,15 +128,13 @@ def test_the_sentence_says_which_is_better_and_what_the_mixture_adds() -> None:
     assert rows[0].keys() == rows[1].keys() == rows[2].keys()
 
 
-def test_of_a_long_text_the_last_rows_are_counted(
-    home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_long_text_the_last_rows_are_counted(toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     """A toy row predicts 10 tokens. Against a count of the last 5 rows."""
     assert first_counted_row(toy_dataset) == 0
     monkeypatch.setattr(count_shares, "COUNTED_TOKENS", 50)
     rows = toy_dataset.sequence_counts["train"]
     assert first_counted_row(toy_dataset) == rows - 5
-    counts, _ = count_training_split(home, toy_dataset, 2)
+    counts, _ = count_training_split(toy_dataset, 2)
     stored = StoredSplit(toy_dataset, "train").read(rows - 5, rows)
     pairs = {
         pair

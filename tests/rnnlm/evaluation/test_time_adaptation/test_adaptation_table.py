@@ -46,7 +46,7 @@ def test_everything_at_once_is_a_row_each(
     home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord, trained: LanguageModel
 ) -> None:
     wanted = Adaptations(DynamicConfig(scaled=True), CacheConfig(size=50), NGRAM)
-    comparison = measure_adaptations(home, trained, toy_dataset, "test", wanted)
+    comparison = measure_adaptations(trained, toy_dataset, "test", wanted)
     names = ["static", "dynamic", "cache", "dynamic + cache", "with 3-gram Kneser-Ney"]
     assert [variant.name for variant in comparison.variants] == names
     assert comparison.tokens == 400
@@ -62,7 +62,7 @@ def test_nothing_learnt_and_nothing_remembered_is_the_static_perplexity(
     home: Home, toy_dataset: DatasetRecord, trained: LanguageModel
 ) -> None:
     wanted = Adaptations(DynamicConfig(rate=0.0), CacheConfig(share=0.0))
-    static, *others = measure_adaptations(home, trained, toy_dataset, "test", wanted).variants
+    static, *others = measure_adaptations(trained, toy_dataset, "test", wanted).variants
     assert len({variant.nll_nats_per_token for variant in others}) == 1  # the same to the last bit
     assert others[0].perplexity == pytest.approx(static.perplexity, rel=1e-6)  # another batch size
 
@@ -105,7 +105,7 @@ def test_shares_0_and_1_of_the_counts_are_each_models_own_perplexity(
 def test_the_share_is_fitted_on_validation_alone(
     home: Home, toy_dataset: DatasetRecord, trained: LanguageModel
 ) -> None:
-    row = measure_adaptations(home, trained, toy_dataset, "test", Adaptations(kneser_ney=NGRAM)).variants[-1]
+    row = measure_adaptations(trained, toy_dataset, "test", Adaptations(kneser_ney=NGRAM)).variants[-1]
     neural, counts = static_log_probabilities(trained, toy_dataset, "valid"), counts_say(home, toy_dataset, "valid")
     assert row.settings == {"share": best_share(neural, counts)}
     on_valid = mean_nll(mixed(neural, counts, row.settings["share"]))
@@ -162,7 +162,7 @@ def test_each_row_is_walked_with_what_was_chosen_on_validation_and_measured_on_t
         ("cache", mean_nll(mixed(*alone.both(), cache.share)), dict(cache)),
         ("dynamic + cache", mean_nll(mixed(*both.both(), cache.share)), {}),
     ]
-    _, *rows = measure_adaptations(home, trained, toy_dataset, "test", asked).variants
+    _, *rows = measure_adaptations(trained, toy_dataset, "test", asked).variants
     assert [(row.name, row.nll_nats_per_token, row.settings) for row in rows] == expected
     assert len({row.nll_nats_per_token for row in rows}) == 3
 

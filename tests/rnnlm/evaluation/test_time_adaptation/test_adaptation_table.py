@@ -43,7 +43,7 @@ def counts_say(home: Home, dataset: DatasetRecord, split: str) -> np.ndarray:
 
 @pytest.mark.long
 def test_everything_at_once_is_a_row_each(
-    home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord, trained: LanguageModel
+    toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord, trained: LanguageModel
 ) -> None:
     wanted = Adaptations(DynamicConfig(scaled=True), CacheConfig(size=50), NGRAM)
     comparison = measure_adaptations(trained, toy_dataset, "test", wanted)
@@ -59,7 +59,7 @@ def test_everything_at_once_is_a_row_each(
 
 
 def test_nothing_learnt_and_nothing_remembered_is_the_static_perplexity(
-    home: Home, toy_dataset: DatasetRecord, trained: LanguageModel
+    toy_dataset: DatasetRecord, trained: LanguageModel
 ) -> None:
     wanted = Adaptations(DynamicConfig(rate=0.0), CacheConfig(share=0.0))
     static, *others = measure_adaptations(trained, toy_dataset, "test", wanted).variants
@@ -142,7 +142,7 @@ def test_the_decay_is_chosen_on_more_text_than_the_rate(
 
 @pytest.mark.slow
 def test_each_row_is_walked_with_what_was_chosen_on_validation_and_measured_on_training(
-    home: Home, toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
+    toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grid_search, "RATES", (0.02, 0.2))
     monkeypatch.setattr(grid_search, "DECAYS", (0.0, 0.5))
@@ -176,10 +176,9 @@ def test_a_best_value_at_the_end_of_its_grid_is_told(caplog: pytest.LogCaptureFi
     assert ["rate: 0.3 is the best" in caplog.text, "rate: 0.1 is the best" in caplog.text] == [True, True]
 
 
-def test_a_divergence_is_told(home: Home, toy_dataset: DatasetRecord, trained: LanguageModel) -> None:
+def test_a_divergence_is_told(toy_dataset: DatasetRecord, trained: LanguageModel) -> None:
     with pytest.raises(ConfigError, match="diverged at --dynamic-rate 1e"):
         measure_adaptations(
-            home,
             trained,
             toy_dataset,
             "test",

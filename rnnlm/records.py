@@ -138,6 +138,7 @@ class RunRecord(StageRecord):
     trained_tokens: int
     best_validation_perplexity: float  # at `temperature`
     temperature: float = 1.0  # already divided into the weights of the head
+    counting_seconds: float | None = None  # None: the network is mixed with no counts
     started_from: StartedFrom | None = None  # None: from random weights
     process_changes: tuple[ProcessChange, ...] = ()  # in the order of their steps
 
@@ -157,7 +158,7 @@ class CountsScore(PartScore):
     """Of a Kneser-Ney model of the training text."""
 
     order: int  # tokens of the longest n-gram, the predicted one included
-    seconds: float  # to count the training text
+    seconds: float | None  # to count the training text; None: unknown
 
 
 class SplitScore(Record):

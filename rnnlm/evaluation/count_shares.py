@@ -28,17 +28,17 @@ COUNTED_TOKENS = 20_000_000
 FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own
 
 
-def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> CountMixture:
-    """Counts of the training split with the shares that are best on the validation split.
+def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> tuple[CountMixture, float]:
+    """Counts of the training split with the shares that are best on the validation split; the seconds of counting.
 
     network_nll_nats: (predicted tokens,) of the validation split, in the order of the text. None: there is no network.
     """
     counts, seconds = count_training_split(dataset, order)
     if network_nll_nats is None:
-        return CountMixture(counts, np.ones(order), seconds)
+        return CountMixture(counts, np.ones(order)), seconds
     of_counts, lengths = split_log_probabilities(counts, StoredSplit(dataset, "valid"))
     shares = fitted_shares(-np.asarray(network_nll_nats, np.float64), of_counts, lengths, order)
-    return CountMixture(counts, shares, seconds)
+    return CountMixture(counts, shares), seconds
 
 
 def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel, float]:

@@ -44,13 +44,13 @@ def evaluate_run(
 
     def build() -> dict[str, object]:
         mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
-        counted = mixture or only_compared(dataset)
+        counted, seconds = (mixture, run.counting_seconds) if mixture else only_compared(dataset)
         scores = {}
         for split in config.splits:
             alone = split == "train" and not counted.is_alone
             network_nll = stored_network_nll(home, dataset, run, split, config.batch_size, force=force)
             sums = summed_losses(None if alone else counted, [network_nll], StoredSplit(dataset, split))
-            scores[split] = split_score(dataset, split, sums, counted)
+            scores[split] = split_score(dataset, split, sums, counted, seconds)
             if config.first_rows is not None:
                 nll_nats = network_nll if alone else stored_nll(home, dataset, run, split, config.batch_size)
                 scores[split] = scores[split].model_copy(update=score_first_rows(dataset, split, nll_nats, config))
@@ -62,10 +62,10 @@ def evaluate_run(
     return EvaluationRecord(scores=scores, skipped=skipped)
 
 
-def only_compared(dataset: DatasetRecord) -> CountMixture:
-    """Counts beside a network that is not mixed with any: they have no share."""
+def only_compared(dataset: DatasetRecord) -> tuple[CountMixture, float]:
+    """Counts beside a network that is not mixed with any: they have no share. And the seconds of counting."""
     counts, seconds = count_training_split(dataset, COMPARED_ORDER)
-    return CountMixture(counts, np.zeros(COMPARED_ORDER), seconds)
+    return CountMixture(counts, np.zeros(COMPARED_ORDER)), seconds
 
 
 def score_split(model: LanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64) -> SplitScore:
@@ -115,7 +115,11 @@ def score_of(facts: SplitFacts, summed_nll_nats: float) -> Score:
 
 
 def split_score(
-    dataset: DatasetRecord, split: Split, sums: SummedLosses, counted: CountMixture | None = None
+    dataset: DatasetRecord,
+    split: Split,
+    sums: SummedLosses,
+    counted: CountMixture | None = None,
+    counting_seconds: float | None = None,
 ) -> SplitScore:
     """DatasetError if the split predicts nothing. counted: what sums.counts is of."""
     facts = split_facts(dataset, split)
@@ -132,7 +136,7 @@ def split_score(
             perplexity=counts.perplexity,
             bits_per_byte=counts.bits_per_byte,
             order=counted.counts.order,
-            seconds=counted.counting_seconds,
+            seconds=counting_seconds,
         )
     name = "network" if sums.network is None else "mixed"
     return SplitScore(

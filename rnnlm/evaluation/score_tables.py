@@ -54,8 +54,9 @@ def counts_sentence(score: SplitScore) -> str:
     counts, network = score.counts, score.network or score
     difference = counts.perplexity / network.perplexity - 1
     beside = "better than the network" if difference < 0 else "worse than the network"
+    took = "" if counts.seconds is None else f" ({counts.seconds:.0f} s)"
     sentence = (
-        f"{counts.order}-gram counts ({counts.seconds:.0f} s) have {SPLIT_NAMES[score.split]} perplexity "
+        f"{counts.order}-gram counts{took} have {SPLIT_NAMES[score.split]} perplexity "
         f"{counts.perplexity:.2f}, {beside} by {abs(difference):.0%}"
     )
     if score.network is None:

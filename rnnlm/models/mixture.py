@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
@@ -23,7 +22,6 @@ class CountMixture:
 
     counts: CountModel
     shares: np.ndarray
-    counting_seconds: float = 0.0
 
     @property
     def is_alone(self) -> bool:
@@ -72,8 +70,7 @@ def save_mixture(mixture: CountMixture | None, folder: Path) -> None:
     if mixture is None:
         (folder / FILE).unlink(missing_ok=True)
         return
-    metadata = {"counting_seconds": str(mixture.counting_seconds)}
-    save_file(mixture.counts.arrays() | {"shares": mixture.shares}, folder / FILE, metadata=metadata)
+    save_file(mixture.counts.arrays() | {"shares": mixture.shares}, folder / FILE)
 
 
 def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
@@ -86,9 +83,7 @@ def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
     counts = count_model_of(arrays, vocabulary_size)
     if shares.shape != (counts.order,) or not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError("the shares do not fit the counts")
-    with safe_open(path, framework="numpy") as file:
-        seconds = (file.metadata() or {}).get("counting_seconds", "0")
-    return CountMixture(counts, shares, float(seconds))
+    return CountMixture(counts, shares)
 
 
 def histories(input_ids: np.ndarray, length: int) -> np.ndarray:

@@ -176,26 +176,27 @@ def write_run(
         **({} if start is None else {"started_from": start.model_dump()}),
     }
     run = RunRecord.model_validate({**facts, "folder": folder})
-    add_counts(home, job.config, job.dataset, run)
+    facts["counting_seconds"] = add_counts(home, job.config, job.dataset, run)
     write_json(folder / "run.json", facts)
     mark_complete(folder, apart_from=UNMARKED)
     remove_temporary(folder)
     remove_partials(folder)  # the replaced run
-    return run
+    return RunRecord.model_validate({**facts, "folder": folder})
 
 
-def add_counts(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> None:
-    """Store what is mixed with the network's probabilities, unless the model is a network alone."""
+def add_counts(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> float | None:
+    """Store what is mixed with the network's probabilities; the seconds of counting. None: the network is alone."""
     if not config.model.counts:
-        return
+        return None
     network_nll_nats = None
     if config.model.has_network:
         network_nll_nats = stored_network_nll(home, dataset, run, "valid", config.evaluation.batch_size)
-    mixture = fit_mixture(dataset, config.model.counts, network_nll_nats)
+    mixture, seconds = fit_mixture(dataset, config.model.counts, network_nll_nats)
     save_mixture(mixture, run.model_folder)
     shares = ", ".join(f"{share:.2f}" for share in mixture.shares)
     told = "" if mixture.is_alone else f"; their shares by known context: {shares}"
-    logger.info("training: counted %d-grams in %.1f s%s", config.model.counts, mixture.counting_seconds, told)
+    logger.info("training: counted %d-grams in %.1f s%s", config.model.counts, seconds, told)
+    return seconds
 
 
 def remove_temporary(folder: Path) -> None:

@@ -70,7 +70,8 @@ def test_the_mixture_needs_no_more_than_its_parts_where_it_was_fitted(
     toy_dataset: DatasetRecord, toy_run: RunRecord, home: Home
 ) -> None:
     network = stored_network_nll(home, toy_dataset, toy_run, "valid", 64)
-    mixture = fit_mixture(toy_dataset, 4, network)
+    mixture, seconds = fit_mixture(toy_dataset, 4, network)
+    assert seconds > 0
     source = StoredSplit(toy_dataset, "valid")
     sums = summed_losses(mixture, [network], source)
     config = NgramConfig(order=4)

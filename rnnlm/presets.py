@@ -3,7 +3,7 @@
 import difflib
 import functools
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.moved_settings import MOVED, flatten, nest
 from rnnlm.package_files import package_file
-from rnnlm.validation import validated
+from rnnlm.validation import close_to, validated
 
 
 @functools.cache
@@ -145,12 +145,6 @@ def suggested_paths(name: str) -> str:
     last = {path.rpartition(".")[2] for path in paths}
     named = [name] if name in last else difflib.get_close_matches(name, last, n=1)
     return " or ".join([path for path in paths if path.rpartition(".")[2] in named][:3])
-
-
-def close_to(name: str, names: Iterable[str]) -> str:
-    """`; did you mean NAME?`, or "" if no name is like it."""
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def is_section(annotation: Any) -> bool:

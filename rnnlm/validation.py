@@ -1,6 +1,7 @@
 """Validate settings, and report what is wrong with them in the user's own words, in at most three lines."""
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -90,3 +91,9 @@ def bounds_text(field: FieldInfo) -> str:
 
 
 BOUNDS = ("ge", "gt", "le", "lt")
+
+
+def close_to(name: str, names: Iterable[str]) -> str:
+    """`; did you mean NAME?`, or "" if no name is like it."""
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,12 +1,12 @@
 """The model: kind of layers, sizes, initial weights."""
 
-import difflib
 from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
 from rnnlm.config.section import Section, setting
 from rnnlm.models.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
+from rnnlm.validation import close_to
 
 ModelKind = Literal["elman", "gru", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"]  # NETWORKS, for type checks
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
@@ -98,9 +98,8 @@ class ModelConfig(Section):
     @classmethod
     def check_name(cls, name: str) -> str:
         if name not in KINDS and not OWN_KIND.fullmatch(name):
-            close = difflib.get_close_matches(name, KINDS, 1)
-            hint = f"did you mean {close[0]}" if close else f"expected {', '.join(KINDS)}, or package.module:Class"
-            raise ValueError(f"there is no kind {name!r}; {hint}")
+            expected = f"; expected {', '.join(KINDS)}, or package.module:Class"
+            raise ValueError(f"there is no kind {name!r}{close_to(name, KINDS) or expected}")
         return name
 
     @model_validator(mode="after")
@@ -112,7 +111,7 @@ class ModelConfig(Section):
         if units and self.hidden_size % (units * self.heads):
             step = f"{units} * heads={units * self.heads}" if units > 1 else f"heads={self.heads}"
             raise ValueError(f"hidden_size={self.hidden_size} needs to be a multiple of {step}")
-        if self.kind == "kneser-ney" and not self.counts:
+        if not self.has_network and not self.counts:
             raise ValueError("kind=kneser-ney needs counts of 1 to 5, the tokens of its longest n-gram")
         return self
 
@@ -124,7 +123,7 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def check_one_hot(self) -> "ModelConfig":
-        if self.input == "one-hot" and (kind_of(self.kind).units_per_head or self.kind == "kneser-ney"):
+        if self.input == "one-hot" and (kind_of(self.kind).units_per_head or not self.has_network):
             raise ValueError(f"input=one-hot needs another kind than {self.kind}")
         if self.input == "one-hot" and (self.tie_embeddings or self.embedding_size is not None):
             raise ValueError("input=one-hot needs tie_embeddings=false and embedding_size=null")

@@ -6,16 +6,17 @@
               4. describe_sequences   report sizes, lengths, vocabulary and duplicates
               5. check_gates          compare the text with the champion's; warn, or stop here
               6. raise_events         tell automations of drift, and why the run stopped
-    train     7. train_model          train the model with checkpoints, anew or from the champion's weights
-              8. evaluate_perplexity  score whole splits beside the baselines
-              9. keep_references      store validation scores that `rnnlm score` compares texts with
-             10. measure_surprise     find the sentences, positions and words with the highest loss
-             11. probe_gradients      measure how far back gradients reach (optional)
+    train     7. choose_size          measure this machine's speed; choose size and length for the minutes
+              8. train_model          train the model with checkpoints, anew or from the champion's weights
+              9. evaluate_perplexity  score whole splits beside the baselines
+             10. keep_references      store validation scores that `rnnlm score` compares texts with
+             11. measure_surprise     find the sentences, positions and words with the highest loss
+             12. probe_gradients      measure how far back gradients reach (optional)
                  probe_positions      measure accuracy by position in the row (optional)
-             12. generate_samples     continue the configured prompts
-             13. log_results          send scores, samples and plots to MLflow
-             14. register_model       add a version to the registry, as champion or challenger
-             15. raise_events         tell automations how the night ended, of a new champion or a worse candidate
+             13. generate_samples     continue the configured prompts
+             14. log_results          send scores, samples and plots to MLflow
+             15. register_model       add a version to the registry, as champion or challenger
+             16. raise_events         tell automations how the night ended, of a new champion or a worse candidate
 
 Each output is named by a digest of everything it depends on, so a stage whose verified output exists is skipped;
 `config.force` names stages to run again.
@@ -42,6 +43,7 @@ from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.summary_page import summary_report
 from rnnlm.run_names import PROMOTED, UNCHANGED, page_key
 from tasks.check_gates import check_gates
+from tasks.choose_size import choose_size
 from tasks.describe_sequences import describe_sequences
 from tasks.download_corpus import download_corpus
 from tasks.evaluate_perplexity import evaluate_perplexity
@@ -152,6 +154,7 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
 def train(config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
     """Training and the stages after it."""
     name = dataset.corpus_name
+    config = choose_size(config, dataset)
     run = train_model(config, dataset, force="training" in config.force)
 
     force = "evaluation" in config.force

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import SIZE_SETTINGS, PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.moved_settings import MOVED, flatten, nest
 from rnnlm.package_files import package_file
@@ -37,10 +37,9 @@ def build_config(
 
     preset: of these arguments, else the file's, else the default.
     """
-    settings = flatten(read_settings(file)) if file else {}
-    name = preset or settings.get("preset", "default")
-    flat = preset_settings(name) | settings | {"preset": name}
-    flat |= dict(map(parse_override, overrides))
+    chosen = (flatten(read_settings(file)) if file else {}) | dict(map(parse_override, overrides))
+    name = preset or chosen.get("preset", "default")
+    flat = without_size(preset_settings(name), name, chosen) | chosen | {"preset": name}
     if corpus is not None:
         flat["corpus.source"] = corpus
     values = nest(flat) | {"force": list(force)}
@@ -53,6 +52,14 @@ def preset_settings(name: str) -> dict[str, Any]:
     if name not in presets:
         raise ConfigError(f"unknown preset {name!r}{close_to(name, presets)}; available: {', '.join(presets)}")
     return flatten(presets[name])
+
+
+def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted path → value; minutes that were chosen by hand decide in place of the preset's own size and length."""
+    if chosen.get("training.minutes") is None:
+        return dict(values)
+    own = preset_settings(preset)
+    return {path: value for path, value in values.items() if path not in SIZE_SETTINGS or own.get(path) != value}
 
 
 def change_preset(deployed: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,7 +95,7 @@ def with_choices(
     chosen |= dict(map(parse_override, settings))
     chosen |= {"corpus.source": corpus} if corpus else {}
     chosen |= {} if maximum_tokens is None else {"training.maximum_tokens": maximum_tokens}
-    return validated(PipelineConfig, nest(flatten(values) | chosen))
+    return validated(PipelineConfig, nest(without_size(flatten(values), preset or config.preset, chosen) | chosen))
 
 
 def read_settings(file: Path) -> dict[str, Any]:

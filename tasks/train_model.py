@@ -27,7 +27,7 @@ logger = logging.getLogger("rnnlm.training")
 
 
 @task(
-    task_run_name="train {config.model.layers}x{config.model.hidden_size} on {dataset.corpus_name}",
+    task_run_name="train {config.model.layers}x{config.model.units} on {dataset.corpus_name}",
     cache_policy=NO_CACHE,
 )
 def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = False) -> RunRecord:

@@ -88,6 +88,15 @@ ConfigFile = Annotated[
         "--config", metavar="FILE", help="A YAML file with settings, over the preset's.", rich_help_panel=PIPELINE
     ),
 ]
+Minutes = Annotated[
+    str | None,
+    typer.Option(
+        "--minutes",
+        metavar="N",
+        help="Minutes of training: size and number of epochs are chosen for them.",
+        rich_help_panel=PIPELINE,
+    ),
+]
 Epochs = Annotated[
     str | None,
     typer.Option("--epochs", metavar="N", help="Passes over the training text.", rich_help_panel=PIPELINE),
@@ -137,6 +146,7 @@ def pipeline_config(
     file: Path | None,
     overrides: list[str] | None,
     force: list[str] | None,
+    minutes: str | None = None,
     epochs: str | None = None,
     hidden_size: str | None = None,
     engine: str | None = None,
@@ -144,6 +154,7 @@ def pipeline_config(
 ) -> PipelineConfig:
     """The configuration that the options above describe; --set wins over the others."""
     short: dict[str, Any] = {
+        "training.minutes": minutes,
         "training.epochs": epochs,
         "model.hidden_size": hidden_size,
         "sequences.engine": engine,

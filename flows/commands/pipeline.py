@@ -14,6 +14,7 @@ from flows.commands.options import (
     Epochs,
     Force,
     HiddenSize,
+    Minutes,
     Preset,
     RayAddress,
     Set,
@@ -46,6 +47,7 @@ def run_command(
     corpus: Corpus = None,
     preset: Preset = None,
     config: ConfigFile = None,
+    minutes: Minutes = None,
     epochs: Epochs = None,
     hidden_size: HiddenSize = None,
     engine: Engine = None,
@@ -57,9 +59,10 @@ def run_command(
     """Run the whole pipeline, from corpus to registered model.
 
     rnnlm run --preset smoke --corpus my-text.txt
+    rnnlm run --corpus my-text.txt --minutes 10
     rnnlm run --set model.hidden_size=256 --force training
     """
-    settings = pipeline_config(corpus, preset, config, set, force, epochs, hidden_size, engine, ray_address)
+    settings = pipeline_config(corpus, preset, config, set, force, minutes, epochs, hidden_size, engine, ray_address)
     check_device(settings)
     if verify:
         forget_verified(session.home)
@@ -101,6 +104,7 @@ def train_command(
     corpus: Corpus = None,
     preset: Preset = None,
     config: ConfigFile = None,
+    minutes: Minutes = None,
     epochs: Epochs = None,
     hidden_size: HiddenSize = None,
     set: Set = None,
@@ -115,9 +119,9 @@ def train_command(
     rnnlm train --resume 3f2a --set training.distributed.processes=2
     """
     if resume is None:
-        settings, dataset = pipeline_config(corpus, preset, config, set, force, epochs, hidden_size), None
+        settings, dataset = pipeline_config(corpus, preset, config, set, force, minutes, epochs, hidden_size), None
         check_device(settings)
-    elif any((corpus, config, epochs, hidden_size, force)) or preset is not None:
+    elif any((corpus, config, minutes, epochs, hidden_size, force)) or preset is not None:
         raise ConfigError(
             "--resume continues with the run's own configuration;\n"
             "leave out the other options, or leave out --resume to train another run"

@@ -70,6 +70,8 @@ def comparison_text(comparison: "RunComparison") -> str:
     names = [run.run_id[:8] for run in comparison.runs]
     scores = {
         "test bits/byte": [figure(run.bits_per_byte, 3) for run in comparison.runs],
+        "· the network alone": [figure(run.network_bits_per_byte, 3) for run in comparison.runs],
+        "· the counts alone": [figure(run.counts_bits_per_byte, 3) for run in comparison.runs],
         "test perplexity": [figure(run.test_perplexity, 2) for run in comparison.runs],
         "best sampled validation perplexity": [figure(run.validation_perplexity, 2) for run in comparison.runs],
         "trained tokens": [f"{run.trained_tokens:,}" for run in comparison.runs],

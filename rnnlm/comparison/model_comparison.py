@@ -196,7 +196,7 @@ def trained_result(
         model=kind,
         settings=trained.settings,
         trials=trained.trials,
-        hidden_size=config.model.hidden_size,
+        hidden_size=config.model.units,
         parameters=counted.total,
         embedding_parameters=counted.embedding,
         state_bytes=STATE_BYTES * model.stack.initial_state(1).numel(),

@@ -53,7 +53,7 @@ def token_budget(config: CompareConfig, dataset: DatasetRecord, tokens_per_secon
     if config.budget is not None and config.match == "seconds":
         return max(1, round(config.budget * tokens_per_second))
     training = config.pipeline.training
-    whole = training.epochs * dataset.predicted_tokens["train"]
+    whole = training.epoch_count * dataset.predicted_tokens["train"]
     return min(whole, training.maximum_tokens or whole)
 
 
@@ -63,8 +63,8 @@ def trial_settings(config: CompareConfig) -> list[TunedSettings]:
     Random search with the learning rate drawn on a logarithmic scale (Bergstra and Bengio 2012).
     """
     training = config.pipeline.training
-    model, dropout = config.pipeline.model, training.dropout
-    rate = training.optimizer.peak_rate(model.kind, model.hidden_size)
+    model, dropout = config.pipeline.model, training.dropout.resolved()
+    rate = training.optimizer.peak_rate(model.kind, model.units)
     configured = TunedSettings(learning_rate=rate, dropout_inputs=dropout.inputs, dropout_outputs=dropout.outputs)
     generator = random.Random(training.seed)
     drawn = [

@@ -8,36 +8,27 @@ import multiprocessing
 import re
 import resource
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from itertools import islice
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from rnnlm.config import ModelConfig, PipelineConfig
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
-from rnnlm.models.devices import float32_products, keep_freed_memory
-from rnnlm.models.dropout import Dropout
+from rnnlm.models.devices import keep_freed_memory
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mlstm import MLSTMCell
 from rnnlm.models.model_factory import architecture, build_model
 from rnnlm.models.transformer import TransformerBlock
 from rnnlm.records import DatasetRecord, Record
-from rnnlm.sequences.batches import Batch
-from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
-from rnnlm.training.batch_loss import BatchLoss, choose_loss
-from rnnlm.training.distributed.process_group import SINGLE_PROCESS
-from rnnlm.training.optimizer_step import Updater, take_step
-from rnnlm.training.seeding import step_generator
-from rnnlm.training.training_setup import prepare_updates, training_batches
+from rnnlm.training.training_speed import training_speed
 
 ROUNDS = 2
-WARM_UP_STEPS, GENERATED_TOKENS = 3, 200
+GENERATED_TOKENS = 200
 BACKWARD_AND_FORWARD = 3  # the gradients of a product take two products
 
 
@@ -77,8 +68,7 @@ def measure_round(config: PipelineConfig, dataset: DatasetRecord, threads: int, 
     keep_freed_memory()
     training = config.training
     model = build_model(config.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
-    with float32_products(training.precision):
-        speed = training_speed(model, config, dataset, seconds)
+    speed = training_speed(model, config, dataset, torch.device("cpu"), seconds)
     peak = peak_mebibytes()
     return TrainingCosts(
         tokens_per_second=speed, peak_mebibytes=peak, milliseconds_per_token=1_000 * seconds_per_token(model.eval())
@@ -95,32 +85,6 @@ def peak_mebibytes() -> float:
         (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", status.read_text(), flags=re.MULTILINE)
         return int(peak) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)  # macOS counts bytes
-
-
-def training_speed(model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, seconds: float) -> float:
-    """Trained tokens per second, without reading batches, validation and checkpoints."""
-    training = config.training
-    optimizer = prepare_updates(model, training, torch.device("cpu"), SINGLE_PROCESS)
-    loss = choose_loss(training, training_counts(dataset), model.never_predicted.numpy())
-    dropout = Dropout(**training.dropout.model_dump())
-    updater = Updater(BatchLoss(model, loss, dropout), optimizer, training.optimizer.clip_norm)
-    batches = repeated_batches(config, dataset)
-    state: Tensor | None = None
-    for step, batch in enumerate(islice(batches, WARM_UP_STEPS)):
-        state = take_step(updater, batch, state, step_generator(training.seed, step)).state
-    tokens, spent, step = 0, 0.0, WARM_UP_STEPS
-    while spent < seconds:
-        batch = next(batches)
-        start = time.perf_counter()
-        state = take_step(updater, batch, state, step_generator(training.seed, step)).state
-        spent += time.perf_counter() - start
-        tokens, step = tokens + batch.predicted_tokens, step + 1
-    return tokens / spent
-
-
-def repeated_batches(config: PipelineConfig, dataset: DatasetRecord) -> Iterator[Batch]:
-    while True:
-        yield from training_batches(config, dataset, SINGLE_PROCESS).batches()
 
 
 def seconds_per_token(model: LanguageModel) -> float:
@@ -151,7 +115,7 @@ def training_flops_per_token(config: ModelConfig, vocabulary_size: int, classes:
 
 def state_products(module: nn.Module, config: ModelConfig) -> int:
     if isinstance(module, TransformerBlock):
-        return 4 * config.attention_window * config.hidden_size
+        return 4 * config.attention_window * config.units
     if isinstance(module, MLSTMCell):
-        return 6 * config.hidden_size * module.size
+        return 6 * config.units * module.size
     return 0

@@ -10,6 +10,7 @@ from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig,
 from rnnlm.config.engine_config import EngineConfig
 from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
 from rnnlm.config.model_config import (
+    DEFAULT_UNITS,
     Backend,
     ModelConfig,
     ModelKind,
@@ -17,6 +18,7 @@ from rnnlm.config.model_config import (
     RecurrentInitialization,
 )
 from rnnlm.config.pipeline_config import (
+    SIZE_SETTINGS,
     STAGES,
     LimitsConfig,
     PipelineConfig,
@@ -35,6 +37,7 @@ from rnnlm.config.training_config import (
     FeedConfig,
     LossConfig,
     OptimizerConfig,
+    Precision,
     ScheduleConfig,
     TrainingConfig,
     ValidationConfig,
@@ -46,6 +49,7 @@ __all__ = [
     "Backend",
     "CheckpointsConfig",
     "CorpusConfig",
+    "DEFAULT_UNITS",
     "DistributedConfig",
     "DivergenceConfig",
     "DropoutConfig",
@@ -63,10 +67,12 @@ __all__ = [
     "Nonlinearity",
     "OptimizerConfig",
     "PipelineConfig",
+    "Precision",
     "Preset",
     "ProbesConfig",
     "RecurrentInitialization",
     "RegistryConfig",
+    "SIZE_SETTINGS",
     "STAGES",
     "ScheduleConfig",
     "Section",

@@ -12,6 +12,7 @@ ModelKind = Literal["elman", "gru", "lstm", "min-gru", "min-lstm", "transformer"
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "spread"]
+DEFAULT_UNITS = 256
 ELMAN_SETTINGS = ("residual", "nonlinearity", "recurrence")  # other kinds refuse them
 
 
@@ -21,7 +22,9 @@ class ModelConfig(Section):
         f"Kind of the layers: {', '.join(NETWORKS)}, or a class of your own as package.module:Class. kneser-ney: no "
         "network, but counts alone.",
     )
-    hidden_size: int = setting(256, "Number of units per layer.", ge=1, le=16_384)
+    hidden_size: int | None = setting(
+        None, f"Number of units per layer. null: chosen for training.minutes, else {DEFAULT_UNITS}.", ge=1, le=16_384
+    )
     input: Literal["embedding", "one-hot"] = setting(
         "embedding", "one-hot: the embedding is the identity matrix and is not trained."
     )
@@ -75,6 +78,11 @@ class ModelConfig(Section):
         return kind_of(self.kind).is_trained
 
     @property
+    def units(self) -> int:
+        """hidden_size, or its default."""
+        return DEFAULT_UNITS if self.hidden_size is None else self.hidden_size
+
+    @property
     def is_residual(self) -> bool:
         return self.kind == "elman" and self.layers > 1 if self.residual is None else self.residual
 
@@ -86,8 +94,8 @@ class ModelConfig(Section):
         return "identity" if self.layers == 1 or self.recurrence == "diagonal" else "orthogonal"
 
     def resolved(self) -> Self:
-        chosen = {"residual": self.is_residual, "recurrent_initialization": self.initial_recurrence}
-        return self.model_copy(update=chosen)
+        stack = {"residual": self.is_residual, "recurrent_initialization": self.initial_recurrence}
+        return self.model_copy(update={"hidden_size": self.units, **stack})
 
     def of_kind(self, kind: str, **changes: Any) -> "ModelConfig":
         """The same for another kind, without the settings that only an Elman network has."""
@@ -108,9 +116,9 @@ class ModelConfig(Section):
             if self.kind != "elman" and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}={getattr(self, name)} needs kind=elman")
         units = kind_of(self.kind).units_per_head
-        if units and self.hidden_size % (units * self.heads):
+        if units and self.units % (units * self.heads):
             step = f"{units} * heads={units * self.heads}" if units > 1 else f"heads={self.heads}"
-            raise ValueError(f"hidden_size={self.hidden_size} needs to be a multiple of {step}")
+            raise ValueError(f"hidden_size={self.units} needs to be a multiple of {step}")
         if not self.has_network and not self.counts:
             raise ValueError("kind=kneser-ney needs counts of 1 to 5, the tokens of its longest n-gram")
         return self

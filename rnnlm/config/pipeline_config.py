@@ -15,6 +15,15 @@ from rnnlm.moved_settings import upgrade
 
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
+SIZE_SETTINGS = (  # chosen for training.minutes where they are null
+    "model.hidden_size",
+    "training.epochs",
+    "training.maximum_tokens",
+    "training.precision",
+    "training.dropout.inputs",
+    "training.dropout.outputs",
+    "training.optimizer.learning_rate",
+)
 Preset = Literal[  # of prefect.yaml
     "default",
     "gpu",

@@ -1,12 +1,13 @@
 """How the network is trained: loss, optimizer, schedule, regularization, validation, processes."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from rnnlm.config.bounds import LARGEST_FLOAT, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Seed, Size
 from rnnlm.config.section import Section, setting
 
+Precision = Literal["float32", "bfloat16"]
 DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -18,6 +19,7 @@ class LossConfig(Section):
 
 
 DEFAULT_RATE, RATE_UNITS = 4e-3, 256
+DEFAULT_DROPOUT, DEFAULT_EPOCHS = 0.2, 3
 
 
 class OptimizerConfig(Section):
@@ -63,10 +65,18 @@ class DropoutConfig(Section):
     """Shares set to zero during training; 0 turns a kind off. Locked: one mask per sequence, for all time steps."""
 
     words: DropoutShare = setting(0.0, "Share of the vocabulary whose embedding rows are dropped.")
-    inputs: DropoutShare = setting(0.2, "Locked dropout of embedding units.")
+    inputs: DropoutShare | None = setting(
+        None, f"Locked dropout of embedding units. null: chosen for training.minutes, else {DEFAULT_DROPOUT}."
+    )
     layers: DropoutShare = setting(0.0, "Locked dropout of units between layers.")
-    outputs: DropoutShare = setting(0.2, "Locked dropout of the top layer's units.")
+    outputs: DropoutShare | None = setting(
+        None, f"Locked dropout of the top layer's units. null: chosen for training.minutes, else {DEFAULT_DROPOUT}."
+    )
     recurrent: DropoutShare = setting(0.0, "Dropout of weights in U, one mask per batch.")
+
+    def resolved(self) -> Self:
+        shares = {"inputs": self.inputs, "outputs": self.outputs}
+        return self.model_copy(update={name: DEFAULT_DROPOUT for name, share in shares.items() if share is None})
 
 
 class AveragingConfig(Section):
@@ -183,7 +193,16 @@ class TrainingConfig(Section):
     warm_start: WarmStartConfig = setting(
         WarmStartConfig(), "Learning rate and budget of a run that goes on from another model."
     )
-    epochs: PositiveInt = setting(3, "Number of passes over the training split.")
+    minutes: PositiveFloat | None = setting(
+        3.0,
+        "Minutes of training, if neither epochs nor maximum_tokens is set: as many tokens as this machine trains in "
+        "them, with units, dropout, precision and learning rate that suit that number where they are null. null: "
+        f"{DEFAULT_EPOCHS} epochs.",
+        changes_results=False,  # what is chosen for it does
+    )
+    epochs: PositiveInt | None = setting(
+        None, f"Number of passes over the training split. null: chosen for minutes, else {DEFAULT_EPOCHS}."
+    )
     maximum_tokens: PositiveInt | None = setting(
         None, "Approximate number of tokens to train on; the schedule is made for it. null: all epochs."
     )
@@ -192,8 +211,10 @@ class TrainingConfig(Section):
     )
     window_length: Size = setting(35, "Number of predicted tokens between two detachments of the state, stream mode.")
     accumulation: Size = setting(1, "Number of micro-batches per step and process: less memory for the same step.")
-    precision: Literal["float32", "bfloat16"] = setting(
-        "float32", "Precision of large matrix products; with bfloat16 a GPU's layers use TF32."
+    precision: Precision | None = setting(
+        None,
+        "Precision of large matrix products; with bfloat16 a GPU's layers use TF32. null: chosen for minutes, else "
+        "float32.",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = setting(
         "auto", "Where to train. auto: cuda if there is one, else mps, else cpu."
@@ -214,6 +235,19 @@ class TrainingConfig(Section):
     divergence: DivergenceConfig = setting(DivergenceConfig(), "Detection of divergence, and rollbacks.")
     distributed: DistributedConfig = setting(DistributedConfig(), "Training in several processes.")
     feed: FeedConfig = setting(FeedConfig(), "How batches reach the model.")
+
+    @property
+    def epoch_count(self) -> int:
+        """epochs, or its default."""
+        return DEFAULT_EPOCHS if self.epochs is None else self.epochs
+
+    @property
+    def product_precision(self) -> Precision:
+        """precision, or its default."""
+        return self.precision or "float32"
+
+    def resolved(self) -> Self:
+        return self.model_copy(update={"epochs": self.epoch_count, "precision": self.product_precision})
 
     def of_warm_start(self) -> "TrainingConfig":
         """The settings of a run that goes on from another model."""

@@ -3,8 +3,9 @@
 import textwrap
 from typing import Any
 
-from rnnlm.config import ModelConfig, TrainingConfig
+from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
+from rnnlm.home import read_json
 from rnnlm.models.kinds import kind_of
 from rnnlm.records import (
     CorpusRecord,
@@ -80,7 +81,7 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
         ("run", f"`{run.run_id}`"),
         ("started from", str(run.started_from or "random weights")),
         ("model", model_shape(model)),
-        ("epochs", training.epochs),
+        ("epochs", training.epoch_count),
         ("trained tokens", f"{run.trained_tokens:,}"),
         ("best sampled validation perplexity", f"{run.best_validation_perplexity:.2f}"),
         ("temperature", f"{run.temperature:.3f}"),
@@ -94,7 +95,7 @@ def model_shape(model: ModelConfig) -> str:
     if not kind.is_trained:
         return f"{kind.name}, up to {model.counts} tokens"
     counts = f", mixed with {model.counts}-gram counts" if model.counts else ""
-    return f"{kind.name}, {model.layers} × {model.hidden_size}{stack_kind(model)}{counts}"
+    return f"{kind.name}, {model.layers} × {model.units}{stack_kind(model)}{counts}"
 
 
 def stack_kind(model: ModelConfig) -> str:
@@ -125,6 +126,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
         f"dataset    {record.dataset.dataset_id}, vocabulary {record.dataset.vocabulary_size:,}, "
         f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
         f"run        {record.run.folder}",
+        labelled("trained", trained_sentence(record.run, record.dataset)),
     ]
     lines += [labelled("started", f"from {record.run.started_from}")] if record.run.started_from else []
     lines += [labelled("done", ", ".join(done))] if done else []
@@ -137,6 +139,13 @@ def pipeline_summary(record: PipelineRecord) -> str:
     lines += [labelled("warning", warning) for warning in record.score_warnings]
     lines += ["", *samples_text(record.samples)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])
+
+
+def trained_sentence(run: RunRecord, dataset: DatasetRecord) -> str:
+    """What was trained, and on how much: as --set asked, or as it was chosen for --minutes."""
+    config = PipelineConfig.model_validate(read_json(run.folder / "config.json"))
+    epochs = run.trained_tokens / dataset.predicted_tokens["train"]
+    return f"{model_shape(config.model)}; {run.trained_tokens:,} tokens ({epochs:.1f} epochs)"
 
 
 def counts_lines(evaluation: EvaluationRecord) -> list[str]:

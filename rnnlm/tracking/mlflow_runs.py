@@ -153,7 +153,7 @@ def training_note(config: PipelineConfig, dataset: DatasetRecord, origin: RunOri
     """The run's description in markdown, as long as it has no scores."""
     model, tokens = config.model, dataset.predicted_tokens["train"]
     kind = kind_of(model.kind)
-    layers = f" of {model.layers} {'layer' if model.layers == 1 else 'layers'} of {model.hidden_size} units"
+    layers = f" of {model.layers} {'layer' if model.layers == 1 else 'layers'} of {model.units} units"
     shape = f"{kind.name}{layers if kind.is_trained else f', up to {model.counts} tokens'}"
     data = f"{tokens:,} tokens of `{dataset.corpus_name}`, vocabulary {dataset.vocabulary_size:,}"
     link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""

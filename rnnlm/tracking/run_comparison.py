@@ -33,6 +33,8 @@ class RunOverview(Record):
     validation_perplexity: float | None  # the best so far
     test_perplexity: float | None
     bits_per_byte: float | None
+    network_bits_per_byte: float | None = None  # of the model's parts, if it is mixed
+    counts_bits_per_byte: float | None = None
 
 
 class RunComparison(Record):
@@ -68,6 +70,8 @@ def overview(folder: Path) -> RunOverview:
         validation_perplexity=min(validated, default=None),
         test_perplexity=test.get("perplexity"),
         bits_per_byte=test.get("bits_per_byte"),
+        network_bits_per_byte=(test.get("network") or {}).get("bits_per_byte"),
+        counts_bits_per_byte=(test.get("counts") or {}).get("bits_per_byte"),
     )
 
 

@@ -59,7 +59,7 @@ class BatchLoss(nn.Module):
 
 def choose_loss(config: TrainingConfig, training_counts: np.ndarray, never_predicted: np.ndarray) -> Loss:
     """training_counts: (V,) how often the training split predicts each class; never_predicted: (V,) bool."""
-    precision = getattr(torch, config.precision)
+    precision = getattr(torch, config.product_precision)
     if config.loss.kind == "sampled":
         unigram = np.where(never_predicted, 0, np.maximum(training_counts, 1))  # count unseen classes once
         return SampledCrossEntropy(unigram, config.loss.sampled_classes, precision)

@@ -52,7 +52,7 @@ class Regularizers:
 def make_regularizers(model: nn.Module, config: TrainingConfig, total_steps: int) -> Regularizers:
     """model: already on its device, where the averaged weights are allocated."""
     return Regularizers(
-        Dropout(**config.dropout.model_dump()),
+        Dropout(**config.dropout.resolved().model_dump()),
         make_averaging(model, config.averaging, total_steps),
         Patience(config.validation.early_stopping_patience),
     )

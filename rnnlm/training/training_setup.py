@@ -68,7 +68,7 @@ def train_in_this_process(
         return TrainingResult(
             trained_tokens=dataset.predicted_tokens["train"], best_validation_perplexity=sampled_perplexity(model, job)
         )
-    with float32_products(training.precision):
+    with float32_products(training.product_precision):
         outcome = run_loop(model, job, device, on_event, interruption, process_group)
     result = TrainingResult(
         trained_tokens=outcome.trained_tokens,
@@ -199,7 +199,7 @@ def prepare_updates(
     network.embedding.sparse = by_rows and process_group.size == 1
     for module in network.stack.modules():
         if isinstance(module, Cell | Linear):
-            module.precision = getattr(torch, training.precision)
+            module.precision = getattr(torch, training.product_precision)
     optimizer = make_optimizer(network, training.optimizer)
     optimizer.by_rows = (network.embedding.weight, network.head.weight) if by_rows else ()
     return optimizer
@@ -230,7 +230,7 @@ def training_batches(
         training.batch_size,
         training.window_length,
         training.seed,
-        range(training.epochs),
+        range(training.epoch_count),
         process_group.rank,
         process_group.size,
         first_batch,
@@ -241,7 +241,7 @@ def count_steps(config: PipelineConfig, dataset: DatasetRecord, process_group: P
     """Steps of all epochs, or as many batches of average size as hold training.maximum_tokens, if that is less."""
     training = config.training
     batches_per_epoch = training_batches(config, dataset, process_group).batches_an_epoch
-    steps = training.epochs * batches_per_epoch
+    steps = training.epoch_count * batches_per_epoch
     if training.maximum_tokens is None:
         return steps
     tokens_per_batch = dataset.predicted_tokens["train"] / max(1, batches_per_epoch)

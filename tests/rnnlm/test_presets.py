@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from pydantic.fields import FieldInfo
 
-from rnnlm.config import PipelineConfig, Preset, Section, changes_results, result_settings, setting
+from rnnlm.config import SIZE_SETTINGS, PipelineConfig, Preset, Section, changes_results, result_settings, setting
 from rnnlm.config.section import fact_of
 from rnnlm.errors import ConfigError
 from rnnlm.home import digest_of
@@ -50,6 +50,20 @@ def test_a_file_may_name_its_preset_and_the_argument_wins(tmp_path: Path) -> Non
     config = build_config(file=file)
     assert (config.preset, config.training.epochs, config.tokenizer.vocabulary_size) == ("smoke", 7, 4000)
     assert build_config("overfit", file=file).preset == "overfit"
+
+
+def test_minutes_chosen_by_hand_replace_a_presets_own_size_and_length() -> None:
+    config = build_config("ptb", ["training.minutes=5", "training.dropout.outputs=0.4"])
+    flat = flatten(config.model_dump(mode="json"))
+    assert {path for path in SIZE_SETTINGS if flat[path] is not None} == {"training.dropout.outputs"}
+    assert (config.training.minutes, config.training.loss.sampled_classes) == (5, 2048)  # what is not of size stays
+    assert with_choices(build_config("ptb"), settings=["training.minutes=5", "training.dropout.outputs=0.4"]) == config
+
+
+def test_minutes_chosen_in_a_form_leave_a_deployments_own_size() -> None:
+    deployed = build_config("smoke", ["model.hidden_size=96"])
+    config = with_choices(deployed, settings=["training.minutes=5"])
+    assert (config.model.hidden_size, config.training.epochs, config.training.maximum_tokens) == (96, None, None)
 
 
 # As Prefect's form submits: every field, with the deployment's value or the default.
@@ -226,7 +240,9 @@ FLAT_TRAINING = {
 
 def test_a_configuration_stored_before_training_had_sections_is_read() -> None:
     stored = {"training": FLAT_TRAINING}
-    assert PipelineConfig.model_validate(stored).training == build_config("smoke").training
+    assert (
+        PipelineConfig.model_validate(stored).training == build_config("smoke", ["training.precision=float32"]).training
+    )
     assert stored == {"training": FLAT_TRAINING}  # the caller's dictionary stays as it is
 
 

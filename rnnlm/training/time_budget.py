@@ -1,0 +1,174 @@
+"""Choose the size of a network and the length of its training for the minutes that training may take: `--minutes`.
+
+The rule and the trials behind it stand in docs/explanation/minutes.md.
+"""
+
+import functools
+import logging
+import math
+from collections.abc import Callable, Sequence
+
+from rnnlm.config import DEFAULT_UNITS, PipelineConfig, Precision, TrainingConfig, result_settings
+from rnnlm.evaluation.baselines import unigram_log_probabilities
+from rnnlm.home import Home, digest_of
+from rnnlm.models.devices import choose_device, has_native_bfloat16
+from rnnlm.models.model_factory import build_model
+from rnnlm.models.parameter_count import count_parameters
+from rnnlm.records import DatasetRecord, Record
+from rnnlm.stages import write_json_once
+from rnnlm.training.training_speed import training_speed
+
+logger = logging.getLogger(__name__)
+UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)  # every kind accepts them
+MOST_EPOCHS = 40  # more of them only overfit
+MOST_PARAMETERS = 25  # for each token of the text
+TRAINING_SHARE = 0.95  # of the minutes; the rest is for validation and checkpoints
+MEASURED_SECONDS = 1.0  # for each size
+
+
+class Size(Record):
+    """What is chosen for the minutes of training. Only what is null in the configuration is taken from it."""
+
+    hidden_size: int
+    epochs: int
+    maximum_tokens: int
+    precision: Precision
+    dropout: float
+    learning_rate: float
+
+    def described(self, dataset: DatasetRecord) -> str:
+        epochs = self.maximum_tokens / dataset.predicted_tokens["train"]
+        return (
+            f"{self.hidden_size} units read {self.maximum_tokens:,} tokens ({epochs:.1f} epochs); "
+            f"dropout {self.dropout:g}, learning rate {self.learning_rate:.2g}, {self.precision}"
+        )
+
+    def fill_in(self, config: PipelineConfig) -> PipelineConfig:
+        training = config.training
+        dropout = {name: self.dropout for name in ("inputs", "outputs") if getattr(training.dropout, name) is None}
+        rate = {} if training.optimizer.learning_rate else {"learning_rate": self.learning_rate}
+        changes = {
+            "epochs": self.epochs,
+            "maximum_tokens": self.maximum_tokens,
+            "precision": training.precision or self.precision,
+            "dropout": training.dropout.model_copy(update=dropout),
+            "optimizer": training.optimizer.model_copy(update=rate),
+        }
+        model = config.model.model_copy(update={"hidden_size": config.model.hidden_size or self.hidden_size})
+        return config.model_copy(update={"model": model, "training": training.model_copy(update=changes)})
+
+
+def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> PipelineConfig:
+    """The configuration with the size and length that suit its minutes.
+
+    They are chosen once for this dataset and these settings. So a run that was killed, and the next one on the same
+    text, find the same numbers, however fast the machine is by then.
+    """
+    if not is_open(config):
+        return config
+    facts = [dataset.dataset_id, result_settings(config.model), result_settings(config.training)]
+    key = digest_of([*facts, config.training.minutes])
+
+    def choose() -> dict[str, object]:
+        size = choose_size(config, dataset, lambda one: measured_speed(one, dataset))
+        return {"dataset_id": dataset.dataset_id, "size": size.model_dump()}  # prune keeps it as long as the dataset
+
+    home.make(home.starts)
+    stored, _ = write_json_once(home, home.starts / f"size-{key[:16]}.json", key, choose)
+    size = Size(**stored["size"])
+    logger.info("training: for %g minutes, %s", config.training.minutes, size.described(dataset))
+    return size.fill_in(config)
+
+
+def is_open(config: PipelineConfig) -> bool:
+    """False if the length is given in other words, for counts alone, and for a run that goes on from another model.
+
+    Such a run has a learning rate and a length of its own, and the size of the model that it goes on from.
+    """
+    training = config.training
+    is_given = training.epochs is not None or training.maximum_tokens is not None
+    is_new_network = config.model.has_network and training.start_from == "nothing"
+    return training.minutes is not None and not is_given and is_new_network
+
+
+def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callable[[PipelineConfig], float]) -> Size:
+    """The largest network that reads enough tokens in the minutes, and how it is trained.
+
+    speed_of: trained tokens per second of a configuration.
+    """
+    training, text_tokens = config.training, dataset.predicted_tokens["train"]
+    assert training.minutes is not None
+    seconds = TRAINING_SHARE * 60 * training.minutes
+
+    @functools.cache
+    def tokens_in_time(units: int) -> float:
+        return seconds * speed_of(with_units(config, units))
+
+    def parameters_per_token(units: int) -> float:
+        model = config.model.model_copy(update={"hidden_size": units})
+        return count_parameters(model, dataset.vocabulary_size).total / text_tokens
+
+    def fits(units: int) -> bool:
+        enough = enough_tokens(tokens_in_time(DEFAULT_UNITS), text_tokens)
+        return parameters_per_token(units) <= MOST_PARAMETERS and tokens_in_time(units) >= enough
+
+    units = config.model.hidden_size or largest(UNITS, UNITS.index(DEFAULT_UNITS), fits)
+    tokens = min(tokens_in_time(units), MOST_EPOCHS * text_tokens)
+    epochs = tokens / text_tokens
+    return Size(
+        hidden_size=units,
+        epochs=math.ceil(epochs),
+        maximum_tokens=max(1, int(tokens)),
+        precision=precision_of(training),
+        dropout=dropout_for(parameters_per_token(units) * epochs),
+        learning_rate=training.optimizer.peak_rate(config.model.kind, units),
+    )
+
+
+def enough_tokens(in_time: float, text_tokens: int) -> float:
+    """How many tokens a network has to read at least; one that cannot is too large.
+
+    in_time: tokens that DEFAULT_UNITS units read in the minutes. With four times as much time twice as many are enough,
+    so that the network grows, too (Hoffmann et al. 2022); of a longer text somewhat more.
+    """
+    return math.sqrt(3e6 * in_time) * (min(text_tokens, 10_000_000) / 1e6) ** 0.2
+
+
+def largest(values: Sequence[int], start: int, fits: Callable[[int], bool]) -> int:
+    """The largest of ascending values that fits, or the first. Tried from values[start] on, upwards or downwards."""
+    place = start
+    while place + 1 < len(values) and fits(values[place]) and fits(values[place + 1]):
+        place += 1
+    while place > 0 and not fits(values[place]):
+        place -= 1
+    return values[place]
+
+
+def dropout_for(readings: float) -> float:
+    """More, the more parameters there are for each token of the text, and the more often it is read.
+
+    readings: parameters · epochs / tokens of the text.
+    """
+    return round(min(0.5, max(0.0, 0.087 * math.log2(readings) - 0.19)), 2)
+
+
+def with_units(config: PipelineConfig, units: int) -> PipelineConfig:
+    """The configuration whose speed is measured."""
+    model = config.model.model_copy(update={"hidden_size": units})
+    training = config.training.model_copy(update={"precision": precision_of(config.training)})
+    return config.model_copy(update={"model": model, "training": training})
+
+
+def precision_of(training: TrainingConfig) -> Precision:
+    """bfloat16 where the processor multiplies such numbers itself: a third more tokens in the same time."""
+    if training.precision is not None:
+        return training.precision
+    on_processor = choose_device(training.device).type == "cpu"
+    return "bfloat16" if on_processor and has_native_bfloat16() else "float32"
+
+
+def measured_speed(config: PipelineConfig, dataset: DatasetRecord) -> float:
+    """Trained tokens per second of one process on this machine."""
+    unigram = unigram_log_probabilities(dataset)
+    model = build_model(config.model, dataset.vocabulary_size, config.training.seed, unigram)
+    return training_speed(model, config, dataset, choose_device(config.training.device), MEASURED_SECONDS)

@@ -29,6 +29,7 @@ from rnnlm.config.pipeline_config import (
 )
 from rnnlm.config.section import Section, changes_results, result_settings, setting
 from rnnlm.config.training_config import (
+    DEFAULT_DROPOUT,
     AveragingConfig,
     CheckpointsConfig,
     DistributedConfig,
@@ -49,6 +50,7 @@ __all__ = [
     "Backend",
     "CheckpointsConfig",
     "CorpusConfig",
+    "DEFAULT_DROPOUT",
     "DEFAULT_UNITS",
     "DistributedConfig",
     "DivergenceConfig",

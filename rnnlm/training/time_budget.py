@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 
-from rnnlm.config import DEFAULT_UNITS, PipelineConfig, Precision, TrainingConfig, result_settings
+from rnnlm.config import DEFAULT_DROPOUT, DEFAULT_UNITS, PipelineConfig, Precision, TrainingConfig, result_settings
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device, has_native_bfloat16
@@ -31,17 +31,10 @@ class Size(Record):
 
     hidden_size: int
     epochs: int
-    maximum_tokens: int
+    maximum_tokens: int | None
     precision: Precision
     dropout: float
-    learning_rate: float
-
-    def described(self, dataset: DatasetRecord) -> str:
-        epochs = self.maximum_tokens / dataset.predicted_tokens["train"]
-        return (
-            f"{self.hidden_size} units read {self.maximum_tokens:,} tokens ({epochs:.1f} epochs); "
-            f"dropout {self.dropout:g}, learning rate {self.learning_rate:.2g}, {self.precision}"
-        )
+    learning_rate: float | None
 
     def fill_in(self, config: PipelineConfig) -> PipelineConfig:
         training = config.training
@@ -59,13 +52,13 @@ class Size(Record):
 
 
 def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> PipelineConfig:
-    """The configuration with the size and length that suit its minutes.
+    """The configuration with the size and length that suit its minutes, or with the default ones.
 
     They are chosen once for this dataset and these settings. So a run that was killed, and the next one on the same
     text, find the same numbers, however fast the machine is by then.
     """
     if not is_open(config):
-        return config
+        return default_size(config).fill_in(config)
     facts = [dataset.dataset_id, result_settings(config.model), result_settings(config.training)]
     key = digest_of([*facts, config.training.minutes])
 
@@ -76,7 +69,16 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
     home.make(home.starts)
     stored, _ = write_json_once(home, home.starts / f"size-{key[:16]}.json", key, choose)
     size = Size(**stored["size"])
-    logger.info("training: for %g minutes, %s", config.training.minutes, size.described(dataset))
+    logger.info(
+        "training: for %g minutes, %d units read %s tokens (%.1f epochs); dropout %g, learning rate %.2g, %s",
+        config.training.minutes,
+        size.hidden_size,
+        f"{size.maximum_tokens:,}",
+        (size.maximum_tokens or 0) / dataset.predicted_tokens["train"],
+        size.dropout,
+        size.learning_rate,
+        size.precision,
+    )
     return size.fill_in(config)
 
 
@@ -89,6 +91,18 @@ def is_open(config: PipelineConfig) -> bool:
     is_given = training.epochs is not None or training.maximum_tokens is not None
     is_new_network = config.model.has_network and training.start_from == "nothing"
     return training.minutes is not None and not is_given and is_new_network
+
+
+def default_size(config: PipelineConfig) -> Size:
+    training = config.training
+    return Size(
+        hidden_size=config.model.units,
+        epochs=training.epoch_count,
+        maximum_tokens=training.maximum_tokens,
+        precision=training.product_precision,
+        dropout=DEFAULT_DROPOUT,
+        learning_rate=None,
+    )
 
 
 def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callable[[PipelineConfig], float]) -> Size:

@@ -1,6 +1,6 @@
 import pytest
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import PipelineConfig, result_settings
 from rnnlm.home import Home
 from rnnlm.records import DatasetRecord
 from rnnlm.training import time_budget
@@ -19,4 +19,6 @@ def test_size_and_length_are_chosen_for_the_minutes(
 
 
 def test_a_length_that_is_given_stays(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
-    assert choose_size.fn(toy_config, toy_dataset) == toy_config
+    chosen = choose_size.fn(toy_config, toy_dataset)
+    assert result_settings(chosen.training) == result_settings(toy_config.training)
+    assert chosen.training.precision == "float32"  # shown in MLflow in place of null

@@ -70,7 +70,10 @@ def test_nothing_is_measured_where_minutes_decide_nothing(
 ) -> None:
     config = build_config("default", settings)
     assert not is_open(config)
-    assert fit_to_minutes(home, config, toy_dataset) is config
+    sized = fit_to_minutes(home, config, toy_dataset)
+    assert not home.starts.exists()
+    assert (sized.model.hidden_size, sized.training.precision) == (256, "float32")
+    assert (sized.training.epochs, sized.training.dropout.inputs) == (3, 0.2)
 
 
 def test_a_measured_size_is_kept_for_this_text_and_these_settings(

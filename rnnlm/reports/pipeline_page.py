@@ -34,6 +34,8 @@ from rnnlm.text_layout import (
 )
 from rnnlm.tokenizers.token_colors import visible
 
+HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 4% in the same time (on python-docs)"
+
 
 def corpus_report(corpus: CorpusRecord) -> str:
     rows: FactRows = [
@@ -136,6 +138,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
         lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))
     lines += ["", *columns(score_rows(record.evaluation))]
     lines += counts_lines(record.evaluation)
+    lines += [] if record.run.skipped else hint_lines(record.run)
     lines += [labelled("warning", warning) for warning in record.score_warnings]
     lines += ["", *samples_text(record.samples)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])
@@ -143,9 +146,20 @@ def pipeline_summary(record: PipelineRecord) -> str:
 
 def trained_sentence(run: RunRecord, dataset: DatasetRecord) -> str:
     """What was trained, and on how much: as --set asked, or as it was chosen for --minutes."""
-    config = PipelineConfig.model_validate(read_json(run.folder / "config.json"))
+    config = config_of(run)
     epochs = run.trained_tokens / dataset.predicted_tokens["train"]
     return f"{model_shape(config.model)}; {run.trained_tokens:,} tokens ({epochs:.1f} epochs)"
+
+
+def config_of(run: RunRecord) -> PipelineConfig:
+    return PipelineConfig.model_validate(read_json(run.folder / "config.json"))
+
+
+def hint_lines(run: RunRecord) -> list[str]:
+    """What would give a better model than an Elman network; measured in docs/explanation/minutes.md."""
+    if config_of(run).model.kind != "elman":
+        return []
+    return [labelled("hint", HINT)]
 
 
 def counts_lines(evaluation: EvaluationRecord) -> list[str]:

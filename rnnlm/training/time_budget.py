@@ -85,7 +85,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
 def is_open(config: PipelineConfig) -> bool:
     """False if the length is given in other words, for counts alone, and for a run that goes on from another model.
 
-    Such a run has a learning rate and a length of its own, and the size of the model that it goes on from.
+    Such a run has a learning rate and a length of its own, and has to have the same size every night.
     """
     training = config.training
     is_given = training.epochs is not None or training.maximum_tokens is not None

@@ -127,8 +127,8 @@ def follow_run(run_id: str, show: Callable[[str], None]) -> dict[str, Any]:
     """Show the library's lines in the run's log as they come, and return its final state."""
     import httpx
 
-    from flows.operations.prefect_query import PrefectQuery
-    from flows.service.status import FINISHED, read_logs
+    from flows.operations.prefect_query import FINISHED, PrefectQuery
+    from flows.service.status import read_logs
 
     query = PrefectQuery(os.environ["PREFECT_API_URL"])
     after: dict[str, Any] = {}  # the lines that are still to be shown, and the last one that was

@@ -8,6 +8,10 @@ import httpx
 from flows.operations.home_password import credentials
 from flows.operations.prefect_server import configured_credentials
 
+# Types of a flow run's state
+UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
+FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
+
 
 class PrefectQuery:
     """password: `user:password`, by default Prefect's own setting. trust_env: use HTTP proxies from the environment."""

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from flows.operations.home_password import home_password
-from flows.operations.prefect_query import PrefectQuery
+from flows.operations.prefect_query import FINISHED, UNFINISHED, PrefectQuery
 from flows.operations.prefect_server import health_problem
 from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
@@ -27,9 +27,7 @@ from rnnlm.registry.tag_names import facts_of
 from rnnlm.tracking.mlflow_store import is_embedded, reaching_mlflow
 
 RUNS_SHOWN = 5
-UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 ERRORS_WITHIN = timedelta(days=7)
-FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
 UPKEEP = ["settle"]  # flows that run often and say little
 NIGHT = "pipeline"
 

@@ -8,8 +8,9 @@ candidate needs it) and `evidence/losses.parquet` (what each document cost both)
 import json
 import logging
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,7 @@ from rnnlm.evaluation.paired.holdout_documents import (
     holdout_documents,
     write_known_digests,
 )
-from rnnlm.evaluation.paired.paired_losses import KnownDocuments, load_contestant, write_paired_losses
+from rnnlm.evaluation.paired.paired_losses import Contestant, KnownDocuments, load_contestant, write_paired_losses
 from rnnlm.evaluation.token_losses import evaluation_device, stored_nll
 from rnnlm.home import Home
 from rnnlm.models.devices import float32_products
@@ -110,11 +111,15 @@ def compare_with_champion(
 
     Each night may lose a little less than the margin: the second comparison keeps these losses from adding up.
     """
-    decision = compare_with_version(client, home, candidate, version, champion, "champion")
     best = best_champion(client, champion)
     beside_best = None
-    if best is not None and decision.alias == "champion" and candidate.config.registry.policy == "newer":
-        beside_best = compare_with_version(client, home, candidate, version, best, "the best champion of the month,")
+    with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
+        contest = Contest(client, home, candidate, Path(temporary))
+        decision = contest.decide_against(champion, "champion")
+        if contest.losses.exists():
+            client.log_model_artifact(facts_of(version)["logged_model_id"], str(contest.losses), EVIDENCE)
+        if best is not None and decision.alias == "champion" and candidate.config.registry.policy == "newer":
+            beside_best = contest.decide_against(best, "the best champion of the month,")
     return joined(decision, beside_best, int(version.version), int((best or champion).version))
 
 
@@ -151,57 +156,67 @@ def best_champion(client: "MlflowClient", champion: "ModelVersion") -> "ModelVer
     return versions.get(number)
 
 
-def compare_with_version(
-    client: "MlflowClient",
-    home: Home,
-    candidate: Candidate,
-    version: "ModelVersion",
-    rival: "ModelVersion",
-    called: str,
-) -> Decision:
-    """The decision against one earlier version; the losses of every document are logged beside the candidate's bundle.
+class Contest:
+    """A candidate, which is compared with earlier versions on documents that neither has seen."""
 
-    If the earlier version cannot be loaded the candidate becomes challenger, with that as the reason.
-    """
-    config, dataset, number = candidate.config, candidate.dataset, int(rival.version)
-    own_folder, device = candidate.run.model_folder, str(evaluation_device(candidate.run))
-    try:
-        rival_folder = registered_folder(home, f"models:/{rival.name}/{number}")
-        rival_model = load_contestant(rival_folder, device)
-    except ModelError as error:
-        return undecidable(number, f"its model cannot be loaded ({str(error).splitlines()[0]}); see rnnlm promote")
-    if (why := cleaning_hides_text(config.corpus, rival)) is not None:
-        return undecidable(number, why)
-    with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
-        own, losses = Path(temporary) / TRAINING_DOCUMENTS, Path(temporary) / PAIRED_LOSSES
-        if write_training_documents(candidate, own) is None:
+    def __init__(self, client: "MlflowClient", home: Home, candidate: Candidate, folder: Path) -> None:
+        self.client, self.home, self.candidate, self.folder = client, home, candidate, folder
+        self.device = str(evaluation_device(candidate.run))
+
+    @property
+    def losses(self) -> Path:
+        """What each document costs both, of the last comparison; missing if there was none."""
+        return self.folder / PAIRED_LOSSES
+
+    @cached_property
+    def contestant(self) -> Contestant:
+        return load_contestant(self.candidate.run.model_folder, self.device)
+
+    @cached_property
+    def training_documents(self) -> Path | None:
+        """Fingerprints of what the candidate has seen; None if that is unknown."""
+        path = self.folder / TRAINING_DOCUMENTS
+        return None if write_training_documents(self.candidate, path) is None else path
+
+    def decide_against(self, rival: "ModelVersion", called: str) -> Decision:
+        """called: what the reason calls the earlier version, which may not be loadable; then there is no promotion."""
+        config, dataset, number = self.candidate.config, self.candidate.dataset, int(rival.version)
+        try:
+            rival_folder = registered_folder(self.home, f"models:/{rival.name}/{number}")
+            rival_model = load_contestant(rival_folder, self.device)
+        except ModelError as error:
+            return undecidable(number, f"its model cannot be loaded ({str(error).splitlines()[0]}); see rnnlm promote")
+        if (why := cleaning_hides_text(config.corpus, rival)) is not None:
+            return undecidable(number, why)
+        if self.training_documents is None:
             return undecidable(number, "it is unknown what the model that the candidate started from was trained on")
         rivals = training_digests(rival, rival_folder)
-        seen = [own, rivals] if rivals else [own]
+        seen = [self.training_documents, *([rivals] if rivals else [])]
         documents = holdout_documents(dataset, seen, config.registry.maximum_documents, config.registry.seed)
         if not documents:
             return undecidable(number, "the training of one of the two has seen every validation document")
-        blocks = len(documents) < FEW_DOCUMENTS
-        known = None
+        evidence = self.measure(rival_model, documents, 1 + comparisons_before(self.client, rival))
+        decision = decide(evidence, number, config.registry, called)
+        same_text = facts_of(rival).get("dataset_id") == dataset.dataset_id and "started_from" not in facts_of(rival)
+        if rivals or same_text:
+            return decision
+        # Registered before training documents were kept. What the version may have seen can only help it: a candidate
+        # that wins nevertheless is better.
+        reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
+        return Decision(decision.alias, reason, evidence)
+
+    def measure(self, rival: Contestant, documents: list[HoldoutDocument], comparison: int) -> Evidence:
+        """comparison: how many candidates have been compared with this rival, this one included."""
+        texts = corpus_folder(self.home, self.candidate.dataset)
+        blocks, known = len(documents) < FEW_DOCUMENTS, None
         if blocks:
-            documents = cut_into_blocks(corpus_folder(home, dataset), documents)
+            documents = cut_into_blocks(texts, documents)
         else:
-            known = known_documents(home, candidate, documents)
-        contestants = {"candidate": load_contestant(own_folder, device, known), "champion": rival_model}
+            known = known_documents(self.home, self.candidate, documents)
+        contestants = {"candidate": replace(self.contestant, known=known), "champion": rival}
         with float32_products("float32"):
-            write_paired_losses(contestants, documents, corpus_folder(home, dataset), losses)
-        comparison = 1 + comparisons_before(client, rival)
-        evidence = measure_evidence(losses, config.registry, comparison, blocks=blocks)
-        if called == "champion":
-            client.log_model_artifact(facts_of(version)["logged_model_id"], str(losses), EVIDENCE)
-    decision = decide(evidence, number, config.registry, called)
-    same_text = facts_of(rival).get("dataset_id") == dataset.dataset_id and "started_from" not in facts_of(rival)
-    if rivals or same_text:
-        return decision
-    # Registered before training documents were kept. What the version may have seen can only help it: a candidate
-    # that wins nevertheless is better.
-    reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
-    return Decision(decision.alias, reason, evidence)
+            write_paired_losses(contestants, documents, texts, self.losses)
+        return measure_evidence(self.losses, self.candidate.config.registry, comparison, blocks=blocks)
 
 
 def write_training_documents(candidate: Candidate, path: Path) -> int | None:

@@ -29,7 +29,6 @@ from rnnlm.config.pipeline_config import (
 )
 from rnnlm.config.section import Section, changes_results, result_settings, setting
 from rnnlm.config.training_config import (
-    DEFAULT_DROPOUT,
     AveragingConfig,
     CheckpointsConfig,
     DistributedConfig,
@@ -50,7 +49,6 @@ __all__ = [
     "Backend",
     "CheckpointsConfig",
     "CorpusConfig",
-    "DEFAULT_DROPOUT",
     "DEFAULT_UNITS",
     "DistributedConfig",
     "DivergenceConfig",

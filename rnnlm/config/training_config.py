@@ -247,7 +247,8 @@ class TrainingConfig(Section):
         return self.precision or "float32"
 
     def resolved(self) -> Self:
-        return self.model_copy(update={"epochs": self.epoch_count, "precision": self.product_precision})
+        chosen = {"epochs": self.epoch_count, "precision": self.product_precision, "dropout": self.dropout.resolved()}
+        return self.model_copy(update=chosen)
 
     def of_warm_start(self) -> "TrainingConfig":
         """The settings of a run that goes on from another model."""

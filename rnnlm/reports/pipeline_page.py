@@ -34,6 +34,7 @@ from rnnlm.text_layout import (
 )
 from rnnlm.tokenizers.token_colors import visible
 
+# What would give a better model than an Elman network; measured in docs/explanation/minutes.md
 HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 4% in the same time (on python-docs)"
 
 
@@ -118,6 +119,7 @@ def samples_report(samples: SamplesRecord) -> str:
 
 def pipeline_summary(record: PipelineRecord) -> str:
     """The summary that `rnnlm run` prints."""
+    config = PipelineConfig.model_validate(read_json(record.run.folder / "config.json"))
     stages = record.stages
     skipped = [name for name, stage in stages.items() if stage.skipped]
     done = [f"{name} {stage.seconds:.1f} s" for name, stage in stages.items() if not stage.skipped]
@@ -128,7 +130,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
         f"dataset    {record.dataset.dataset_id}, vocabulary {record.dataset.vocabulary_size:,}, "
         f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
         f"run        {record.run.folder}",
-        labelled("trained", trained_sentence(record.run, record.dataset)),
+        labelled("trained", trained_sentence(config.model, record.run, record.dataset)),
     ]
     lines += [labelled("started", f"from {record.run.started_from}")] if record.run.started_from else []
     lines += [labelled("done", ", ".join(done))] if done else []
@@ -138,28 +140,17 @@ def pipeline_summary(record: PipelineRecord) -> str:
         lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))
     lines += ["", *columns(score_rows(record.evaluation))]
     lines += counts_lines(record.evaluation)
-    lines += [] if record.run.skipped else hint_lines(record.run)
+    if config.model.kind == "elman" and not record.run.skipped:
+        lines.append(labelled("hint", HINT))
     lines += [labelled("warning", warning) for warning in record.score_warnings]
     lines += ["", *samples_text(record.samples)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])
 
 
-def trained_sentence(run: RunRecord, dataset: DatasetRecord) -> str:
-    """What was trained, and on how much: as --set asked, or as it was chosen for --minutes."""
-    config = config_of(run)
+def trained_sentence(model: ModelConfig, run: RunRecord, dataset: DatasetRecord) -> str:
+    """The trained model, and the amount of text that it was trained on."""
     epochs = run.trained_tokens / dataset.predicted_tokens["train"]
-    return f"{model_shape(config.model)}; {run.trained_tokens:,} tokens ({epochs:.1f} epochs)"
-
-
-def config_of(run: RunRecord) -> PipelineConfig:
-    return PipelineConfig.model_validate(read_json(run.folder / "config.json"))
-
-
-def hint_lines(run: RunRecord) -> list[str]:
-    """What would give a better model than an Elman network; measured in docs/explanation/minutes.md."""
-    if config_of(run).model.kind != "elman":
-        return []
-    return [labelled("hint", HINT)]
+    return f"{model_shape(model)}; {run.trained_tokens:,} tokens ({epochs:.1f} epochs)"
 
 
 def counts_lines(evaluation: EvaluationRecord) -> list[str]:

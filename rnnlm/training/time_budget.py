@@ -8,12 +8,13 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 
-from rnnlm.config import DEFAULT_DROPOUT, DEFAULT_UNITS, PipelineConfig, Precision, TrainingConfig, result_settings
+from rnnlm.config import DEFAULT_UNITS, SIZE_SETTINGS, PipelineConfig, Precision, TrainingConfig, result_settings
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device, has_native_bfloat16
 from rnnlm.models.model_factory import build_model
 from rnnlm.models.parameter_count import count_parameters
+from rnnlm.moved_settings import flatten
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.stages import write_json_once
 from rnnlm.training.training_speed import training_speed
@@ -31,10 +32,10 @@ class Size(Record):
 
     hidden_size: int
     epochs: int
-    maximum_tokens: int | None
+    maximum_tokens: int
     precision: Precision
     dropout: float
-    learning_rate: float | None
+    learning_rate: float
 
     def fill_in(self, config: PipelineConfig) -> PipelineConfig:
         training = config.training
@@ -58,9 +59,12 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
     text, find the same numbers, however fast the machine is by then.
     """
     if not is_open(config):
-        return default_size(config).fill_in(config)
+        model = config.model.model_copy(update={"hidden_size": config.model.units})
+        return config.model_copy(update={"model": model, "training": config.training.resolved()})
+    settings = flatten(config.model_dump(mode="json"))
+    left_open = [path for path in SIZE_SETTINGS if settings[path] is None]  # result_settings has their defaults
     facts = [dataset.dataset_id, result_settings(config.model), result_settings(config.training)]
-    key = digest_of([*facts, config.training.minutes])
+    key = digest_of([*facts, config.training.minutes, left_open])
 
     def choose() -> dict[str, object]:
         size = choose_size(config, dataset, lambda one: measured_speed(one, dataset))
@@ -74,7 +78,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
         config.training.minutes,
         size.hidden_size,
         f"{size.maximum_tokens:,}",
-        (size.maximum_tokens or 0) / dataset.predicted_tokens["train"],
+        size.maximum_tokens / dataset.predicted_tokens["train"],
         size.dropout,
         size.learning_rate,
         size.precision,
@@ -93,18 +97,6 @@ def is_open(config: PipelineConfig) -> bool:
     return training.minutes is not None and not is_given and is_new_network
 
 
-def default_size(config: PipelineConfig) -> Size:
-    training = config.training
-    return Size(
-        hidden_size=config.model.units,
-        epochs=training.epoch_count,
-        maximum_tokens=training.maximum_tokens,
-        precision=training.product_precision,
-        dropout=DEFAULT_DROPOUT,
-        learning_rate=None,
-    )
-
-
 def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callable[[PipelineConfig], float]) -> Size:
     """The largest network that reads enough tokens in the minutes, and how it is trained.
 
@@ -119,8 +111,7 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
         return seconds * speed_of(with_units(config, units))
 
     def parameters_per_token(units: int) -> float:
-        model = config.model.model_copy(update={"hidden_size": units})
-        return count_parameters(model, dataset.vocabulary_size).total / text_tokens
+        return count_parameters(with_units(config, units).model, dataset.vocabulary_size).total / text_tokens
 
     def fits(units: int) -> bool:
         enough = enough_tokens(tokens_in_time(DEFAULT_UNITS), text_tokens)

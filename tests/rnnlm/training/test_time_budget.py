@@ -94,3 +94,13 @@ def test_a_measured_size_is_kept_for_this_text_and_these_settings(
 def test_a_short_text_gets_a_small_network(toy_dataset: DatasetRecord) -> None:
     sizes = [chosen(toy_dataset, tokens, 40_000).hidden_size for tokens in (300, 3_000, 30_000)]
     assert sizes == sorted(set(sizes))
+
+
+def test_a_size_of_ones_own_that_is_the_default_is_measured_for_itself(
+    home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_budget, "MEASURED_SECONDS", 0.02)
+    settings = ["training.minutes=0.01", "training.loss.kind=exact", "training.device=cpu"]
+    for own in ([], ["model.hidden_size=256"], ["training.precision=float32"], ["training.dropout.inputs=0.2"]):
+        fit_to_minutes(home, build_config("default", [*settings, *own]), toy_dataset)
+    assert len(list(home.starts.glob("size-*.json"))) == 4

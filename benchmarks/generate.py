@@ -1,13 +1,16 @@
 """What generating costs: our loop, its matrix products alone and transformers' generate(), in turn in one thread.
 
     .venv/bin/python benchmarks/generate.py
+    .venv/bin/python benchmarks/generate.py --model FOLDER
 
+With --model: the network of a model's folder (RUN/model) alone and mixed with its counts, and the sizes of both.
 Seconds are the thread's CPU time: what other programs do meanwhile counts only as far as it takes the caches.
 """
 
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -16,7 +19,8 @@ from rnnlm.config import ModelConfig
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_batch, continue_ids
 from rnnlm.models.hugging_face import RnnlmForCausalLM
-from rnnlm.models.model_factory import build_model
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.model_factory import build_model, load_model
 
 LENGTHS = (100, 1_000, 10_000)  # tokens a text
 ROWS = (1, 8, 32)  # texts at once
@@ -66,8 +70,8 @@ def hugging_face(model: RnnlmForCausalLM, rows: int = 1, **settings: object) -> 
     return run
 
 
-def our_batch(model: RnnlmForCausalLM, rows: int, **settings: float) -> Callable[[int], object]:
-    weights = InferenceWeights(model.language_model)
+def our_batch(model: LanguageModel, rows: int, **settings: float) -> Callable[[int], object]:
+    weights = InferenceWeights(model)
 
     def run(tokens: int) -> None:
         samplings = [Sampling(tokens, seed=row, **settings) for row in range(rows)]  # type: ignore[arg-type]
@@ -124,14 +128,29 @@ def print_batches(model: RnnlmForCausalLM, rounds: int, tokens: int = 100) -> No
     print("|---|---|---|---|---|")
     for rows in ROWS:
         runs = {
-            "ours": our_batch(model, rows, temperature=0),
+            "ours": our_batch(model.language_model, rows, temperature=0),
             "theirs": hugging_face(model, rows),
-            "ours drawn": our_batch(model, rows, **DEFAULTS),
+            "ours drawn": our_batch(model.language_model, rows, **DEFAULTS),
             "theirs drawn": hugging_face(model, rows, do_sample=True, top_k=0, **DEFAULTS),
         }
         seconds = seconds_in_turn(runs, tokens, rounds)
         speeds = " | ".join(f"{rows * tokens / median(taken):,.0f}" for taken in seconds.values())
         print(f"| {rows} | {speeds} |", flush=True)
+
+
+def print_mixture(folder: Path, rounds: int, tokens: int = 100) -> None:
+    """Temperature 0.8 and top-p 0.95, as `rnnlm generate` samples."""
+    mixed, alone = load_model(folder), load_model(folder)
+    alone.mixture = None
+    sizes = {name: (folder / f"{name}.safetensors").stat().st_size / 1e6 for name in ("model", "counts")}
+    files = {"network": sizes["model"], "mixed": sizes["model"] + sizes["counts"]}
+    print("\n| | one text, µs a token | 32 texts, tokens/s | files, MB |\n|---|---|---|---|")
+    models = {"network": alone, "mixed": mixed}
+    runs = {f"{name} {rows}": our_batch(models[name], rows, **DEFAULTS) for name in models for rows in (1, 32)}
+    seconds = seconds_in_turn(runs, tokens, rounds)
+    for name, size in files.items():
+        one, many = (median(seconds[f"{name} {rows}"]) / (rows * tokens) for rows in (1, 32))
+        print(f"| {name} | {1e6 * one:.0f} | {1 / many:,.0f} | {size:.1f} |")
 
 
 def model_of(hidden: int, vocabulary: int, layers: int = 1) -> RnnlmForCausalLM:
@@ -145,8 +164,12 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=10_000)
     parser.add_argument("--layers", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--model", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.model:
+        print_mixture(options.model, options.rounds)
+        return
     model = model_of(options.hidden, options.vocabulary, options.layers)
     print(f"hidden {options.hidden}, vocabulary {options.vocabulary:,}, layers {options.layers}, ", end="")
     print(f"one thread's CPU time, median of {options.rounds}")

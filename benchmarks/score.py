@@ -5,11 +5,12 @@
 
 A document is a line; of a long file every n-th is taken. One at a time is what one writes first: encode, call the
 model, log-softmax, pick. Ours is all of a scoring but loading the model: reading, scoring, the most surprising tokens,
-shards, output; in both precisions of products with rare classes. All use the model of the folder MODEL with full
-softmax and as many threads as torch takes, and take turns. tokens/s are over the time on the clock and over the
-processor's, which other programs do not lengthen: medians over the rounds, a ratio the median of the rounds' ratios.
-Off is how far a document's bits per byte are from those of one at a time, at most. Memory is the peak
-proportional set size of a process that scores so many lines (repeated where there are fewer) and measures their drift.
+shards, output; with the network alone, in both precisions of products with rare classes, and mixed with counts if the
+model has them. All use the model of the folder MODEL with full softmax and as many threads as torch takes, and take
+turns. tokens/s are over the time on the clock and over the processor's, which other programs do not lengthen: medians
+over the rounds, a ratio the median of the rounds' ratios. Off is how far a document's bits per byte are from those of
+one at a time, at most: rounding, or for the mixture what counts change. Memory is the peak proportional set size of a
+process that scores so many lines (repeated where there are fewer) and measures their drift.
 """
 
 import argparse
@@ -71,11 +72,15 @@ def print_speed(model: Path, lines: list[str], rounds: int, folder: Path) -> Non
     text.write_text("\n".join(lines) + "\n", encoding="utf-8")
     config = configured(text, folder)
     scorer = model_in(model, str(model)).load(config)
+    mixed = model_in(model, str(model)).load(config)
+    scorer.model.mixture = None
     ways: dict[str, Callable[[], Scores]] = {"one document at a time": lambda: one_at_a_time(scorer, lines)}
     for precision in ("float32", "bfloat16"):
         settings = config.model_copy(update={"precision": precision})
         ours = Scorer(scorer.model, scorer.tokenizer, scorer.cut, settings)
         ways[f"ours, rare classes in {precision}"] = partial(in_bulk, ours, settings, folder)
+    if mixed.model.mixture is not None:
+        ways["ours, mixed with counts"] = partial(in_bulk, mixed, config, folder)
     taken: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     scores: dict[str, Scores] = {}
     for _ in range(rounds):

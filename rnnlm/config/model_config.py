@@ -11,7 +11,7 @@ from rnnlm.validation import close_to
 ModelKind = Literal["elman", "gru", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"]  # NETWORKS, for type checks
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
-RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "spread"]
+RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "leaky", "spread"]
 DEFAULT_UNITS = 256
 ELMAN_SETTINGS = ("residual", "nonlinearity", "recurrence")  # other kinds refuse them
 
@@ -34,7 +34,8 @@ class ModelConfig(Section):
     layers: int = setting(1, "Number of recurrent layers.", ge=1, le=64)
     residual: bool | None = setting(
         None,
-        "Pre-norm residual connections between layers of an Elman network. null: if there are several.",
+        "Pre-norm residual connections between layers of an Elman network: each layer adds 1 / layers of its output. "
+        "null: if there are several.",
     )
     nonlinearity: Nonlinearity = setting("tanh", "Activation function of an Elman network.")
     recurrence: Literal["full", "diagonal"] = setting(
@@ -48,8 +49,8 @@ class ModelConfig(Section):
     )
     recurrent_initialization: RecurrentInitialization | None = setting(
         None,
-        "Initial recurrent matrix U of an Elman network. spread: a diagonal from 0 to 1. null: identity for one layer "
-        "or a diagonal, orthogonal for several layers.",
+        "Initial recurrent matrix U of an Elman network. leaky: 0.9 times the identity. spread: a diagonal from 0 to "
+        "1. null: leaky for one layer or a diagonal, orthogonal for several layers.",
     )
     heads: int = setting(4, "Number of heads of a Transformer or an xLSTM.", ge=1, le=256)
     attention_window: int = setting(
@@ -88,10 +89,10 @@ class ModelConfig(Section):
 
     @property
     def initial_recurrence(self) -> RecurrentInitialization:
-        """From the identity, tanh units of stacked layers saturate and learn nothing (benchmarks/stacks.py)."""
+        """From the identity, tanh units of wide and of stacked layers saturate (benchmarks/stacks.py)."""
         if self.recurrent_initialization is not None:
             return self.recurrent_initialization
-        return "identity" if self.layers == 1 or self.recurrence == "diagonal" else "orthogonal"
+        return "leaky" if self.layers == 1 or self.recurrence == "diagonal" else "orthogonal"
 
     def resolved(self) -> Self:
         stack = {"residual": self.is_residual, "recurrent_initialization": self.initial_recurrence}
@@ -125,8 +126,8 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def check_diagonal(self) -> "ModelConfig":
-        if self.recurrence == "diagonal" and self.initial_recurrence not in ("identity", "spread"):
-            raise ValueError("recurrence=diagonal needs recurrent_initialization=identity or spread")
+        if self.recurrence == "diagonal" and self.initial_recurrence not in ("identity", "leaky", "spread"):
+            raise ValueError("recurrence=diagonal needs recurrent_initialization=identity, leaky or spread")
         return self
 
     @model_validator(mode="after")

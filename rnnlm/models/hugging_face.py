@@ -37,6 +37,7 @@ class RnnlmConfig(PretrainedConfig):
     backend: Backend = "fused"
     diagonal: bool = False  # the recurrent matrix U is diagonal, stored as a vector
     residual: bool = False  # pre-norm residual connections between layers
+    branch_scale: float = 1.0  # of what a residual layer adds
     tie_word_embeddings: bool = False
     one_hot: bool = False  # the embedding is the identity and is not trained
     heads: int | None = None  # of a Transformer or an xLSTM

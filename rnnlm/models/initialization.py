@@ -15,6 +15,7 @@ from rnnlm.models.slstm import SLSTMCell
 from rnnlm.models.xlstm import XLSTMBlock
 
 FORGET_BIASES = (3.0, 6.0)  # of an xLSTM, lowest and highest, as in its authors' mLSTM
+LEAK = 0.9  # share of its state that a unit keeps at first; with all of it, those of a wide layer soon saturate
 EMBEDDING_STD = 0.1  # small compared with the recurrent input, so that tanh starts in its linear part
 
 
@@ -63,8 +64,9 @@ def initialize_matrix(matrix: Tensor, inputs: int, config: ModelConfig, generato
 def initialize_elman(cell: ElmanCell, config: ModelConfig, generator: torch.Generator) -> None:
     """U by config.initial_recurrence, b 0.
 
-    identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, or spread: a diagonal from
-    0 to 1, from units that forget at once to units that never do. A diagonal U needs identity or spread.
+    identity (Le, Jaitly and Hinton 2015), leaky: LEAK times the identity, orthogonal (Saxe et al. 2014), xavier, or
+    spread: a diagonal from 0 to 1, from units that forget at once to units that never do. A diagonal U needs identity,
+    leaky or spread.
     """
     recurrent = config.initial_recurrence
     initialize_matrix(cell.W, len(cell.W), config, generator)
@@ -74,7 +76,11 @@ def initialize_elman(cell: ElmanCell, config: ModelConfig, generator: torch.Gene
         nn.init.orthogonal_(cell.U, generator=generator)
     else:
         size = len(cell.U)
-        diagonal = torch.ones(size) if recurrent == "identity" else torch.linspace(0.0, 1.0, size)
+        diagonal = {
+            "identity": torch.ones(size),
+            "leaky": torch.full((size,), LEAK),
+            "spread": torch.linspace(0.0, 1.0, size),
+        }[recurrent]
         cell.U.copy_(diagonal.diag() if cell.U.ndim == 2 else diagonal)
     nn.init.zeros_(cell.b)
 

@@ -37,7 +37,8 @@ def make_stack(config: Mapping[str, Any]) -> Stack:
     layers, hidden_size = config["num_hidden_layers"], config["hidden_size"]
     sizes = [config["embedding_size"]] + [hidden_size] * (layers - 1)
     cells = [make_cell(config, size, layer) for layer, size in enumerate(sizes)]
-    return Stack(cells, config["backend"], config["residual"], isinstance(cells[0], Block))
+    branch_scale = config.get("branch_scale", 1.0)  # version 0.3 saved none
+    return Stack(cells, config["backend"], config["residual"], branch_scale, isinstance(cells[0], Block))
 
 
 class LanguageModel(nn.Module):

@@ -75,6 +75,7 @@ def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
         "backend": config.backend,
         "diagonal": config.recurrence == "diagonal",
         "residual": config.is_residual,
+        "branch_scale": 1 / config.layers if config.is_residual else 1.0,
         "tie_word_embeddings": config.tie_embeddings,
         "one_hot": one_hot,
         "pad_token_id": PAD,

@@ -20,7 +20,7 @@ class Stack(nn.Module):
     """Each layer reads the output of the layer below at the same time step.
 
     With `residual`, layers above the first have pre-norm residual connections: they read their input layer-normalized
-    (Ba, Kiros and Hinton 2016) and add their output to it (He et al. 2016).
+    (Ba, Kiros and Hinton 2016) and add their output, times branch_scale, to it (He et al. 2016).
 
     normalizes_output: the top layer's output is RMS-normalized, after blocks with residual connections of their own.
 
@@ -31,7 +31,12 @@ class Stack(nn.Module):
     norms: Sequence[nn.LayerNorm]  # of the inputs of layers above the first; empty without `residual`
 
     def __init__(
-        self, cells: Sequence[Cell], backend: str = "fused", residual: bool = False, normalizes_output: bool = False
+        self,
+        cells: Sequence[Cell],
+        backend: str = "fused",
+        residual: bool = False,
+        branch_scale: float = 1.0,
+        normalizes_output: bool = False,
     ) -> None:
         super().__init__()
         self.cells = nn.ModuleList(cells)  # type: ignore[assignment]
@@ -41,6 +46,7 @@ class Stack(nn.Module):
         self.output_norm = nn.RMSNorm(self.hidden_size, eps=1e-6) if normalizes_output else nn.Identity()
         self.backend = backend
         self.residual = residual
+        self.branch_scale = branch_scale
 
     def initial_state(self, rows: int) -> Tensor:
         """Zeros, (rows, L, S)."""
@@ -52,7 +58,7 @@ class Stack(nn.Module):
 
     def layer_output(self, layer: int, below: Tensor, output: Tensor) -> Tensor:
         """below: as in layer_input; output: (…, H) of the layer's cell → output of the layer, (…, H)."""
-        return below + output if self.residual and layer else output
+        return below + self.branch_scale * output if self.residual and layer else output
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One time step: x (b, input), state (b, L, S) → top output (b, H), all cells' outputs (b, L, H), new state."""

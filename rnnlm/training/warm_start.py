@@ -23,6 +23,7 @@ SETTINGS = {  # field of a saved model → the setting that it comes from
     "embedding_size": "model.embedding_size",
     "num_hidden_layers": "model.layers",
     "residual": "model.residual",
+    "branch_scale": "model.residual",
     "nonlinearity": "model.nonlinearity",
     "diagonal": "model.recurrence",
     "heads": "model.heads",
@@ -43,7 +44,7 @@ def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) 
         new, old = getattr(new_tokenizer, name), getattr(old_tokenizer, name)
         if new != old:
             return f"tokenizer.{name} is {new} and was {old}"
-    wanted, found = architecture(config, 1), {"kind": "elman"} | read_json(earlier / "config.json")
+    wanted, found = architecture(config, 1), {"kind": "elman", "branch_scale": 1.0} | read_json(earlier / "config.json")
     for field, setting in SETTINGS.items():
         if field == "embedding_size" and wanted["one_hot"]:
             continue  # the size of the vocabulary, which may change

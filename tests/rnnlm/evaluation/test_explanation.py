@@ -98,7 +98,7 @@ def test_probabilities_ranks_and_states_are_those_of_the_definition(toy_run: Run
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_text_is_explained_as_every_kind_reads_it_as_a_whole(stream_folder: Path, kind: ModelKind) -> None:
-    """Read token by token, beside one pass over the row. The head reads the last outputs; residual, their sum."""
+    """Read token by token, beside one pass over the row. The head reads the last output, or a residual sum."""
     tokenizer = load_tokenizer(stream_folder)
     model = random_model(kind, tokenizer.vocabulary_size)
     explanation = explain(model, tokenizer, SequencesConfig(mode="stream"), TEXT)
@@ -108,8 +108,10 @@ def test_a_text_is_explained_as_every_kind_reads_it_as_a_whole(stream_folder: Pa
     with torch.no_grad():
         logits, _ = model(torch.tensor([[BOS, *targets[:-1]]]))
         outputs = torch.from_numpy(explanation.states)
-        top = model.stack.output_norm(outputs.sum(dim=1) if model.stack.residual else outputs[:, -1])
-        torch.testing.assert_close(model.logits(top), logits[0], atol=1e-4, rtol=1e-4)
+        top = outputs[:, 0]
+        for layer in range(1, outputs.shape[1]):
+            top = model.stack.layer_output(layer, top, outputs[:, layer])
+        torch.testing.assert_close(model.logits(model.stack.output_norm(top)), logits[0], atol=1e-4, rtol=1e-4)
     for step, row in zip(steps, logits[0], strict=True):
         assert step.nll_nats == pytest.approx(-float(row.log_softmax(dim=0)[step.target_id]), rel=1e-4)
         assert row.argsort(descending=True)[step.rank - 1] == step.target_id

@@ -26,7 +26,7 @@ def drawn(*shape: int) -> Tensor:
 
 def random_stack(layers: int, nonlinearity: str, backend: str, diagonal: bool = False, residual: bool = False) -> Stack:
     cells = [ElmanCell(size, 5, nonlinearity, diagonal) for size in [3] + [5] * (layers - 1)]
-    stack = Stack(cells, backend, residual).double()
+    stack = Stack(cells, backend, residual, branch_scale=0.5).double()
     generator = torch.Generator().manual_seed(2)
     for parameter in stack.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * 0.4
@@ -115,8 +115,8 @@ def test_with_residual_the_upper_layers_read_what_is_below_normalised_and_add_to
     for time in range(7):
         g = lowest(x[:, time], g)
         h = middle(normalised(g, stack.norms[0]), h)
-        k = top(normalised(g + h, stack.norms[1]), k)
-        expected.append(g + h + k)
+        k = top(normalised(g + h / 2, stack.norms[1]), k)
+        expected.append(g + h / 2 + k / 2)
     for learns in (True, False):
         with torch.set_grad_enabled(learns):
             outputs, last = stack(x, state)
@@ -244,6 +244,7 @@ def test_recurrent_matrices_begin_as_asked_for() -> None:
     model = language_model(layers=2)
     for name, test in {
         "identity": lambda U: torch.equal(U, torch.eye(6)),
+        "leaky": lambda U: torch.equal(U, 0.9 * torch.eye(6)),
         "spread": lambda U: torch.equal(U, torch.tensor([0.0, 0.2, 0.4, 0.6, 0.8, 1.0]).diag()),
         "orthogonal": lambda U: torch.allclose(U @ U.t(), torch.eye(6), atol=1e-5),
         "xavier": lambda U: 0.3 < U.abs().max() <= math.sqrt(6 / 12),
@@ -283,7 +284,7 @@ def test_what_an_upper_layer_reads_begins_small() -> None:
 
 def test_a_diagonal_begins_as_the_matrix_would() -> None:
     diagonal, full = language_model(layers=2, recurrence="diagonal"), language_model(layers=2)
-    for name in ("identity", "spread"):
+    for name in ("identity", "leaky", "spread"):
         for model in (diagonal, full):
             initialize(model, plain_model({"recurrent_initialization": name}), torch.Generator().manual_seed(0))
         assert all(torch.equal(a.recurrent(), b.U) for a, b in zip(diagonal.stack.cells, full.stack.cells, strict=True))

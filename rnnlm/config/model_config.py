@@ -47,10 +47,10 @@ class ModelConfig(Section):
     embedding_initialization: Literal["normal", "xavier"] = setting(
         "normal", "Initial embedding. normal: standard deviation 0.1. xavier: uniform."
     )
-    recurrent_initialization: RecurrentInitialization | None = setting(
-        None,
-        "Initial recurrent matrix U of an Elman network. leaky: 0.9 times the identity. spread: a diagonal from 0 to "
-        "1. null: leaky for one layer or a diagonal, orthogonal for several layers.",
+    recurrent_initialization: RecurrentInitialization = setting(
+        "leaky",
+        "Initial recurrent matrix U of an Elman network. leaky: 0.9 times the identity, with several layers 0.9 times "
+        "an orthogonal matrix; with more than 256 units less than 0.9. spread: a diagonal from 0 to 1.",
     )
     heads: int = setting(4, "Number of heads of a Transformer or an xLSTM.", ge=1, le=256)
     attention_window: int = setting(
@@ -87,16 +87,8 @@ class ModelConfig(Section):
     def is_residual(self) -> bool:
         return self.kind == "elman" and self.layers > 1 if self.residual is None else self.residual
 
-    @property
-    def initial_recurrence(self) -> RecurrentInitialization:
-        """From the identity, tanh units of wide and of stacked layers saturate (benchmarks/stacks.py)."""
-        if self.recurrent_initialization is not None:
-            return self.recurrent_initialization
-        return "leaky" if self.layers == 1 or self.recurrence == "diagonal" else "orthogonal"
-
     def resolved(self) -> Self:
-        stack = {"residual": self.is_residual, "recurrent_initialization": self.initial_recurrence}
-        return self.model_copy(update={"hidden_size": self.units, **stack})
+        return self.model_copy(update={"hidden_size": self.units, "residual": self.is_residual})
 
     def of_kind(self, kind: str, **changes: Any) -> "ModelConfig":
         """The same for another kind, without the settings that only an Elman network has."""
@@ -126,7 +118,7 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def check_diagonal(self) -> "ModelConfig":
-        if self.recurrence == "diagonal" and self.initial_recurrence not in ("identity", "leaky", "spread"):
+        if self.recurrence == "diagonal" and self.recurrent_initialization not in ("identity", "leaky", "spread"):
             raise ValueError("recurrence=diagonal needs recurrent_initialization=identity, leaky or spread")
         return self
 

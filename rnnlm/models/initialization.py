@@ -15,7 +15,6 @@ from rnnlm.models.slstm import SLSTMCell
 from rnnlm.models.xlstm import XLSTMBlock
 
 FORGET_BIASES = (3.0, 6.0)  # of an xLSTM, lowest and highest, as in its authors' mLSTM
-LEAK = 0.9  # share of its state that a unit keeps at first; with all of it, those of a wide layer soon saturate
 EMBEDDING_STD = 0.1  # small compared with the recurrent input, so that tanh starts in its linear part
 
 
@@ -62,27 +61,33 @@ def initialize_matrix(matrix: Tensor, inputs: int, config: ModelConfig, generato
 
 
 def initialize_elman(cell: ElmanCell, config: ModelConfig, generator: torch.Generator) -> None:
-    """U by config.initial_recurrence, b 0.
+    """U by config.recurrent_initialization, b 0.
 
-    identity (Le, Jaitly and Hinton 2015), leaky: LEAK times the identity, orthogonal (Saxe et al. 2014), xavier, or
-    spread: a diagonal from 0 to 1, from units that forget at once to units that never do. A diagonal U needs identity,
-    leaky or spread.
+    identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, or spread: a diagonal from 0 to 1,
+    from units that forget at once to units that never do. leaky: initial_leak() times the identity, which suits one
+    layer best, or times an orthogonal matrix, which suits several. A diagonal U needs identity, leaky or spread.
     """
-    recurrent = config.initial_recurrence
     initialize_matrix(cell.W, len(cell.W), config, generator)
+    units, recurrent, is_matrix = len(cell.U), config.recurrent_initialization, cell.U.ndim == 2
     if recurrent == "xavier":
         nn.init.xavier_uniform_(cell.U, generator=generator)
-    elif recurrent == "orthogonal":
+    elif recurrent == "orthogonal" or (recurrent == "leaky" and is_matrix and config.layers > 1):
         nn.init.orthogonal_(cell.U, generator=generator)
     else:
-        size = len(cell.U)
-        diagonal = {
-            "identity": torch.ones(size),
-            "leaky": torch.full((size,), LEAK),
-            "spread": torch.linspace(0.0, 1.0, size),
-        }[recurrent]
-        cell.U.copy_(diagonal.diag() if cell.U.ndim == 2 else diagonal)
+        diagonal = torch.linspace(0.0, 1.0, units) if recurrent == "spread" else torch.ones(units)
+        cell.U.copy_(diagonal.diag() if is_matrix else diagonal)
+    if recurrent == "leaky":
+        cell.U.mul_(initial_leak(units))
     nn.init.zeros_(cell.b)
+
+
+def initial_leak(units: int) -> float:
+    """Share of its state that a layer keeps at first.
+
+    With all of it, as from the identity, units saturate before they have learnt what to forget, in a wide layer sooner
+    (benchmarks/stacks.py).
+    """
+    return 0.9 ** max(1.0, units / 256)
 
 
 def initialize_gates(cell: Cell, config: ModelConfig, generator: torch.Generator) -> None:

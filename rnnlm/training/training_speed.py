@@ -26,7 +26,7 @@ WARM_UP_STEPS = 3
 def training_speed(
     model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, device: torch.device, seconds: float
 ) -> float:
-    """Trained tokens per second in this process, without reading batches, validation and checkpoints.
+    """Trained tokens per second in this process, without validation and checkpoints.
 
     The model is changed.
     """
@@ -44,8 +44,8 @@ def training_speed(
             state = take_step(updater, batch, state, step_generator(training.seed, step)).state
         step = WARM_UP_STEPS
         while spent < seconds:
-            batch = next(batches)
             start = time.perf_counter()
+            batch = next(batches)
             taken = take_step(updater, batch, state, step_generator(training.seed, step))
             taken.loss.item()  # wait for the device
             spent += time.perf_counter() - start

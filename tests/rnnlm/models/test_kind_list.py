@@ -90,7 +90,7 @@ def test_a_layer_of_ones_own_becomes_champion_and_is_used_where_neither_it_nor_r
     """Registration loads the bundle in a process that has neither."""
     (tmp_path / "leaky_cells.py").write_text(OWN_CELL)
     monkeypatch.syspath_prepend(str(tmp_path))
-    settings = {"model.kind": "leaky_cells:Leaky", "model.recurrent_initialization": None}
+    settings = {"model.kind": "leaky_cells:Leaky"}
     candidate = with_model(register, settings)
     assert candidate().alias == "champion"
 

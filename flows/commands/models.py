@@ -105,7 +105,10 @@ def print_change(session: Session, change: "Change", name: str) -> None:
 def generate_command(
     session: Session,
     generation: Annotated[
-        Given, fields(GenerationConfig, "maximum_tokens", "temperature", "top_k", "top_p", "seed", "unknown")
+        Given,
+        fields(
+            GenerationConfig, "minimum_tokens", "maximum_tokens", "temperature", "top_k", "top_p", "seed", "unknown"
+        ),
     ],
     model: Model = None,
     prompt: Annotated[str, typer.Option(metavar="TEXT", help="The text to continue.", show_default=False)] = "",

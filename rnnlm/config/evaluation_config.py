@@ -31,12 +31,23 @@ class GenerationConfig(Section):
     prompts: tuple[str, ...] | None = setting(
         None, "Texts to continue. null: the empty prompt and the beginnings of validation sequences."
     )
+    minimum_tokens: MaximumTokens = setting(
+        1, "Smallest number of tokens per sample: before it the end of the line is not chosen."
+    )
     maximum_tokens: MaximumTokens = setting(40, "Largest number of tokens per sample.")
     temperature: Temperature = setting(0.8, "Sampling temperature. 0: greedy.")
     top_k: TopK = setting(0, "Sample from this many most likely tokens. 0: off.")
     top_p: TopP = setting(0.95, "Sample from the fewest tokens with this total probability. 1: off.")
     seed: Seed = setting(0, "Seed of the first sample; each further one has the next seed.")
     unknown: bool = setting(False, "Whether samples may contain <unk>.")
+
+    @model_validator(mode="after")
+    def check_lengths(self) -> "GenerationConfig":
+        if self.minimum_tokens > self.maximum_tokens:
+            raise ValueError(
+                f"minimum_tokens {self.minimum_tokens} must be at most maximum_tokens {self.maximum_tokens}"
+            )
+        return self
 
 
 class ProbesConfig(Section):

@@ -17,7 +17,9 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
 ATTEMPTS = 4  # to draw a text that is not empty
-OPENINGS = 3  # validation openings used as prompts if none are configured
+OPENINGS = 3  # validation sequences whose beginnings are prompts if none are configured
+PROMPT_WORDS = 2  # of each, whole words whatever the tokens are
+OPENING_TOKENS = 40  # enough characters for them
 
 
 @stage("samples")
@@ -37,11 +39,12 @@ def generate_samples(
 
 
 def choose_prompts(dataset: DatasetRecord, tokenizer: TextTokenizer, config: GenerationConfig) -> tuple[str, ...]:
-    """The configured prompts; by default the empty prompt and openings of validation sequences."""
+    """The configured prompts; by default the empty prompt and the first words of validation sequences."""
     if config.prompts is not None:
         return config.prompts
-    openings = (tokenizer.decode(ids) for ids in read_openings(dataset, OPENINGS))
-    return tuple(dict.fromkeys(("", *openings)))
+    openings = [tokenizer.decode(ids) for ids in read_openings(dataset, OPENINGS, OPENING_TOKENS)]
+    words = [" ".join(opening.split()[:PROMPT_WORDS]) for opening in openings]
+    return tuple(dict.fromkeys(("", *words)))
 
 
 def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:
@@ -82,7 +85,14 @@ def draw(
     """A sample per prompt, with consecutive seeds from `seed` on."""
     samplings = [
         text_sampling(
-            Sampling(config.maximum_tokens, config.temperature, config.top_k, config.top_p, (seed + index) % 2**63),
+            Sampling(
+                config.maximum_tokens,
+                config.temperature,
+                config.top_k,
+                config.top_p,
+                (seed + index) % 2**63,
+                config.minimum_tokens,
+            ),
             tokenizer.unk_id,
             unknown=config.unknown,
         )

@@ -29,7 +29,8 @@ class Sampling:
 
 def text_sampling(sampling: Sampling, unk_id: int, *, unknown: bool = False) -> Sampling:
     """The same for a text that somebody reads: at least one token, and no `<unk>` unless `unknown`."""
-    return replace(sampling, minimum_tokens=1, excluded_id=None if unknown else unk_id)
+    minimum = max(1, sampling.minimum_tokens)
+    return replace(sampling, minimum_tokens=minimum, excluded_id=None if unknown else unk_id)
 
 
 class Stepper(Protocol):

@@ -84,10 +84,11 @@ def open_read_only(database: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def read_openings(dataset: DatasetRecord, count: int) -> list[list[int]]:
-    """The first two words of `count` sequences, evenly spread over the validation split."""
+def read_openings(dataset: DatasetRecord, count: int, tokens: int) -> list[list[int]]:
+    """The first `tokens` known tokens of `count` sequences, evenly spread over the validation split."""
     with connect(dataset) as connection:
-        rows = connection.execute(statement("queries/read_openings"), {"count": count}).fetchall()
+        parameters = {"count": count, "tokens": tokens}
+        rows = connection.execute(statement("queries/read_openings"), parameters).fetchall()
     return [list(row[0]) for row in rows]
 
 

@@ -1,13 +1,19 @@
--- Grain: one row per opening: the first two words of $count sequences, evenly spread over the validation split.
--- Only sequences that begin with <bos> (2) and whose two words are known (<unk> is 1, <eos> 3).
+-- Grain: one row per opening: the first $tokens tokens of $count sequences, evenly spread over the validation split.
+-- Only sequences that begin with <bos> (2) and two tokens of text, and whose opening has no <unk> (1; <eos> is 3).
 with candidates as (
     select
         sequence_id,
-        token_ids[2:3] as opening,
+        token_ids[2:$tokens + 1] as opening,
         row_number() over (order by sequence_id) - 1 as position,
         count(*) over () as candidate_count
     from shifted_sequences
-    where split = 'valid' and token_ids[1] = 2 and len(token_ids) >= 4 and token_ids[2] > 3 and token_ids[3] > 3
+    where
+        split = 'valid'
+        and token_ids[1] = 2
+        and len(token_ids) >= 4
+        and token_ids[2] > 3
+        and token_ids[3] > 3
+        and not list_contains(token_ids[2:$tokens + 1], 1)
 )
 select opening
 from candidates

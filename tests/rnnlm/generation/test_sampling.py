@@ -1,6 +1,7 @@
 """The next token by hand, and a state that is carried."""
 
 import logging
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from rnnlm.generation.generate import choose_prompts, continue_prompt, continue_
 from rnnlm.generation.sampling import Continuation, Sampling, choose, continue_ids, truncated
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
+from rnnlm.presets import build_config
 from rnnlm.records import DatasetRecord, RunRecord, SamplesRecord
+from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 LOGITS = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
@@ -183,6 +186,17 @@ def test_samples_of_one_prompt_have_seeds_of_their_own_and_no_unknown_word(toy_r
     assert any("<unk>" in sample.text for sample in wanted)
 
 
+def test_a_text_goes_on_past_the_end_of_its_line_to_the_wanted_length(toy_run: RunRecord) -> None:
+    model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
+    config = GenerationConfig(temperature=0)
+    short = continue_prompt(model, tokenizer, "the", config)
+    lengths = {"minimum_tokens": short.tokens + 5, "maximum_tokens": short.tokens + 5}
+    long = continue_prompt(model, tokenizer, "the", config.model_copy(update=lengths))
+    assert (long.tokens, long.text.startswith(short.text)) == (short.tokens + 5, True)
+    with pytest.raises(ValueError, match="minimum_tokens 9 must be at most maximum_tokens 8"):
+        GenerationConfig(minimum_tokens=9, maximum_tokens=8)
+
+
 def test_words_it_does_not_know_warn_and_generate(toy_run: RunRecord, caplog: pytest.LogCaptureFixture) -> None:
     model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
     with caplog.at_level(logging.WARNING):
@@ -206,3 +220,13 @@ def test_without_prompts_openings_of_the_validation_split_are_taken(
     prompts = choose_prompts(toy_dataset, load_tokenizer(toy_run.model_folder), GenerationConfig())
     assert prompts[0] == ""
     assert all(prompt.startswith("the ") for prompt in prompts[1:])
+
+
+def test_prompts_are_whole_words_for_characters_too(home: Home, tmp_path: Path) -> None:
+    lines = "\n".join(" ".join(map(str, range(first, first + 9))) for first in (371, 98, 5)) + "\n"
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text(lines)
+    config = build_config("counting", corpus=str(tmp_path))
+    dataset = prepare_dataset(home, config)
+    prompts = choose_prompts(dataset, load_tokenizer(dataset.tokenizer_folder), config.generation)
+    assert prompts == ("", "371 372", "98 99", "5 6")

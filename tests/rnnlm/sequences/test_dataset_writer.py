@@ -108,8 +108,9 @@ def test_baselines_by_hand(home: Home, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_openings_are_words_after_bos(home: Home, tmp_path: Path) -> None:
     dataset = store(home, tmp_path / "c", valid="a b c\nzz a b\nb\nb a\nc a\n")
-    assert read_openings(dataset, 3) == [[4, 5], [5, 4], [6, 4]]
-    assert read_openings(dataset, 1) == [[4, 5]]
+    assert read_openings(dataset, 3, 2) == [[4, 5], [5, 4], [6, 4]]
+    assert read_openings(dataset, 3, 9) == [[4, 5, 6, 3], [5, 4, 3], [6, 4, 3]]
+    assert read_openings(dataset, 1, 2) == [[4, 5]]
 
 
 def test_a_split_comes_back_as_flat_ids_and_offsets(home: Home, tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
 """What a model writes after a context: in a batch as alone, up to a stop."""
 
 import pytest
-import torch
 
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.harness.generate_until import write_answers
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
+from tests.slow_reading import log_probabilities_of
 
 GREEDY = Sampling(maximum_tokens=12, temperature=0)
 CONTEXTS = ["the cat", "the dog sees the bird near the", "", "the fox likes the cat near the house .\n" * 40 + "the"]
@@ -54,8 +54,7 @@ def continued(model: LanguageModel, tokenizer: TextTokenizer, ids: list[int], to
     """The most probable tokens as text, by a loop that reads everything anew for each of them."""
     new: list[int] = []
     for _ in range(tokens):
-        logits, _ = model(torch.tensor([ids + new]))
-        new.append(int(logits[0, -1].argmax()))
+        new.append(int(log_probabilities_of(model, ids + new)[-1].argmax()))
     text = "".join("\n" if token_id == EOS else f" {tokenizer.decode([token_id])}" for token_id in new)
     return text.replace("\n ", "\n")
 

@@ -87,7 +87,7 @@ def test_with_residual_a_lower_layers_gradient_also_comes_past_the_layer_above(
     lower, upper = network.stack.cells
     before = network(token_ids[:, :-1])[1].detach()
     h = lower(network.embedding(token_ids[:, -1]), before[:, 0]).detach().requires_grad_()
-    logits = network.logits(h + upper(0.2 * network.stack.norms[0](h), before[:, 1]))
+    logits = network.logits(h + upper(0.2 * network.stack.norms[0](h), before[:, 1]) / 2)
     functional.cross_entropy(logits, target_ids, reduction="sum").backward()
     assert h.grad is not None
     norms = gradient_norms(network, token_ids, target_ids)

@@ -84,5 +84,5 @@ def test_every_way_in_takes_the_same(field: str, value: object) -> None:
 
 
 def test_defaults_are_those_of_the_configuration() -> None:
-    # A registered model never writes <unk>: it has no setting for it.
-    assert GenerationConfig().model_dump(exclude={"prompts", "unknown"}) == SAMPLING_DEFAULTS
+    # A registered model never writes <unk>, and has no shortest text: it has no settings for them.
+    assert GenerationConfig().model_dump(exclude={"prompts", "unknown", "minimum_tokens"}) == SAMPLING_DEFAULTS

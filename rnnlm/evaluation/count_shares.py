@@ -17,12 +17,12 @@ from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord
 from rnnlm.evaluation.test_time_adaptation.interpolation import PRECISION, best_share
 from rnnlm.models.count_model import CountModel
-from rnnlm.models.mixture import CountMixture
+from rnnlm.models.mixture import CountMixture, histories
 from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import RowSource, chunks
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import TokenRows
-from rnnlm.sequences.shift import contexts
+from rnnlm.sequences.segmentation import Mode
+from rnnlm.sequences.shift import contexts, shifted_rows
 
 COUNTED_TOKENS = 20_000_000
 FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own
@@ -36,7 +36,7 @@ def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray
     counts, seconds = count_training_split(dataset, order)
     if network_nll_nats is None:
         return CountMixture(counts, np.ones(order)), seconds
-    of_counts, lengths = split_log_probabilities(counts, StoredSplit(dataset, "valid"))
+    of_counts, lengths = split_log_probabilities(counts, StoredSplit(dataset, "valid"), dataset.mode)
     shares = fitted_shares(-np.asarray(network_nll_nats, np.float64), of_counts, lengths, order)
     return CountMixture(counts, shares), seconds
 
@@ -64,9 +64,9 @@ def first_counted_row(dataset: DatasetRecord) -> int:
     return rows - round(rows * min(1.0, COUNTED_TOKENS / max(1, tokens)))
 
 
-def split_log_probabilities(model: CountModel, source: RowSource) -> tuple[np.ndarray, np.ndarray]:
+def split_log_probabilities(model: CountModel, source: RowSource, mode: Mode) -> tuple[np.ndarray, np.ndarray]:
     """(predicted tokens,) natural logarithms and lengths of known contexts, in the order of the text."""
-    parts = [model.log_probabilities(*contexts(rows, model.order - 1)) for rows in chunks(source)]
+    parts = [model.log_probabilities(*part) for part in contexts_of_split(source, mode, model.order - 1)]
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
@@ -83,17 +83,34 @@ def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths
     return np.minimum(shares, 1 - PRECISION)
 
 
-def with_rows(parts: Iterable[np.ndarray], source: RowSource) -> Iterator[tuple[TokenRows, np.ndarray]]:
-    """Chunks of the rows with the values of their predicted tokens, from arrays of any length in the same order."""
-    waiting, remaining = np.zeros(0, np.float32), iter(parts)
+def contexts_of_split(source: RowSource, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """contexts() of all rows, chunk by chunk. Rows of a stream are one text: contexts reach back over its cuts."""
+    earlier = np.zeros(0, np.int32)  # the last tokens of the chunk before
     for rows in chunks(source):
-        while len(waiting) < rows.predicted_count:
+        if mode == "sentence":
+            yield contexts(rows, length)
+            continue
+        inputs, words = shifted_rows(rows)
+        text = np.concatenate([earlier if len(earlier) else inputs[:1], words])
+        yield histories(text[None, :-1], length)[0, -len(words) :], words
+        earlier = text[-max(1, length) :]
+
+
+def with_contexts(
+    parts: Iterable[np.ndarray], source: RowSource, mode: Mode, length: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """contexts_of_split() after the losses of its tokens, from arrays of any length in the order of the text."""
+    waiting, remaining = np.zeros(0, np.float32), iter(parts)
+    for before, words in contexts_of_split(source, mode, length):
+        while len(waiting) < len(words):
             waiting = np.concatenate([waiting, next(remaining)])
-        yield rows, waiting[: rows.predicted_count]
-        waiting = waiting[rows.predicted_count :]
+        yield waiting[: len(words)], before, words
+        waiting = waiting[len(words) :]
 
 
-def mixed_nll(mixture: CountMixture, parts: Iterable[np.ndarray], source: RowSource) -> Iterator[np.ndarray]:
+def mixed_nll(
+    mixture: CountMixture, parts: Iterable[np.ndarray], source: RowSource, mode: Mode
+) -> Iterator[np.ndarray]:
     """The mixture's losses in nats, chunk by chunk. parts: the network's, in the order of the text."""
-    for rows, nll_nats in with_rows(parts, source):
-        yield mixture.nll(nll_nats, *contexts(rows, mixture.context_length))
+    for part in with_contexts(parts, source, mode, mixture.context_length):
+        yield mixture.nll(*part)

@@ -8,7 +8,7 @@ import numpy as np
 from rnnlm.config import EvaluationConfig, result_settings
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import SplitFacts, baselines, split_facts
-from rnnlm.evaluation.count_shares import count_training_split, with_rows
+from rnnlm.evaluation.count_shares import count_training_split, with_contexts
 from rnnlm.evaluation.token_losses import network_nll_of_split, stored_network_nll, stored_nll
 from rnnlm.home import Home
 from rnnlm.metrics import Score, perplexity
@@ -17,7 +17,7 @@ from rnnlm.models.mixture import CountMixture, load_mixture, mixed
 from rnnlm.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split, SplitScore
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
-from rnnlm.sequences.shift import contexts
+from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.sql_tables import table
 from rnnlm.stages import stage, stage_key, write_json_once
 
@@ -49,7 +49,7 @@ def evaluate_run(
         for split in config.splits:
             alone = split == "train" and not counted.is_alone
             network_nll = stored_network_nll(home, dataset, run, split, config.batch_size, force=force)
-            sums = summed_losses(None if alone else counted, [network_nll], StoredSplit(dataset, split))
+            sums = summed_losses(None if alone else counted, [network_nll], StoredSplit(dataset, split), dataset.mode)
             scores[split] = split_score(dataset, split, sums, counted, seconds)
             if config.first_rows is not None:
                 nll_nats = network_nll if alone else stored_nll(home, dataset, run, split, config.batch_size)
@@ -72,18 +72,20 @@ def score_split(model: LanguageModel, dataset: DatasetRecord, split: Split, batc
     """Perplexity, bits per byte and unknown rate of a whole split, beside the model's parts and the baselines."""
     source = StoredSplit(dataset, split)
     parts = network_nll_of_split(model, source, dataset.mode, batch_size)
-    sums = summed_losses(model.mixture, parts, source)
+    sums = summed_losses(model.mixture, parts, source, dataset.mode)
     return split_score(dataset, split, sums, model.mixture)
 
 
-def summed_losses(mixture: CountMixture | None, parts: Iterable[np.ndarray], source: RowSource) -> SummedLosses:
+def summed_losses(
+    mixture: CountMixture | None, parts: Iterable[np.ndarray], source: RowSource, mode: Mode
+) -> SummedLosses:
     """parts: the network's losses in nats, in the order of the text."""
     if mixture is None:
         return SummedLosses(sum(float(nll_nats.sum(dtype=np.float64)) for nll_nats in parts))
     sums = np.zeros(3)
-    for rows, nll_nats in with_rows(parts, source):
+    for nll_nats, before, words in with_contexts(parts, source, mode, mixture.context_length):
         of_network = -nll_nats.astype(np.float64)
-        of_counts, lengths = mixture.counts.log_probabilities(*contexts(rows, mixture.context_length))
+        of_counts, lengths = mixture.counts.log_probabilities(before, words)
         both = mixed(of_network, of_counts, mixture.shares[lengths])
         sums -= [both.sum(), of_network.sum(), of_counts.sum()]
     model, network, counts = sums.tolist()

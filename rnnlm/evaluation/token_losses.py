@@ -76,7 +76,9 @@ def stored_nll(
     mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
     if mixture is None:
         return network
-    return np.concatenate([np.zeros(0, np.float32), *mixed_nll(mixture, [network], StoredSplit(dataset, split))])
+    return np.concatenate(
+        [np.zeros(0, np.float32), *mixed_nll(mixture, [network], StoredSplit(dataset, split), dataset.mode)]
+    )
 
 
 def stored_network_nll(
@@ -118,7 +120,7 @@ def nll_of_split(
 ) -> Iterator[np.ndarray]:
     """The loss in nats of every predicted token once, in the order of the text, as float32 arrays."""
     parts = network_nll_of_split(model, source, mode, batch_size, what)
-    return parts if model.mixture is None else mixed_nll(model.mixture, parts, source)
+    return parts if model.mixture is None else mixed_nll(model.mixture, parts, source, mode)
 
 
 def network_nll_of_split(

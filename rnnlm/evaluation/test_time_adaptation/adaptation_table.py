@@ -102,7 +102,7 @@ def interpolated(
     counts, _ = count_training_split(dataset, config.order)
 
     def of_ngrams(part: Split) -> np.ndarray:
-        log_probabilities, _ = split_log_probabilities(counts, StoredSplit(dataset, part))
+        log_probabilities, _ = split_log_probabilities(counts, StoredSplit(dataset, part), dataset.mode)
         return log_probabilities
 
     share = best_share(static_log_probabilities(model, dataset, "valid"), of_ngrams("valid"))

@@ -10,6 +10,7 @@ from rnnlm.evaluation import count_shares
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.evaluation.count_shares import (
     FEWEST_TOKENS,
+    contexts_of_split,
     count_training_split,
     first_counted_row,
     fit_mixture,
@@ -27,7 +28,9 @@ from rnnlm.evaluation.token_losses import stored_network_nll, stored_nll
 from rnnlm.home import Home
 from rnnlm.models.count_model import FILE
 from rnnlm.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split
+from rnnlm.sequences import batches
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.segmentation import TokenRows, ends
 from tests.split_scores import split_score_of
 
 SPLITS: tuple[Split, ...] = ("valid", "test")
@@ -39,7 +42,7 @@ def test_a_context_length_is_that_of_the_longest_context_in_the_training_text(
     """Against a search for every context in every training row."""
     config = NgramConfig(order=3)
     model = read_count_model(train_kneser_ney(home, toy_dataset, config), config, toy_dataset.vocabulary_size)
-    _, lengths = split_log_probabilities(model, StoredSplit(toy_dataset, "test"))
+    _, lengths = split_log_probabilities(model, StoredSplit(toy_dataset, "test"), "sentence")
 
     def rows(split: Split) -> list[list[int]]:
         source = StoredSplit(toy_dataset, split)
@@ -54,6 +57,31 @@ def test_a_context_length_is_that_of_the_longest_context_in_the_training_text(
     ]
     assert lengths.tolist() == expected
     assert {0, 1, 2} >= set(expected) > {2}
+
+
+@pytest.mark.parametrize("length", [0, 1, 4])
+def test_contexts_in_a_stream_reach_back_over_rows_and_chunks(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = [2, *range(10, 40)]
+    blocks = [stream[first : first + 8] for first in range(0, 30, 7)]  # they overlap by a token
+
+    class Source:
+        predicted_count = 30
+
+        def __len__(self) -> int:
+            return len(blocks)
+
+        def read(self, first: int, last: int) -> TokenRows:
+            ids = np.array([token for block in blocks[first:last] for token in block], np.int32)
+            return TokenRows(ids, ends(np.array([len(block) for block in blocks[first:last]])))
+
+        def close(self) -> None: ...
+
+    for rows_a_chunk in (1, 2, 5):
+        monkeypatch.setattr(batches, "chunk_rows", lambda source, rows=rows_a_chunk: rows)
+        parts = list(contexts_of_split(Source(), "stream", length))
+        assert np.concatenate([words for _, words in parts]).tolist() == stream[1:]
+        before = np.concatenate([contexts for contexts, _ in parts]).tolist()
+        assert before == [([0] * length + stream[:end])[::-1][:length] for end in range(1, len(stream))]
 
 
 def test_each_length_of_context_has_the_share_that_is_best_for_its_tokens() -> None:
@@ -73,7 +101,7 @@ def test_the_mixture_needs_no_more_than_its_parts_where_it_was_fitted(
     mixture, seconds = fit_mixture(toy_dataset, 4, network)
     assert seconds > 0
     source = StoredSplit(toy_dataset, "valid")
-    sums = summed_losses(mixture, [network], source)
+    sums = summed_losses(mixture, [network], source, "sentence")
     config = NgramConfig(order=4)
     counted = train_kneser_ney(home, toy_dataset, config)
     assert sums.counts == pytest.approx(score_ngram_split(counted, toy_dataset, "valid", config).summed_nll_nats)
@@ -81,7 +109,8 @@ def test_the_mixture_needs_no_more_than_its_parts_where_it_was_fitted(
     assert sums.network is not None
     assert sums.counts is not None
     assert sums.model <= min(sums.network, sums.counts) + 1e-5 * len(network)
-    together = np.concatenate(list(mixed_nll(mixture, [network[:7], network[7:]], source)))  # in pieces of any length
+    # In pieces of any length.
+    together = np.concatenate(list(mixed_nll(mixture, [network[:7], network[7:]], source, "sentence")))
     assert together.sum(dtype=np.float64) == pytest.approx(sums.model)
 
 

@@ -64,14 +64,14 @@ def initialize_elman(cell: ElmanCell, config: ModelConfig, generator: torch.Gene
     """U by config.recurrent_initialization, b 0.
 
     identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, or spread: a diagonal from 0 to 1,
-    from units that forget at once to units that never do. leaky: initial_leak() times the identity, which suits one
-    layer best, or times an orthogonal matrix, which suits several. A diagonal U needs identity, leaky or spread.
+    from units that forget at once to units that never do. leaky: initial_leak() times the identity. A diagonal U needs
+    identity, leaky or spread.
     """
     initialize_matrix(cell.W, len(cell.W), config, generator)
     units, recurrent, is_matrix = len(cell.U), config.recurrent_initialization, cell.U.ndim == 2
     if recurrent == "xavier":
         nn.init.xavier_uniform_(cell.U, generator=generator)
-    elif recurrent == "orthogonal" or (recurrent == "leaky" and is_matrix and config.layers > 1):
+    elif recurrent == "orthogonal":
         nn.init.orthogonal_(cell.U, generator=generator)
     else:
         diagonal = torch.linspace(0.0, 1.0, units) if recurrent == "spread" else torch.ones(units)

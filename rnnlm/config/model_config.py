@@ -49,8 +49,8 @@ class ModelConfig(Section):
     )
     recurrent_initialization: RecurrentInitialization = setting(
         "leaky",
-        "Initial recurrent matrix U of an Elman network. leaky: 0.9 times the identity, with more than 256 units less. "
-        "spread: a diagonal from 0 to 1.",
+        "Initial recurrent matrix U of an Elman network. leaky: 0.9 times the identity, with more than 256 units less, "
+        "with several layers 0.5 times. spread: a diagonal from 0 to 1.",
     )
     heads: int = setting(4, "Number of heads of a Transformer or an xLSTM.", ge=1, le=256)
     attention_window: int = setting(

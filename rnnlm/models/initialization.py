@@ -77,17 +77,17 @@ def initialize_elman(cell: ElmanCell, config: ModelConfig, generator: torch.Gene
         diagonal = torch.linspace(0.0, 1.0, units) if recurrent == "spread" else torch.ones(units)
         cell.U.copy_(diagonal.diag() if is_matrix else diagonal)
     if recurrent == "leaky":
-        cell.U.mul_(initial_leak(units))
+        cell.U.mul_(initial_leak(units, config.layers))
     nn.init.zeros_(cell.b)
 
 
-def initial_leak(units: int) -> float:
+def initial_leak(units: int, layers: int) -> float:
     """Share of its state that a layer keeps at first.
 
-    With all of it, as from the identity, units saturate before they have learnt what to forget, in a wide layer sooner
-    (benchmarks/stacks.py).
+    With all of it, as from the identity, units saturate before they have learnt what to forget, in wide layers and in
+    stacks sooner (benchmarks/stacks.py).
     """
-    return 0.9 ** max(1.0, units / 256)
+    return 0.9 ** max(1.0, units / 256) if layers == 1 else 0.5
 
 
 def initialize_gates(cell: Cell, config: ModelConfig, generator: torch.Generator) -> None:

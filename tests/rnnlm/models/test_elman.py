@@ -244,7 +244,7 @@ def test_recurrent_matrices_begin_as_asked_for() -> None:
     model = language_model(layers=2)
     for name, test in {
         "identity": lambda U: torch.equal(U, torch.eye(6)),
-        "leaky": lambda U: torch.equal(U, 0.9 * torch.eye(6)),
+        "leaky": lambda U: torch.equal(U, 0.9 * torch.eye(6)),  # for one layer
         "spread": lambda U: torch.equal(U, torch.tensor([0.0, 0.2, 0.4, 0.6, 0.8, 1.0]).diag()),
         "orthogonal": lambda U: torch.allclose(U @ U.t(), torch.eye(6), atol=1e-5),
         "xavier": lambda U: 0.3 < U.abs().max() <= math.sqrt(6 / 12),
@@ -285,6 +285,11 @@ def test_what_an_upper_layer_reads_begins_small() -> None:
 def test_units_of_a_wide_layer_keep_less_of_their_state_at_first() -> None:
     wide = new_model(9, 512, recurrent_initialization="leaky")
     torch.testing.assert_close(wide.stack.cells[0].U.data, 0.81 * torch.eye(512))
+
+
+def test_layers_of_a_stack_keep_half_of_their_state_at_first() -> None:
+    for cell in new_model(9, 512, layers=2, recurrent_initialization="leaky").stack.cells:
+        torch.testing.assert_close(cell.U.data, 0.5 * torch.eye(512))
 
 
 def test_a_diagonal_begins_as_the_matrix_would() -> None:

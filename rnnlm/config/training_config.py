@@ -29,21 +29,24 @@ class OptimizerConfig(Section):
     learning_rate: PositiveFloat | None = setting(
         None,
         f"Peak learning rate. null: {DEFAULT_RATE:g}; for an Elman network of more than {RATE_UNITS} units that "
-        f"times the root of {RATE_UNITS} / units.",
+        f"times the root of {RATE_UNITS} / units, with several layers times {RATE_UNITS} / units.",
     )
     weight_decay: NonNegativeFloat = setting(0.01, "Decoupled weight decay, applied to matrices only.")
     clip_norm: PositiveFloat | None = setting(1.0, "Largest global L2 norm of the gradients. null: no clipping.")
 
-    def peak_rate(self, kind: str, hidden_size: int) -> float:
+    def peak_rate(self, kind: str, hidden_size: int, layers: int) -> float:
         """The learning rate for a model.
 
         The inputs of a wide tanh unit add up: at the rate that suits 256 units, 1,024 of them saturate and learn
         nothing (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 / width for Adam and hidden
-        matrices; the embedding, which has the same rate here, would then learn too slowly.
+        matrices. In one layer the embedding, which has the same rate here, would then learn too slowly.
         """
         if self.learning_rate is not None:
             return self.learning_rate
-        return DEFAULT_RATE * (math.sqrt(min(1.0, RATE_UNITS / hidden_size)) if kind == "elman" else 1.0)
+        narrower = min(1.0, RATE_UNITS / hidden_size)
+        if kind != "elman":
+            return DEFAULT_RATE
+        return DEFAULT_RATE * (math.sqrt(narrower) if layers == 1 else narrower)
 
 
 class ScheduleConfig(Section):

@@ -94,11 +94,17 @@ def test_no_rows_give_zero_gradients_and_an_empty_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "units", "rate"),
-    [("elman", 64, 0.004), ("elman", 256, 0.004), ("elman", 1_024, 0.002), ("lstm", 1_024, 0.004)],
+    ("kind", "units", "layers", "rate"),
+    [
+        ("elman", 64, 1, 0.004),
+        ("elman", 256, 2, 0.004),
+        ("elman", 1_024, 1, 0.002),
+        ("elman", 1_024, 2, 0.001),
+        ("lstm", 1_024, 2, 0.004),
+    ],
 )
-def test_the_rate_follows_the_width_of_an_elman_network(kind: str, units: int, rate: float) -> None:
-    model = build_model(plain_model({"kind": kind, "hidden_size": units}), 10, seed=0)
+def test_the_rate_follows_the_width_of_an_elman_network(kind: str, units: int, layers: int, rate: float) -> None:
+    model = build_model(plain_model({"kind": kind, "hidden_size": units, "layers": layers}), 10, seed=0)
     assert {group["lr"] for group in make_optimizer(model, OptimizerConfig()).param_groups} == {rate}
     given = make_optimizer(model, OptimizerConfig(learning_rate=0.3))
     assert {group["lr"] for group in given.param_groups} == {0.3}

@@ -13,7 +13,7 @@ from rnnlm.models.model_factory import load_model
 from rnnlm.records import DatasetRecord, RunRecord, Sample, SamplesRecord
 from rnnlm.sequences.dataset_reader import read_openings
 from rnnlm.stages import stage, stage_key, write_json_once
-from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
+from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
 ATTEMPTS = 4  # to draw a text that is not empty
@@ -44,7 +44,7 @@ def choose_prompts(dataset: DatasetRecord, tokenizer: TextTokenizer, config: Gen
         return config.prompts
     openings = [tokenizer.decode(ids) for ids in read_openings(dataset, OPENINGS, OPENING_TOKENS)]
     words = [" ".join(opening.split()[:PROMPT_WORDS]) for opening in openings]
-    return tuple(dict.fromkeys(("", *words)))
+    return tuple(dict.fromkeys(("", *(prompt for prompt in words if SPECIAL_TOKENS[UNK] not in prompt))))
 
 
 def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:

@@ -85,7 +85,7 @@ def open_read_only(database: Path) -> duckdb.DuckDBPyConnection:
 
 
 def read_openings(dataset: DatasetRecord, count: int, tokens: int) -> list[list[int]]:
-    """The first `tokens` known tokens of `count` sequences, evenly spread over the validation split."""
+    """The first `tokens` tokens of `count` sequences, evenly spread over the validation split."""
     with connect(dataset) as connection:
         parameters = {"count": count, "tokens": tokens}
         rows = connection.execute(statement("queries/read_openings"), parameters).fetchall()

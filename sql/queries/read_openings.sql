@@ -1,5 +1,5 @@
 -- Grain: one row per opening: the first $tokens tokens of $count sequences, evenly spread over the validation split.
--- Only sequences that begin with <bos> (2) and two tokens of text, and whose opening has no <unk> (1; <eos> is 3).
+-- Only sequences that begin with <bos> (2) and two known tokens (<unk> is 1, <eos> 3).
 with candidates as (
     select
         sequence_id,
@@ -13,7 +13,6 @@ with candidates as (
         and len(token_ids) >= 4
         and token_ids[2] > 3
         and token_ids[3] > 3
-        and not list_contains(token_ids[2:$tokens + 1], 1)
 )
 select opening
 from candidates

@@ -111,6 +111,8 @@ def test_openings_are_words_after_bos(home: Home, tmp_path: Path) -> None:
     assert read_openings(dataset, 3, 2) == [[4, 5], [5, 4], [6, 4]]
     assert read_openings(dataset, 3, 9) == [[4, 5, 6, 3], [5, 4, 3], [6, 4, 3]]
     assert read_openings(dataset, 1, 2) == [[4, 5]]
+    rare = store(home, tmp_path / "rare", valid="a b zz\n")
+    assert read_openings(rare, 1, 9) == [[4, 5, 1, 3]]
 
 
 def test_a_split_comes_back_as_flat_ids_and_offsets(home: Home, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from rnnlm.models.count_model import FILE
 from rnnlm.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split
 from rnnlm.sequences import batches
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import TokenRows, ends
+from rnnlm.sequences.segmentation import rows_from_lists
 from tests.split_scores import split_score_of
 
 SPLITS: tuple[Split, ...] = ("valid", "test")
@@ -62,23 +62,10 @@ def test_a_context_length_is_that_of_the_longest_context_in_the_training_text(
 @pytest.mark.parametrize("length", [0, 1, 4])
 def test_contexts_in_a_stream_reach_back_over_rows_and_chunks(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = [2, *range(10, 40)]
-    blocks = [stream[first : first + 8] for first in range(0, 30, 7)]  # they overlap by a token
-
-    class Source:
-        predicted_count = 30
-
-        def __len__(self) -> int:
-            return len(blocks)
-
-        def read(self, first: int, last: int) -> TokenRows:
-            ids = np.array([token for block in blocks[first:last] for token in block], np.int32)
-            return TokenRows(ids, ends(np.array([len(block) for block in blocks[first:last]])))
-
-        def close(self) -> None: ...
-
+    rows = rows_from_lists([stream[first : first + 8] for first in range(0, 30, 7)])  # they overlap by a token
     for rows_a_chunk in (1, 2, 5):
-        monkeypatch.setattr(batches, "chunk_rows", lambda source, rows=rows_a_chunk: rows)
-        parts = list(contexts_of_split(Source(), "stream", length))
+        monkeypatch.setattr(batches, "chunk_rows", lambda source, size=rows_a_chunk: size)
+        parts = list(contexts_of_split(rows, "stream", length))
         assert np.concatenate([words for _, words in parts]).tolist() == stream[1:]
         before = np.concatenate([contexts for contexts, _ in parts]).tolist()
         assert before == [([0] * length + stream[:end])[::-1][:length] for end in range(1, len(stream))]

@@ -47,7 +47,7 @@ def main() -> None:
 def trial_row(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> str:
     run = run_training(home, config, dataset, untracked)
     valid = evaluate_run(home, dataset, run, EvaluationConfig(splits=("valid", "test"))).scores["valid"]
-    rate = config.training.optimizer.peak_rate(config.model.kind, config.model.units, config.model.layers)
+    rate = config.training.optimizer.peak_rate(config.model.kind, config.model.units)
     parts = [f"{part.perplexity:.1f}" if part else "" for part in (valid.network, valid.counts, valid)]
     epochs = run.trained_tokens / dataset.predicted_tokens["train"]
     return (

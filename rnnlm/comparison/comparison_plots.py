@@ -7,10 +7,11 @@ from typing import Any
 from rnnlm.comparison.comparison_config import NAMES
 from rnnlm.comparison.model_comparison import ModelComparison
 from rnnlm.comparison.model_result import POSITIONS, ModelResult
-from rnnlm.plots import BLUE, BROWN, GREEN, GREY, INK, ORANGE, PURPLE, RED, new_figure, set_titles
+from rnnlm.plots import BLUE, BROWN, GREEN, GREY, INK, ORANGE, PINK, PURPLE, RED, new_figure, set_titles
 
 COLOURS: dict[str, str] = {
     "elman": RED,
+    "feed-forward": PINK,
     "gru": ORANGE,
     "lstm": GREEN,
     "min-gru": BROWN,

@@ -64,7 +64,7 @@ def trial_settings(config: CompareConfig) -> list[TunedSettings]:
     """
     training = config.pipeline.training
     model, dropout = config.pipeline.model, training.dropout.resolved()
-    rate = training.optimizer.peak_rate(model.kind, model.units, model.layers)
+    rate = training.optimizer.peak_rate(model.kind, model.units)
     configured = TunedSettings(learning_rate=rate, dropout_inputs=dropout.inputs, dropout_outputs=dropout.outputs)
     generator = random.Random(training.seed)
     drawn = [

@@ -8,7 +8,9 @@ from rnnlm.config.section import Section, setting
 from rnnlm.models.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
 from rnnlm.validation import close_to
 
-ModelKind = Literal["elman", "gru", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"]  # NETWORKS, for type checks
+ModelKind = Literal[  # NETWORKS, for type checks
+    "elman", "feed-forward", "gru", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"
+]
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "leaky", "spread"]

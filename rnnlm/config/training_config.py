@@ -1,6 +1,5 @@
 """How the network is trained: loss, optimizer, schedule, regularization, validation, processes."""
 
-import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -19,7 +18,7 @@ class LossConfig(Section):
     sampled_classes: Size = setting(1_024, "Number of classes in each step's sample, if kind is sampled.")
 
 
-DEFAULT_RATE, RATE_UNITS = 4e-3, 256
+DEFAULT_RATE, RATE_UNITS, RATE_EXPONENT = 4e-3, 256, 0.75
 DEFAULT_DROPOUT, DEFAULT_EPOCHS = 0.2, 3
 
 
@@ -29,24 +28,23 @@ class OptimizerConfig(Section):
     learning_rate: PositiveFloat | None = setting(
         None,
         f"Peak learning rate. null: {DEFAULT_RATE:g}; for an Elman network of more than {RATE_UNITS} units that "
-        f"times the root of {RATE_UNITS} / units, with several layers times {RATE_UNITS} / units.",
+        f"times ({RATE_UNITS} / units)^{RATE_EXPONENT:g}.",
     )
     weight_decay: NonNegativeFloat = setting(0.01, "Decoupled weight decay, applied to matrices only.")
     clip_norm: PositiveFloat | None = setting(1.0, "Largest global L2 norm of the gradients. null: no clipping.")
 
-    def peak_rate(self, kind: str, hidden_size: int, layers: int) -> float:
+    def peak_rate(self, kind: str, hidden_size: int) -> float:
         """The learning rate for a model.
 
         The inputs of a wide tanh unit add up: at the rate that suits 256 units, 1,024 of them saturate and learn
         nothing (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 / width for Adam and hidden
-        matrices. In one layer the embedding, which has the same rate here, would then learn too slowly.
+        matrices. The embedding, which has the same rate here, would then learn too slowly, so the exponent is below 1.
         """
         if self.learning_rate is not None:
             return self.learning_rate
-        narrower = min(1.0, RATE_UNITS / hidden_size)
         if kind != "elman":
             return DEFAULT_RATE
-        return DEFAULT_RATE * (math.sqrt(narrower) if layers == 1 else narrower)
+        return DEFAULT_RATE * min(1.0, RATE_UNITS / hidden_size) ** RATE_EXPONENT
 
 
 class ScheduleConfig(Section):

@@ -23,6 +23,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "elman": Kind("Elman network", ".elman:ElmanCell", ("nonlinearity", "diagonal"), has_recurrent_matrix=True),
+    "feed-forward": Kind("Feed-forward network", ".feed_forward:FeedForwardCell"),
     "gru": Kind("GRU", ".gru:GRUCell", has_recurrent_matrix=True),
     "lstm": Kind("LSTM", ".lstm:LSTMCell", has_recurrent_matrix=True),
     "min-gru": Kind("minGRU", ".min_gru:MinGRUCell"),

@@ -20,10 +20,10 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
         {"params": matrices, "weight_decay": config.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    facts: dict[str, Any] = {"kind": "elman", "hidden_size": 1, "num_hidden_layers": 1}
+    facts: dict[str, Any] = {"kind": "elman", "hidden_size": 1}
     if isinstance(model, LanguageModel):
         facts |= model.config
-    rate = config.peak_rate(facts["kind"], facts["hidden_size"], facts["num_hidden_layers"])
+    rate = config.peak_rate(facts["kind"], facts["hidden_size"])
     return LazyAdamW(groups, lr=rate, fused=True)
 
 

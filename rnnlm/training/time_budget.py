@@ -126,7 +126,7 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
         maximum_tokens=max(1, int(tokens)),
         precision=precision_of(training),
         dropout=dropout_for(parameters_per_token(units) * epochs),
-        learning_rate=training.optimizer.peak_rate(config.model.kind, units, config.model.layers),
+        learning_rate=training.optimizer.peak_rate(config.model.kind, units),
     )
 
 

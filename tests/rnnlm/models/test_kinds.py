@@ -11,6 +11,7 @@ from torch.nn.utils import parameters_to_vector
 from rnnlm.config import ModelKind, TrainingConfig
 from rnnlm.models.block import feed_forward_size
 from rnnlm.models.cell import Cell
+from rnnlm.models.feed_forward import FeedForwardCell
 from rnnlm.models.gru import GRUCell
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.lstm import LSTMCell
@@ -232,6 +233,28 @@ def scan_in_logarithms(log_coefficients: Tensor, log_values: Tensor) -> Tensor:
     """Heinsen 2023. (b, t, H) and (b, t + 1, H), whose first is the state before → (b, t, H)."""
     summed = nn.functional.pad(log_coefficients.cumsum(dim=1), (0, 0, 1, 0))
     return (summed + (log_values - summed).logcumsumexp(dim=1)).exp()[:, 1:]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 8])
+def test_a_feed_forward_network_is_one_layer_on_the_last_four_inputs(steps: int) -> None:
+    """Inputs before the text are zeros."""
+    cell = FeedForwardCell(3, 5).double()
+    fill(cell)
+    x = drawn(2, steps, 3)
+    before = torch.cat([torch.zeros(2, 3, 3, dtype=torch.float64), x], dim=1)
+    weights = torch.cat(cell.W.split(5, dim=1))  # (4 · input, H), newest input first
+    expected = [torch.tanh(before[:, t : t + 4].flip(1).flatten(1) @ weights + cell.b) for t in range(steps)]
+    for run in (cell.loop, cell.sequence):
+        torch.testing.assert_close(run(x, None)[0], torch.stack(expected, dim=1))
+
+
+def test_a_feed_forward_network_reads_no_more_than_four_tokens() -> None:
+    model = model_of("feed-forward", layers=1)
+    other = IDS.clone()
+    other[:, 0] = 8
+    ours, theirs = model(IDS)[0], model(other)[0]
+    torch.testing.assert_close(ours[:, 4:], theirs[:, 4:], rtol=0, atol=0)
+    assert (ours[:, 3] != theirs[:, 3]).any()
 
 
 @pytest.mark.parametrize("steps", [1, 4, 9])

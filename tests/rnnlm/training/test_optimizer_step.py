@@ -98,8 +98,8 @@ def test_no_rows_give_zero_gradients_and_an_empty_state() -> None:
     [
         ("elman", 64, 1, 0.004),
         ("elman", 256, 2, 0.004),
-        ("elman", 1_024, 1, 0.002),
-        ("elman", 1_024, 2, 0.001),
+        ("elman", 1_024, 1, 0.004 * 0.25**0.75),
+        ("elman", 4_096, 2, 0.0005),
         ("lstm", 1_024, 2, 0.004),
     ],
 )

@@ -1,0 +1,36 @@
+"""A network without recurrence, which reads the last tokens alone (Bengio et al. 2003). Imports only torch."""
+
+import torch
+from torch import Tensor, nn
+
+from .cell import Cell, product
+
+WINDOW = 4  # tokens that it reads: as many as a 5-gram model reads before the one that it predicts
+
+
+class FeedForwardCell(Cell):
+    """h = tanh(x_t W_0 + x_{t-1} W_1 + x_{t-2} W_2 + x_{t-3} W_3 + b). Nothing before these tokens matters.
+
+    W: (input, WINDOW · H), side by side. The state is what the inputs so far add to the next WINDOW - 1 steps, side by
+    side: (WINDOW - 1) · H numbers, before b and tanh.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__(hidden_size, state_size=(WINDOW - 1) * hidden_size)
+        self.W = nn.Parameter(torch.empty(input_size, WINDOW * hidden_size))
+        self.b = nn.Parameter(torch.zeros(hidden_size))
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        sums = nn.functional.pad(state, (0, self.hidden_size)) + x @ self.W
+        now, later = sums.split([self.hidden_size, self.state_size], dim=1)
+        return torch.tanh(now + self.b), later
+
+    def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        """With one matrix product for all steps."""
+        state = self.initial_state(x) if state is None else state
+        steps = x.shape[1]
+        products = product(x, self.W, self.precision).chunk(WINDOW, dim=-1)
+        moved = [nn.functional.pad(part, (0, 0, back, WINDOW - 1 - back)) for back, part in enumerate(products)]
+        pending = nn.functional.pad(state.unflatten(1, (WINDOW - 1, -1)), (0, 0, 0, steps))
+        sums = sum(moved, start=pending)  # (b, t + WINDOW - 1, H)
+        return torch.tanh(sums[:, :steps] + self.b), sums[:, steps:].flatten(1)

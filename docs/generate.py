@@ -55,7 +55,7 @@ def commands_page() -> str:
 
     sections = [command_section(path, command) for path, command in all_commands("rnnlm", build_group())]
     opening = (
-        "# Commands\n\nThis page is made from what `rnnlm COMMAND --help` shows. `--json` gives one JSON value on\n"
+        "# Commands\n\nThis page is made from what `--help` shows of each command. `--json` gives one JSON value on\n"
         "standard output; logs go to standard error. Exit codes: 0, 2 after a user error, 130 after Ctrl-C, 143 after\n"
         "SIGTERM. `rnnlm --install-completion` sets up completion for your shell.\n"
     )

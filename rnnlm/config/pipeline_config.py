@@ -31,9 +31,12 @@ Preset = Literal[  # of prefect.yaml
     "ptb",
     "ptb-long",
     "shakespeare",
+    "irnn",
+    "lstm-characters",
     "counting",
     "overfit",
     "textbook",
+    "textbook-transformer",
     "textbook-brown",
 ]
 

@@ -134,7 +134,7 @@ class DistributedConfig(Section):
     processes_at_start: Size | None = setting(
         None,
         "Number of processes that an unfinished run was started with, if another number continues it; "
-        "`rnnlm train --resume` sets it. null: as many.",
+        "`rnnlm train --resume RUN` sets it. null: as many.",
         changes_results=False,
     )
     launcher: Literal["torchrun", "ray"] = setting(

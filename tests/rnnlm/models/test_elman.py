@@ -11,7 +11,9 @@ from rnnlm.config import ModelKind
 from rnnlm.models.elman import ElmanCell
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.model_factory import build_model
 from rnnlm.models.stack import Stack
+from rnnlm.presets import build_config
 from tests.configs import new_model, plain_model
 
 
@@ -317,3 +319,16 @@ def test_the_first_prediction_can_be_the_unigram() -> None:
     model.head.weight.data.zero_()
     probabilities = model(torch.tensor([[2]]))[0].softmax(dim=-1)[0, 0]
     torch.testing.assert_close(probabilities, shares)
+
+
+def test_the_preset_irnn_begins_as_le_jaitly_and_hinton_do() -> None:
+    """One-hot input, W normal with √(2 / inputs), U the identity, one bias of zero, relu."""
+    model = build_model(build_config("irnn").model, 400, seed=0)
+    (cell,) = model.stack.cells
+    assert isinstance(cell, ElmanCell)
+    assert cell.nonlinearity == "relu"
+    assert torch.equal(cell.U, torch.eye(128))
+    assert not cell.b.any()
+    for matrix, inputs in ((cell.W, 400), (model.head.weight, 128)):
+        assert matrix.std().item() == pytest.approx((2 / inputs) ** 0.5, rel=0.02)
+    assert torch.equal(model.embedding.weight[4:], torch.eye(400)[4:])

@@ -6,6 +6,8 @@ import torch
 
 from benchmarks.textbook import TextbookLanguageModel, TextbookTrainer
 from rnnlm.models.model_factory import build_model
+from rnnlm.models.parameter_count import count_parameters
+from rnnlm.moved_settings import flatten
 from rnnlm.presets import build_config
 from rnnlm.sequences.batches import Batch, shuffled_batches
 from rnnlm.sequences.segmentation import rows_from_lists
@@ -63,8 +65,23 @@ def test_every_matrix_starts_by_xavier_and_every_bias_at_zero(preset: str) -> No
 
 
 def test_the_book_reads_thirty_tokens_of_each_sentence_and_no_digit() -> None:
-    for name in ("textbook", "textbook-brown"):
+    for name in ("textbook", "textbook-brown", "textbook-transformer"):
         config = build_config(name)
         assert (config.sequences.context_length, config.sequences.long_lines) == (30, "truncate")
         assert (config.corpus.digits, config.evaluation.first_rows) == ("###", 1_000)
         assert config.generation.prompts == ("Moscow", "New York", "The hurricane", "The President")
+
+
+def test_the_books_transformer_differs_in_its_layers_alone() -> None:
+    elman, transformer = (
+        flatten(build_config(name).model_dump(mode="json")) for name in ("textbook", "textbook-transformer")
+    )
+    assert {path for path, value in elman.items() if transformer[path] != value} == {
+        "preset",
+        "model.kind",
+        "model.heads",
+        "model.residual",
+        "model.recurrent_initialization",
+    }
+    sizes = [count_parameters(build_config(name).model, 32_011).total for name in ("textbook", "textbook-transformer")]
+    assert sizes == [8_292_619, 8_622_731]

@@ -1,0 +1,69 @@
+"""How often sampled lines close the quotes and brackets that they open: network, counts and their mixture.
+
+python benchmarks/closed_pairs.py RUN_FOLDER TEXT [--lines 2000]
+
+RUN_FOLDER: of a run with counts (`model.counts`), as the last screen of `rnnlm run` shows it. TEXT: a file whose lines
+are measured beside the samples. Lines are drawn from the whole distribution, at temperature 1, in sentence mode.
+"""
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from rnnlm.config import GenerationConfig
+from rnnlm.generation.generate import draw
+from rnnlm.models.model_factory import load_model
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+
+CLOSING = {")": "(", "]": "[", "}": "{"}
+QUOTES = ('"', "``")
+MAXIMUM_TOKENS = 200
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--lines", type=int, default=2_000)
+    options = parser.parse_args()
+    model, tokenizer = load_model(options.run / "model"), load_tokenizer(options.run / "model")
+    mixture = model.mixture
+    if mixture is None:
+        parser.error(f"{options.run}: has no counts; train with model.counts=5")
+    sampling = GenerationConfig(temperature=1.0, top_p=1.0, maximum_tokens=MAXIMUM_TOKENS)
+    print("| lines of | with brackets | of them closed | with quotes | of them closed |\n|---|---|---|---|---|")
+    print_row("the text", options.text.read_text(encoding="utf-8").splitlines())
+    shares = {"mixed": mixture.shares, "counts": np.ones_like(mixture.shares), "network": None}
+    for name, share in shares.items():
+        model.mixture = None if share is None else replace(mixture, shares=share)
+        samples = draw(model, tokenizer, [""] * options.lines, sampling, seed=0)
+        print_row(name, [sample.text for sample in samples])
+
+
+def print_row(name: str, lines: Iterable[str]) -> None:
+    brackets = [closes_brackets(line) for line in lines if set(line) & {*CLOSING, *CLOSING.values()}]
+    quotes = [sum(map(line.count, QUOTES)) % 2 == 0 for line in lines if any(quote in line for quote in QUOTES)]
+    cells = [cell for found in (brackets, quotes) for cell in (f"{len(found):,}", f"{share(found):.0%}")]
+    print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def closes_brackets(line: str) -> bool:
+    """Every bracket is closed, each by its own kind, the last one first."""
+    opened: list[str] = []
+    for character in line:
+        if character in CLOSING.values():
+            opened.append(character)
+        elif character in CLOSING and (not opened or opened.pop() != CLOSING[character]):
+            return False
+    return not opened
+
+
+def share(found: list[bool]) -> float:
+    return sum(found) / len(found) if found else 0.0
+
+
+if __name__ == "__main__":
+    main()

@@ -59,7 +59,7 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
     for kind, matched in configs.items():
         tokens = token_budget(config, dataset, costs[kind].tokens_per_second)
         trials = tune_model(config, matched, dataset, tokens)
-        chosen = best_settings(config, trials)
+        chosen = best_settings(matched, trials)
         whole = with_curve(with_token_budget(matched, tokens, dataset))
         first_seed = matched.training.seed
         seeded = [with_settings(whole, chosen, first_seed + number) for number in range(config.seeds)]
@@ -86,7 +86,7 @@ def tune_model(
     """The results of the tuning trials, each trained on a share of the tokens."""
     short = with_token_budget(matched, max(1, round(config.trial_share * tokens)), dataset)
     results = []
-    for settings in trial_settings(config)[: config.trials]:
+    for settings in trial_settings(matched, config.trials)[: config.trials]:
         try:
             run = train_model(with_settings(short, settings, matched.training.seed), dataset)
             perplexity = run.best_validation_perplexity
@@ -97,10 +97,10 @@ def tune_model(
     return tuple(results)
 
 
-def best_settings(config: CompareConfig, trials: tuple[Trial, ...]) -> TunedSettings:
+def best_settings(matched: PipelineConfig, trials: tuple[Trial, ...]) -> TunedSettings:
     """Those of the trial with the lowest validation perplexity; the configured ones if no trial has finished."""
     scores = {trial.settings: trial.validation_perplexity for trial in trials if trial.validation_perplexity}
-    return min(scores, key=scores.__getitem__, default=trial_settings(config)[0])
+    return min(scores, key=scores.__getitem__, default=trial_settings(matched, 1)[0])
 
 
 if __name__ == "__main__":

@@ -57,14 +57,14 @@ def token_budget(config: CompareConfig, dataset: DatasetRecord, tokens_per_secon
     return min(whole, training.maximum_tokens or whole)
 
 
-def trial_settings(config: CompareConfig) -> list[TunedSettings]:
-    """The same for every kind. The first are the configured ones, the others random.
+def trial_settings(pipeline: PipelineConfig, count: int) -> list[TunedSettings]:
+    """Settings to try for a model: first the configured ones, then random ones, count in all and at least one.
 
-    Random search with the learning rate drawn on a logarithmic scale (Bergstra and Bengio 2012).
+    Random search with the learning rate drawn on a logarithmic scale (Bergstra and Bengio 2012), with the same factors
+    for every kind. Without a configured rate they are factors of the default for the model's kind and width.
     """
-    training = config.pipeline.training
-    model, dropout = config.pipeline.model, training.dropout.resolved()
-    rate = training.optimizer.peak_rate(model.kind, model.units)
+    model, training = pipeline.model, pipeline.training
+    dropout, rate = training.dropout.resolved(), training.optimizer.peak_rate(model.kind, model.units)
     configured = TunedSettings(learning_rate=rate, dropout_inputs=dropout.inputs, dropout_outputs=dropout.outputs)
     generator = random.Random(training.seed)
     drawn = [
@@ -73,7 +73,7 @@ def trial_settings(config: CompareConfig) -> list[TunedSettings]:
             dropout_inputs=generator.choice(DROPOUTS),
             dropout_outputs=generator.choice(DROPOUTS),
         )
-        for _ in range(1, config.trials)
+        for _ in range(1, count)
     ]
     return [configured, *drawn]
 

@@ -23,7 +23,7 @@ def trained_models(dataset: DatasetRecord) -> dict[ModelKind, TrainedModel]:
     for kind, config in matched_configs(CONFIG, dataset).items():
         run = train_model.fn(config, dataset)
         evaluation = evaluate_perplexity.fn(dataset, run, config.evaluation)
-        settings = trial_settings(CONFIG)[0]
+        settings = trial_settings(config, 1)[0]
         trained[kind] = TrainedModel(
             config=config, trials=(), settings=settings, runs=(run,), evaluations=(evaluation,)
         )

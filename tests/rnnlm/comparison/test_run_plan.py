@@ -48,18 +48,30 @@ def test_the_token_budget_is_what_is_matched(toy_dataset: DatasetRecord) -> None
 
 
 def test_the_first_trial_is_the_configured_one_and_the_others_are_random_but_fixed() -> None:
-    config = CompareConfig(pipeline=PIPELINE, trials=20)
-    trials = trial_settings(config)
+    trials = trial_settings(PIPELINE, 20)
     assert len(trials) == 20
     assert (trials[0].learning_rate, trials[0].dropout_inputs) == (0.004, 0.0)
     rates = [trial.learning_rate for trial in trials]
     assert 0.004 / RATE_FACTOR * 0.99 <= min(rates) < 0.004 < max(rates) <= 0.004 * RATE_FACTOR * 1.01
-    assert trials == trial_settings(config)
-    assert trials[:5] == trial_settings(config.model_copy(update={"trials": 5}))
+    assert trials == trial_settings(PIPELINE, 20)
+    assert trials[:5] == trial_settings(PIPELINE, 5)
+
+
+def test_without_a_configured_rate_trials_are_about_the_default_of_each_kind_and_width() -> None:
+    wide, gru = (
+        changed(PIPELINE, {"training.optimizer.learning_rate": None, "model.kind": kind, "model.hidden_size": 4_096})
+        for kind in ("elman", "gru")
+    )
+    assert trial_settings(wide, 0)[0].learning_rate == 0.0005
+    assert trial_settings(gru, 0)[0].learning_rate == 0.004
+    factors = [
+        [trial.learning_rate / rate for trial in trial_settings(one, 9)] for one, rate in ((wide, 0.0005), (gru, 0.004))
+    ]
+    assert factors[0] == pytest.approx(factors[1], rel=0.05)  # rates are rounded
 
 
 def test_settings_and_seed_reach_training() -> None:
-    trial = trial_settings(CompareConfig(pipeline=PIPELINE, trials=2))[1]
+    trial = trial_settings(PIPELINE, 2)[1]
     training = with_settings(PIPELINE, trial, seed=7).training
     assert training.optimizer.learning_rate == trial.learning_rate
     assert (training.dropout.inputs, training.dropout.outputs) == (trial.dropout_inputs, trial.dropout_outputs)

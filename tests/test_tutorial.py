@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flows.service.ports import free_port
+from tests.conftest import write_toy_corpus
 from tests.docs_module import load_docs_module
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,6 +57,19 @@ def test_the_first_page_runs_in_one_shell_from_top_to_bottom(tmp_path: Path) -> 
     assert len(commands) >= 5
     done = in_one_shell(tmp_path, [line for line in commands if line != "make setup"], "rnnlm run --preset smoke")
     assert done.count("rnnlm-python-docs version 1") >= 2
+
+
+@pytest.mark.long
+def test_every_command_of_the_map_runs(tmp_path: Path) -> None:
+    """In one home, with few tokens; but those of rows with a ¹, which need a network."""
+    toy = write_toy_corpus(tmp_path / "toy")
+    (tmp_path / "my-text.txt").write_text((toy / "train.txt").read_text(encoding="utf-8"), encoding="utf-8")
+    rows = (RUNNER.CHAPTERS / "textbook-map.md").read_text(encoding="utf-8").splitlines()
+    commands = [command for row in rows if "¹" not in row for command in re.findall("`(rnnlm [^`]+)`", row)]
+    assert len(commands) >= 12
+    few = "--set training.maximum_tokens=3000"
+    short = {"run": few, "compare": f"--seeds 1 --cost-seconds 0.1 {few}"}
+    in_one_shell(tmp_path, [f"{command} {short.get(command.split()[1], '')}" for command in commands])
 
 
 def shell_lines(page: Path) -> list[str]:

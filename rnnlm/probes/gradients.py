@@ -15,6 +15,7 @@ from torch.nn import functional
 from rnnlm.config import ModelConfig, Nonlinearity, RecurrentInitialization
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.models.block import Block
+from rnnlm.models.feed_forward import FeedForwardCell
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.probes.probe_config import INITIALIZATIONS, GradientProbeConfig
@@ -26,6 +27,7 @@ from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.dataset_reader import StoredSplit
 
 logger = logging.getLogger(__name__)
+READ_BY_INPUT = (Block, FeedForwardCell)  # keys, values, scaled memories and pending sums have no norm that compares
 NONLINEARITIES: tuple[Nonlinearity, ...] = ("tanh", "relu")
 
 
@@ -33,8 +35,8 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
     """token_ids: (b, t) int64, target_ids: (b,), the token after each row → (L, t) norms by layer and distance.
 
     Entry (l, k) is the mean over rows of ‖∂ loss / ∂ h‖₂, where loss is -log p(target) in nats after the row's last
-    token and h is the state of layer l, k steps before that token's, or in a Transformer or an xLSTM the layer's
-    input there: keys, values and scaled memories have no norm that compares. Rows start with state zero.
+    token and h is the state of layer l, k steps before that token's, or in the kinds of READ_BY_INPUT the layer's input
+    there. 0 where the loss does not depend on it. Rows start with state zero.
     """
     embedded = model.embedding(token_ids)  # (b, t, E)
     hidden = list(model.stack.initial_state(len(token_ids)).unbind(dim=1))
@@ -44,14 +46,14 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
         for layer, cell in enumerate(model.stack.cells):
             cell_input = model.stack.layer_input(layer, below)
             output, hidden[layer] = cell.step(cell_input, hidden[layer])
-            probed.append(cell_input if isinstance(cell, Block) else hidden[layer])
+            probed.append(cell_input if isinstance(cell, READ_BY_INPUT) else hidden[layer])
             below = model.stack.layer_output(layer, below, output)
         states = [*probed, *states]
     # A row's loss depends only on its own states, so the gradient of the sum contains each row's gradient.
     loss = functional.cross_entropy(
         model.logits(model.readout(model.stack.output_norm(below))), target_ids, reduction="sum"
     )
-    gradients = torch.autograd.grad(loss, states)
+    gradients = torch.autograd.grad(loss, states, materialize_grads=True)
     norms = torch.stack([gradient.norm(dim=-1).mean() for gradient in gradients])
     return norms.view(token_ids.shape[1], len(hidden)).t().contiguous()
 

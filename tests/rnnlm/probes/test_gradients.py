@@ -145,3 +145,14 @@ def test_input_gradients_are_the_slopes_of_the_loss_for_every_kind(
     expected = torch.stack(slopes).mean(dim=0)
     torch.testing.assert_close(input_gradient_norms(model, *windows), expected, rtol=1e-5, atol=1e-7)
     assert (expected[:4] > 1e-4).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_norm_at_every_distance_that_it_reads(
+    kind: ModelKind, windows: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    """A feed-forward layer reads four tokens, so two of them seven; from then on its norm is 0."""
+    norms = gradient_norms(random_model(kind, 12), *windows)
+    assert norms.shape == (2, 7)
+    read = [4, 7] if kind == "feed-forward" else [7, 7]
+    assert (norms > 0).sum(dim=1).tolist() == read[::-1]

@@ -1,0 +1,172 @@
+"""Why an Elman network stays behind a Transformer: its context, its size, or its memory? The textbook names all three.
+
+python benchmarks/causes.py TEXT --home FOLDER [--picture FILE.png] [--epochs 1]
+
+Every 40 lines of TEXT become one document, so that a context can be longer than a sentence. Networks are compared with
+as many parameters as an Elman network of some units, trained on the same tokens:
+
+- context: rows of 15 to 240 tokens, each from state zero, at 256 units;
+- size: 64 to 512 units, at rows of 60 tokens;
+- memory: is a symbol still known after 24 to 192 others? The task `echo` of `rnnlm probe abilities`.
+
+Costs are bits per byte of the test split, with paired 95 % bootstrap intervals over documents. Finished networks are
+found again in --home after an interruption.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from untracked import untracked
+
+from rnnlm.comparison.comparison_config import NAMES, CompareConfig
+from rnnlm.comparison.comparison_plots import colour_of
+from rnnlm.comparison.document_bootstrap import PairDifference, pair_difference, read_documents
+from rnnlm.comparison.run_plan import matched_configs
+from rnnlm.config import ModelKind, PipelineConfig
+from rnnlm.evaluation.token_losses import stored_nll
+from rnnlm.home import Home
+from rnnlm.metrics import NATS_PER_BIT
+from rnnlm.plots import new_figure, set_titles
+from rnnlm.presets import build_config
+from rnnlm.probes.abilities import measure_ability
+from rnnlm.probes.probe_config import AbilitiesConfig
+from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.training.training_run import run_training
+
+DOCUMENT_LINES = 40
+CONTEXTS, CONTEXT_UNITS = (15, 30, 60, 120, 240), 256
+SIZES, SIZE_CONTEXT = (64, 128, 256, 512), 60
+COMPARED: tuple[ModelKind, ...] = ("elman", "lstm", "transformer")
+ROW_TOKENS = 32 * 60  # of a batch, whatever the length of its rows
+
+
+class Costs:
+    """Nats of each test document under a network."""
+
+    def __init__(self, text: Path, home: Home, epochs: int) -> None:
+        self.home, self.epochs = home, epochs
+        self.text = home.root / f"{text.stem}-documents.txt"
+        lines = text.read_text(encoding="utf-8").splitlines()
+        parts = [lines[first : first + DOCUMENT_LINES] for first in range(0, len(lines), DOCUMENT_LINES)]
+        self.text.write_text("".join(" ".join(part) + "\n" for part in parts), encoding="utf-8")
+        self.byte_counts = np.zeros(0)
+
+    def of(self, kind: ModelKind, units: int, context: int) -> np.ndarray:
+        """(documents,)"""
+        config = self.config_of(units, context)
+        dataset = prepare_dataset(self.home, config)
+        compared = CompareConfig(pipeline=config, models=COMPARED)
+        matched = matched_configs(compared, dataset)[kind]
+        run = run_training(self.home, matched, dataset, untracked)
+        documents = read_documents(dataset, "test")
+        self.byte_counts = documents.byte_counts
+        return documents.total_nats(stored_nll(self.home, dataset, run, "test", matched.evaluation.batch_size))
+
+    def config_of(self, units: int, context: int) -> PipelineConfig:
+        settings = [
+            f"model.hidden_size={units}",
+            f"sequences.context_length={context}",
+            f"training.batch_size={max(1, ROW_TOKENS // context)}",
+            f"training.epochs={self.epochs}",
+            "training.precision=bfloat16",
+            f"model.attention_window={max(CONTEXTS)}",
+        ]
+        return build_config("default", settings, str(self.text))
+
+    def bits_per_byte(self, nats: np.ndarray) -> float:
+        return float(nats.sum() / NATS_PER_BIT / self.byte_counts.sum())
+
+    def difference(self, first: np.ndarray, second: np.ndarray) -> PairDifference:
+        return pair_difference("first", "second", first - second, self.byte_counts, seed=0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--picture", type=Path)
+    options = parser.parse_args()
+    options.home.mkdir(parents=True, exist_ok=True)
+    costs = Costs(options.text, Home(options.home), options.epochs)
+    contexts = table(costs, "tokens of context", [(context, CONTEXT_UNITS, context) for context in CONTEXTS])
+    sizes = table(costs, "units of the Elman network", [(units, units, SIZE_CONTEXT) for units in SIZES])
+    memory = memory_table()
+    print_causes(costs, contexts, sizes)
+    if options.picture:
+        draw(costs, contexts, sizes, memory, options.picture)
+
+
+def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[ModelKind, dict[int, np.ndarray]]:
+    """kind → value → nats of documents. trials: value shown, units, context."""
+    found: dict[ModelKind, dict[int, np.ndarray]] = {kind: {} for kind in COMPARED}
+    print(f"\n| {title} | " + " | ".join(NAMES[kind] for kind in COMPARED) + " |\n|" + "---|" * (1 + len(COMPARED)))
+    for value, units, context in trials:
+        for kind in COMPARED:
+            found[kind][value] = costs.of(kind, units, context)
+        cells = [f"{costs.bits_per_byte(found[kind][value]):.3f}" for kind in COMPARED]
+        print(f"| {value} | " + " | ".join(cells) + " |", flush=True)
+    return found
+
+
+def memory_table() -> dict[ModelKind, tuple[float, ...]]:
+    """kind → share of rows of each length whose first symbol is named at the end."""
+    config = AbilitiesConfig(kinds=COMPARED, tasks=("echo",), seeds=1)
+    print("\n| row of `echo` | " + " | ".join(map(str, config.lengths)) + " |\n|" + "---|" * (1 + len(config.lengths)))
+    found = {}
+    for kind in COMPARED:
+        found[kind] = measure_ability(config, kind, "echo", seed=0).accuracies
+        print(f"| {NAMES[kind]} | " + " | ".join(f"{share:.0%}" for share in found[kind]) + " |", flush=True)
+    return found
+
+
+def print_causes(costs: Costs, contexts: dict[ModelKind, Any], sizes: dict[ModelKind, Any]) -> None:
+    """What the Elman network gains by each remedy, in bits per byte."""
+    elman = contexts["elman"]
+    remedies = {
+        f"context of {CONTEXTS[1]} → {CONTEXTS[-1]} tokens": (elman[CONTEXTS[1]], elman[CONTEXTS[-1]]),
+        f"{SIZES[1]} → {SIZES[-1]} units": (sizes["elman"][SIZES[1]], sizes["elman"][SIZES[-1]]),
+        "LSTM in its place": (elman[CONTEXTS[2]], contexts["lstm"][CONTEXTS[2]]),
+        "Transformer in its place": (elman[CONTEXTS[2]], contexts["transformer"][CONTEXTS[2]]),
+        f"Transformer in its place, context of {CONTEXTS[-1]}": (
+            elman[CONTEXTS[-1]],
+            contexts["transformer"][CONTEXTS[-1]],
+        ),
+    }
+    print("\n| the Elman network gains by | bits per byte | 95 % interval |\n|---|---|---|")
+    for name, (before, after) in remedies.items():
+        gain = costs.difference(before, after)
+        print(f"| {name} | {gain.difference:.4f} | {gain.lower:.4f} to {gain.upper:.4f} |", flush=True)
+
+
+def draw(
+    costs: Costs,
+    contexts: dict[ModelKind, Any],
+    sizes: dict[ModelKind, Any],
+    memory: dict[ModelKind, tuple[float, ...]],
+    picture: Path,
+) -> None:
+    figure, panels = new_figure((13, 4), columns=3)
+    for axes, found, title, x in (
+        (panels[0], contexts, "Context", "tokens of context"),
+        (panels[1], sizes, "Size", "units of the Elman network; others as large"),
+    ):
+        for kind in COMPARED:
+            ys = [costs.bits_per_byte(nats) for nats in found[kind].values()]
+            axes.semilogx(list(found[kind]), ys, color=colour_of(kind), marker="o", label=NAMES[kind])
+        axes.set_xticks(list(found["elman"]), [str(value) for value in found["elman"]], minor=False)
+        axes.minorticks_off()
+        set_titles(axes, title, x, "bits per byte, test split")
+    for kind in COMPARED:
+        panels[2].semilogx(AbilitiesConfig().lengths, memory[kind], color=colour_of(kind), marker="o")
+    panels[2].set_xticks(AbilitiesConfig().lengths, list(map(str, AbilitiesConfig().lengths)))
+    panels[2].minorticks_off()
+    set_titles(panels[2], "Memory: the first symbol is still known", "tokens in the row")
+    panels[0].legend(frameon=False)
+    figure.savefig(picture)
+
+
+if __name__ == "__main__":
+    main()

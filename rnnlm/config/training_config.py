@@ -16,6 +16,11 @@ class LossConfig(Section):
         "sampled", "Training loss. sampled: faster with a large vocabulary. Evaluation always uses the exact softmax."
     )
     sampled_classes: Size = setting(1_024, "Number of classes in each step's sample, if kind is sampled.")
+    weighting: Literal["tokens", "batches"] = setting(
+        "tokens",
+        "What counts equally in the gradients. tokens: each token, so that a batch of short sentences counts less. "
+        "batches: each batch, by the mean over its tokens.",
+    )
 
 
 DEFAULT_RATE, RATE_UNITS, RATE_EXPONENT = 4e-3, 256, 0.75

@@ -36,6 +36,7 @@ class TrainingPlan:
     total_steps: int
     validation_steps: frozenset[int]  # validate after these steps, and always at the end
     log_every_seconds: float
+    mean_tokens: float | None = None  # of a batch; see Updater
     loss_limit: float = math.inf  # nats per token; training has diverged above it
 
     @property
@@ -73,7 +74,9 @@ class Training:
     def __post_init__(self) -> None:
         state, clip_norm = self.state, self.plan.config.optimizer.clip_norm
         batch_loss = state.process_group.data_parallel(BatchLoss(state.model, self.loss, state.regularizers.dropout))
-        self.updater = self.updater_type(batch_loss, state.optimizer, clip_norm, state.process_group)
+        self.updater = self.updater_type(
+            batch_loss, state.optimizer, clip_norm, state.process_group, self.plan.mean_tokens
+        )
         self.monitor = DivergenceMonitor(self.plan.loss_limit)
         self.interval_start, self.interval_tokens = time.perf_counter(), 0
 

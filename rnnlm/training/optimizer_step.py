@@ -33,16 +33,22 @@ class MicroBatch:
     state: Tensor | None  # (b, L, H)
     draws: Draws
     share: Tensor | None  # scalar: share of the batch's predicted tokens; None: all of them
+    weight: Tensor | None  # scalar: of the batch's gradient; None: 1
 
 
 @dataclass
 class Updater:
-    """Updates the parameters by a batch. batch_loss: a BatchLoss wrapped by process_group.data_parallel."""
+    """Updates the parameters by a batch. batch_loss: a BatchLoss wrapped by process_group.data_parallel.
+
+    mean_tokens: predicted tokens of an average batch. A batch's gradient is weighted by its tokens relative to them, so
+    that every token counts the same. None: every batch counts the same.
+    """
 
     batch_loss: nn.Module
     optimizer: Optimizer
     clip_norm: float | None
     process_group: ProcessGroup = SINGLE_PROCESS
+    mean_tokens: float | None = None
 
     def __call__(self, micro_batches: list[MicroBatch]) -> Step:
         """Sum the gradients of all micro-batches and update once. Draws nothing and never waits for the device."""
@@ -55,8 +61,9 @@ class Updater:
                 loss, state = self.batch_loss(part.input_ids, part.target_ids, part.state, part.draws)
                 if part.share is not None:
                     loss = loss * part.share.to(loss.dtype)
+                weighted = loss if part.weight is None else loss * part.weight.to(loss.dtype)
                 # DistributedDataParallel averages gradients over ranks; multiplying by size makes it a sum.
-                (loss * size if size > 1 else loss).backward()
+                (weighted * size if size > 1 else weighted).backward()
             losses.append(loss.detach())
             states.append(state)
         norm = clip_gradients(self.batch_loss.parameters(), self.clip_norm)
@@ -72,23 +79,20 @@ def take_step(
     """Update by the whole batch. The result does not depend on the number of ranks and micro-batches."""
     # Truncated backpropagation through time: the state is carried over, its gradient is not.
     state = state.detach() if batch.carries_state and state is not None else None
-    return updater(split_batch(updater.batch_loss, batch, state, generator, accumulation, updater.process_group))
+    return updater(split_batch(updater, batch, state, generator, accumulation))
 
 
 def split_batch(
-    batch_loss: nn.Module,
-    batch: Batch,
-    state: Tensor | None,
-    generator: torch.Generator,
-    accumulation: int,
-    process_group: ProcessGroup,
+    updater: Updater, batch: Batch, state: Tensor | None, generator: torch.Generator, accumulation: int
 ) -> list[MicroBatch]:
     """This rank's rows as `accumulation` micro-batches with their random draws, on the device."""
-    own: Any = getattr(batch_loss, "module", batch_loss)  # DistributedDataParallel holds the BatchLoss as its module
+    # DistributedDataParallel holds the BatchLoss as its module.
+    own: Any = getattr(updater.batch_loss, "module", updater.batch_loss)
     device = own.model.head.bias.device
+    weight = None if updater.mean_tokens is None else torch.tensor(batch.predicted_tokens / updater.mean_tokens)
     pieces = batch.parts(accumulation)
     states = [None] * len(pieces) if state is None else list(state.tensor_split(len(pieces)))
-    rank, size = process_group.rank, process_group.size
+    rank, size = updater.process_group.rank, updater.process_group.size
     rows = range(rank, rank + len(batch.input_ids) * size, size)  # as Batch.share distributes them
     micro_batches = []
     for index, piece in enumerate(pieces):
@@ -98,6 +102,6 @@ def split_batch(
         rows = rows[len(piece.input_ids) :]
         whole = len(pieces) == 1 and size == 1
         share = None if whole else (piece.mask.sum().double() / batch.predicted_tokens).to(own.model.head.bias.dtype)
-        micro_batch = MicroBatch(piece.input_ids, piece.target_ids, states[index], draws, share)
+        micro_batch = MicroBatch(piece.input_ids, piece.target_ids, states[index], draws, share, weight)
         micro_batches.append(map_tensors(micro_batch, lambda tensor: to_device(tensor, device)))
     return micro_batches

@@ -133,7 +133,7 @@ def run_loop(
     folder, config, dataset = job.folder, job.config, job.dataset
     training = config.training
     network.to(device)
-    plan = make_plan(config, count_steps(config, dataset, process_group), network)
+    plan = make_plan(config, dataset, process_group, network)
     optimizer = prepare_updates(network, training, device, process_group)
     schedule = Schedule(optimizer, training.schedule, plan.total_steps)
     regularizers = make_regularizers(network, training, plan.total_steps)
@@ -244,17 +244,27 @@ def count_steps(config: PipelineConfig, dataset: DatasetRecord, process_group: P
     steps = training.epoch_count * batches_per_epoch
     if training.maximum_tokens is None:
         return steps
-    tokens_per_batch = dataset.predicted_tokens["train"] / max(1, batches_per_epoch)
-    return min(steps, max(1, round(training.maximum_tokens / tokens_per_batch)))
+    return min(steps, max(1, round(training.maximum_tokens / tokens_per_batch(config, dataset, process_group))))
 
 
-def make_plan(config: PipelineConfig, total_steps: int, network: LanguageModel) -> TrainingPlan:
+def tokens_per_batch(config: PipelineConfig, dataset: DatasetRecord, process_group: ProcessGroup) -> float:
+    """Predicted tokens of an average batch."""
+    batches_per_epoch = training_batches(config, dataset, process_group).batches_an_epoch
+    return dataset.predicted_tokens["train"] / max(1, batches_per_epoch)
+
+
+def make_plan(
+    config: PipelineConfig, dataset: DatasetRecord, process_group: ProcessGroup, network: LanguageModel
+) -> TrainingPlan:
+    total_steps = count_steps(config, dataset, process_group)
+    mean_tokens = tokens_per_batch(config, dataset, process_group)
     uniform_loss = math.log(max(2, int((~network.never_predicted).sum())))  # nats per token
     return TrainingPlan(
         config=config.training,
         total_steps=total_steps,
         validation_steps=validation_steps(total_steps, config.training.validation.evaluations),
         log_every_seconds=config.tracking.log_every_seconds,
+        mean_tokens=mean_tokens if config.training.loss.weighting == "tokens" else None,
         loss_limit=config.training.divergence.explosion_factor * uniform_loss,
     )
 

@@ -311,9 +311,9 @@ def test_datasets_and_runs_keep_the_names_that_they_had() -> None:
         for name, config in ((name, build_config(name)) for name in ("default", "ptb", "shakespeare"))
     }
     assert digests == {
-        "default": ("147020d7e6e610e1", "b61019b6e5f2d3b9"),
-        "ptb": ("efb1b84c7e6d166d", "beb975248ce0d5cd"),
-        "shakespeare": ("efb1b84c7e6d166d", "5dbea4c92281e7ac"),
+        "default": ("147020d7e6e610e1", "b545549c12f59661"),
+        "ptb": ("efb1b84c7e6d166d", "83663293c316fc68"),
+        "shakespeare": ("efb1b84c7e6d166d", "3530173441222d3b"),
     }
 
 

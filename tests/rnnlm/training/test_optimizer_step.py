@@ -1,5 +1,7 @@
 """A step in micro-batches is the step of the whole batch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -68,6 +70,26 @@ def test_micro_batches_update_as_the_whole_batch_does(name: str, accumulation: i
         torch.testing.assert_close(many.state, one.state, **near)
     if name != "chunked":  # AdamW makes steps of full size out of differences in rounding
         torch.testing.assert_close(got, expected, **near)
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_weighted_batches_have_the_gradient_of_the_mean_over_all_tokens(accumulation: int) -> None:
+    """Two batches of 35 and 42 tokens; without weights each token of the first would count more."""
+    batches = [replace(batch, carries_state=False) for batch in windows()]
+    total = sum(batch.predicted_tokens for batch in batches)
+    gradients, losses = [], []
+    for batch in batches:
+        model = network()
+        updater = Updater(BatchLoss(model, exact_cross_entropy), make_optimizer(model, OptimizerConfig()), None)
+        updater.mean_tokens = total / 2
+        losses.append(float(take_step(updater, batch, None, step_generator(0, 0), accumulation).loss))
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    model = network()
+    means = [exact_cross_entropy(model, model.hidden(batch.input_ids)[0], batch.target_ids) for batch in batches]
+    (sum(mean * batch.predicted_tokens for mean, batch in zip(means, batches, strict=True)) / total).backward()
+    for first, second, parameter in zip(*gradients, model.parameters(), strict=True):
+        torch.testing.assert_close((first + second) / 2, parameter.grad, rtol=1e-6, atol=1e-9)
+    assert losses == pytest.approx([float(mean.detach()) for mean in means])  # what is logged is the mean of each batch
 
 
 def test_sparse_gradients_are_added_up_too() -> None:

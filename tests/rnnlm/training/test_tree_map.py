@@ -10,7 +10,9 @@ from rnnlm.training.tree_map import list_tensors, map_tensors
 
 def part() -> MicroBatch:
     masks = Masks(torch.ones(4), None, (torch.ones(2), torch.ones(3)), None, ())
-    return MicroBatch(torch.zeros(2, 5), torch.zeros(2, 5), None, Draws(masks, torch.arange(6)), torch.tensor(0.5))
+    return MicroBatch(
+        torch.zeros(2, 5), torch.zeros(2, 5), None, Draws(masks, torch.arange(6)), torch.tensor(0.5), None
+    )
 
 
 def test_every_tensor_is_found_once_in_order() -> None:

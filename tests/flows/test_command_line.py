@@ -192,7 +192,7 @@ def test_a_wrong_call_is_told_in_three_lines(
         (
             ["compare", "--corpus", "python-docs", "--models", "lstm,gruu"],
             1,
-            ["expected one of 'elman', 'gru'", "'gruu'"],
+            ["expected one of 'elman', 'feed-forward', 'gru'", "'gruu'"],
         ),
         (["run", "--set", "tokenizer.kind=sentencepiece"], 1, ["tokenizer.kind", "char", "unigram", "sentencepiece"]),
         (["serve", "--host", "0.0.0.0"], 2, ["RNNLM_SERVE_TOKEN="]),

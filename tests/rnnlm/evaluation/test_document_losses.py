@@ -74,7 +74,8 @@ def test_each_token_costs_every_kind_what_a_slow_reading_says(kind: ModelKind, t
     model = random_model(kind, tokenizer.vocabulary_size)
     found = document_losses(model, tokenizer, TEXTS, SequencesConfig(mode="stream"), batch_size=2)
     for loss, text in zip(found, TEXTS, strict=True):
-        assert loss.nll_nats.tolist() == pytest.approx(read_slowly(model, tokenizer, text, "stream"), rel=1e-4, abs=1e-5)
+        expected = read_slowly(model, tokenizer, text, "stream")
+        assert loss.nll_nats.tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
 def test_what_tokens_do_not_say_is_paid_for(model: LanguageModel, tokenizer: TextTokenizer) -> None:

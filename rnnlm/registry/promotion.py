@@ -48,6 +48,7 @@ PAIRED_LOSSES = "losses.parquet"
 ROWS_AT_ONCE = 10_000
 BEST_VERSION = "best_version"  # fact of a decided version: its Decision.best_version
 BEST_WITHIN = timedelta(days=30)
+ROUNDING = 1e-6  # nats per byte: by less than this the scores of one and the same model differ
 
 
 class Decision(NamedTuple):
@@ -72,14 +73,14 @@ def decide(evidence: Evidence, version: int, config: RegistryConfig, called: str
     if evidence.units < config.minimum_units:
         few = f"only {evidence.units} {unit_noun(evidence)} to compare on, fewer than {config.minimum_units}"
         return Decision("challenger", f"{few} (registry.minimum_units): {figures}", evidence)
-    if evidence.upper < 0:
+    if evidence.upper < -ROUNDING:
         return Decision("champion", f"better: {figures}", evidence)
     if config.policy == "newer":
         if evidence.upper < config.margin * evidence.champion_nats_per_byte:
             return Decision("champion", f"newer, and at most {100 * config.margin:.4g}% worse: {figures}", evidence)
-        if evidence.difference <= 0:
+        if evidence.difference <= ROUNDING:
             return Decision("champion", f"newer, and not worse on these documents: {figures}", evidence)
-    if evidence.lower > 0:
+    if evidence.lower > ROUNDING:
         verdict = "worse"
     else:
         verdict = "not shown to be better" if config.policy == "better" else "not shown to be as good"

@@ -32,6 +32,8 @@ def evidence(lower: float, upper: float, units: int = 412, difference: float = -
         (-0.2, 0.0, "challenger", "not shown to be better"),
         (-0.1, 0.1, "challenger", "not shown to be better"),
         (0.0, 0.0, "challenger", "not shown to be better"),
+        (2e-9, 4e-9, "challenger", "not shown to be better"),  # the same model, but for rounding
+        (-4e-9, -2e-9, "challenger", "not shown to be better"),
         (0.01, 0.2, "challenger", "worse"),
         (float("nan"), float("nan"), "challenger", "not shown to be better"),
     ],

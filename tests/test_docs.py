@@ -1,25 +1,16 @@
 """The docs: generated pages are current, the site builds strictly, and what the pages name exists."""
 
-import contextlib
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
-import typer
 
-from flows.command_line import build_group
 from rnnlm.home import Below, Home
-from rnnlm.presets import build_config
 from tests.docs_module import load_docs_module
-from tests.test_tutorial import FENCED
 
-COMMAND_LINE = re.compile(r"^(?:RNNLM_HOME=\S+ )?(?:\.venv/bin/)?(rnnlm .*)", re.MULTILINE)
-COMMAND_IN_SENTENCE = re.compile(r"`((?:\.venv/bin/)?rnnlm [^`]+)`")
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 NAMED_FILE = re.compile(r"`((?:rnnlm|flows|tasks|tests|sql|benchmarks|deploy|docs)/[\w./-]+)`")
@@ -57,35 +48,6 @@ def test_settings_that_a_page_names_exist(generator: ModuleType, page: Path) -> 
     named = re.findall(r"(?:--set |`)([a-z]+\.[a-z_.]*[a-z])(?=[`=])", page.read_text(encoding="utf-8"))
     named = [name for name in named if name.rpartition(".")[2] not in FILE_SUFFIXES]  # model.safetensors is a file
     assert not [name for name in named if name.partition(".")[0] in sections and name not in known]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_that_a_page_names_parse(page: Path) -> None:
-    """Whole commands in its blocks, with valid settings. In a sentence a command may lack what it needs."""
-    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-    for language, block in FENCED.findall(text):
-        for line in COMMAND_LINE.findall("" if language else block):
-            parse(line)
-    for line in COMMAND_IN_SENTENCE.findall(re.sub(r"\s+", " ", FENCED.sub("", text))):
-        with contextlib.suppress(typer.BadParameter):
-            parse(line.replace("[", "").replace("]", ""))
-
-
-def parse(line: str) -> None:
-    """An error if there is no such command, or its options or settings are wrong."""
-    command: Any = build_group()
-    words = shlex.split(line, comments=True)[1:]
-    while words and hasattr(command, "list_commands") and not words[0].startswith("-"):
-        command = command.get_command(None, words.pop(0))
-        assert command, f"{line}: there is no such command"
-    if hasattr(command, "list_commands"):  # a sentence names a group of commands, or --help
-        return
-    try:
-        chosen = command.make_context("rnnlm", words).params
-    except typer.Exit:  # --help
-        return
-    if "set" in chosen:
-        build_config(chosen.get("preset"), chosen["set"] or ())
 
 
 def test_layers_of_any_contract_are_drawn_in_order(generator: ModuleType) -> None:

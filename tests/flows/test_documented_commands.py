@@ -1,5 +1,6 @@
-"""Every command that README and docs show can be called so."""
+"""Every command that README and docs show can be called so, with valid settings."""
 
+import contextlib
 import re
 import shlex
 import tomllib
@@ -10,28 +11,41 @@ import pytest
 import typer
 
 from flows.command_line import build_group
+from rnnlm.presets import build_config
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "docs" / "reference" / "commands.md"  # shows usage, not calls
-PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {GENERATED})]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {GENERATED})]
 COMMAND = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*(?:\.venv/bin/)?rnnlm (?P<arguments>.+)$")
+BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+IN_SENTENCE = re.compile(r"`(?:\.venv/bin/)?rnnlm ([^`]+)`")
 
 
 def commands(page: Path) -> list[str]:
     """Arguments of each `rnnlm …` line of a page's code blocks."""
-    blocks = re.findall(r"^```\w*\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     found = (match["arguments"] for line in lines if (match := COMMAND.match(line.strip())))
     return [arguments for arguments in found if "──" not in arguments]  # that is a drawing
 
 
-def parse(arguments: list[str]) -> None:
-    """Read the arguments as the command does, without running it."""
+def commands_in_sentences(page: Path) -> list[str]:
+    """Arguments of each `rnnlm …` in a page's text, without the brackets of what may be left out."""
+    text = re.sub(r"\s+", " ", BLOCK.sub("", page.read_text(encoding="utf-8")))
+    return [re.sub(r"[\[\]]", "", arguments) for arguments in IN_SENTENCE.findall(text)]
+
+
+def parse(arguments: list[str], in_sentence: bool = False) -> None:
+    """Read the arguments as the command does, without running it. in_sentence: they may name a group of commands."""
     command: Any = build_group()
     context = command.make_context("rnnlm", arguments)
     while rest := [*context._protected_args, *context.args]:
         name, command, rest = command.resolve_command(context, rest)
+        if in_sentence and not rest and hasattr(command, "list_commands"):
+            return
         context = command.make_context(name, rest, parent=context)
+    if "set" in context.params:
+        build_config(context.params.get("preset"), context.params["set"] or ())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -45,11 +59,20 @@ def test_commands_are_understood(page: Path) -> None:
             assert stopped.exit_code == 0
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_in_sentences_are_understood(page: Path) -> None:
+    """They may lack what they need."""
+    for arguments in commands_in_sentences(page):
+        with contextlib.suppress(typer.BadParameter, typer.Exit):
+            parse(shlex.split(arguments), in_sentence=True)
+
+
 def test_the_reader_of_pages_finds_commands() -> None:
     """This guards the guard."""
     found = commands(ROOT / "README.md")
     assert len(found) >= 8
     assert any(line.startswith("models show") for line in found)
+    assert len(commands_in_sentences(ROOT / "docs" / "tutorial" / "textbook-map.md")) >= 12
 
 
 def test_images_in_the_docs_are_of_this_version() -> None:

@@ -20,10 +20,8 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
         {"params": matrices, "weight_decay": config.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    facts: dict[str, Any] = {"kind": "elman", "hidden_size": 1}
-    if isinstance(model, LanguageModel):
-        facts |= model.config
-    rate = config.peak_rate(facts["kind"], facts["hidden_size"])
+    facts = model.config if isinstance(model, LanguageModel) else {}
+    rate = config.peak_rate(facts.get("kind", "elman"), facts.get("hidden_size", 1))
     return LazyAdamW(groups, lr=rate, fused=True)
 
 

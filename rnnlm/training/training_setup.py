@@ -237,34 +237,27 @@ def training_batches(
     )
 
 
-def count_steps(config: PipelineConfig, dataset: DatasetRecord, process_group: ProcessGroup) -> int:
+def count_steps(training: TrainingConfig, batches_per_epoch: int, tokens_per_batch: float) -> int:
     """Steps of all epochs, or as many batches of average size as hold training.maximum_tokens, if that is less."""
-    training = config.training
-    batches_per_epoch = training_batches(config, dataset, process_group).batches_an_epoch
     steps = training.epoch_count * batches_per_epoch
     if training.maximum_tokens is None:
         return steps
-    return min(steps, max(1, round(training.maximum_tokens / tokens_per_batch(config, dataset, process_group))))
-
-
-def tokens_per_batch(config: PipelineConfig, dataset: DatasetRecord, process_group: ProcessGroup) -> float:
-    """Predicted tokens of an average batch."""
-    batches_per_epoch = training_batches(config, dataset, process_group).batches_an_epoch
-    return dataset.predicted_tokens["train"] / max(1, batches_per_epoch)
+    return min(steps, max(1, round(training.maximum_tokens / tokens_per_batch)))
 
 
 def make_plan(
     config: PipelineConfig, dataset: DatasetRecord, process_group: ProcessGroup, network: LanguageModel
 ) -> TrainingPlan:
-    total_steps = count_steps(config, dataset, process_group)
-    mean_tokens = tokens_per_batch(config, dataset, process_group)
+    batches_per_epoch = training_batches(config, dataset, process_group).batches_an_epoch
+    tokens_per_batch = dataset.predicted_tokens["train"] / max(1, batches_per_epoch)
+    total_steps = count_steps(config.training, batches_per_epoch, tokens_per_batch)
     uniform_loss = math.log(max(2, int((~network.never_predicted).sum())))  # nats per token
     return TrainingPlan(
         config=config.training,
         total_steps=total_steps,
         validation_steps=validation_steps(total_steps, config.training.validation.evaluations),
         log_every_seconds=config.tracking.log_every_seconds,
-        mean_tokens=mean_tokens if config.training.loss.weighting == "tokens" else None,
+        mean_tokens=tokens_per_batch if config.training.loss.weighting == "tokens" else None,
         loss_limit=config.training.divergence.explosion_factor * uniform_loss,
     )
 

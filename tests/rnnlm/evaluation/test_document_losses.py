@@ -75,7 +75,7 @@ def test_each_token_costs_every_kind_what_a_slow_reading_says(kind: ModelKind, t
     found = document_losses(model, tokenizer, TEXTS, SequencesConfig(mode="stream"), batch_size=2)
     for loss, text in zip(found, TEXTS, strict=True):
         expected = read_slowly(model, tokenizer, text, "stream")
-        assert loss.nll_nats.tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        assert loss.nll_nats.tolist() == pytest.approx(expected, rel=1e-4, abs=3e-6)
 
 
 def test_what_tokens_do_not_say_is_paid_for(model: LanguageModel, tokenizer: TextTokenizer) -> None:

@@ -19,9 +19,7 @@ from rnnlm.comparison.model_result import ModelResult, RunResult, Trial, loss_by
 from rnnlm.comparison.run_plan import TunedSettings
 from rnnlm.comparison.training_costs import TrainingCosts, measure_costs, training_flops_per_token
 from rnnlm.config import ModelKind, PipelineConfig, result_settings
-from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_perplexity import count_stored, log_probabilities, score_ngram_split
+from rnnlm.evaluation.count_shares import count_training_split, split_log_probabilities
 from rnnlm.evaluation.perplexity import SummedLosses, split_score
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home, atomic_file
@@ -36,8 +34,6 @@ from rnnlm.records import (
     EvaluationRecord,
     Record,
     RunRecord,
-    Split,
-    SplitScore,
     StageRecord,
 )
 from rnnlm.sequences.dataset_reader import StoredSplit
@@ -46,6 +42,7 @@ from rnnlm.training.history import HISTORY, read_series
 
 GRADIENT_STEPS, GRADIENT_ROWS = 60, 64
 STATE_BYTES = 4  # of a float32
+ORDER = 5  # of the count-based model
 
 
 class TrainedModel(Record):
@@ -129,7 +126,7 @@ def compare_models(
         nats: dict[str, np.ndarray] = {}
         for model in dict.fromkeys(config.models):
             if model == "kneser-ney":
-                result, losses = kneser_ney_result(home, dataset)
+                result, losses = kneser_ney_result(dataset)
             else:
                 result, losses = trained_result(home, dataset, model, trained[model], costs[model])
             results.append(result)
@@ -209,22 +206,16 @@ def trained_result(
     return result, losses
 
 
-def kneser_ney_result(home: Home, dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndarray]]:
+def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndarray]]:
     """The 5-gram model of the same training tokens. It has no seeds, and its state is its last four tokens."""
-    config = NgramConfig()
-    model = train_kneser_ney(home, dataset, config)
-
-    def score(split: Split) -> SplitScore:
-        return split_score(
-            dataset, split, SummedLosses(score_ngram_split(model, dataset, split, config).summed_nll_nats)
-        )
-
-    batches = log_probabilities(model, dataset, "test", config)
-    nll = -np.concatenate([batch.column("log_probability").to_numpy() for batch in batches])
+    counts, _ = count_training_split(dataset, ORDER)
+    nll = {
+        split: -split_log_probabilities(counts, StoredSplit(dataset, split), dataset.mode)[0] for split in SPLITS[1:]
+    }
+    validation, test = (split_score(dataset, split, SummedLosses(float(nll[split].sum()))) for split in SPLITS[1:])
     tokens = dataset.predicted_tokens["train"]
-    validation, test = (score(split) for split in SPLITS[1:])
     run = RunResult(
-        run_id=model.folder.name,
+        run_id=f"kneser-ney-{dataset.dataset_id}",
         seed=0,
         trained_tokens=tokens,
         validation=validation,
@@ -236,16 +227,16 @@ def kneser_ney_result(home: Home, dataset: DatasetRecord) -> tuple[ModelResult, 
         settings=None,
         trials=(),
         hidden_size=None,
-        parameters=count_stored(model, config),
+        parameters=counts.stored_counts,
         embedding_parameters=None,
-        state_bytes=STATE_BYTES * (config.order - 1),
+        state_bytes=STATE_BYTES * (ORDER - 1),
         training_flops_per_token=None,
         costs=None,
         runs=(run,),
-        loss_by_position=loss_by_position(StoredSplit(dataset, "test"), nll),
+        loss_by_position=loss_by_position(StoredSplit(dataset, "test"), nll["test"]),
         input_gradients=(),
     )
-    return result, [nll]
+    return result, [nll["test"]]
 
 
 def run_rows(comparison: ModelComparison) -> list[dict[str, Any]]:

@@ -51,6 +51,11 @@ class CountModel:
         """Tokens of the longest n-gram."""
         return len(self.levels)
 
+    @property
+    def stored_counts(self) -> int:
+        """N-grams of all orders: the model's size, as the number of parameters is a network's."""
+        return sum(len(level.counts) for level in self.levels)
+
     def sums(self, length: int) -> tuple[np.ndarray, np.ndarray]:
         """(C,) total and gamma of each context of a length: the sum of its counts, the share that discounts took."""
         level = self.levels[length]

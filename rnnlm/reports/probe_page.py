@@ -67,10 +67,9 @@ def gradient_rows(found: GradientComparison) -> TableRows:
 def gradient_row(curve: GradientCurve) -> dict[str, Any]:
     """The top layer's norm at the loss's own step, and the share left further back."""
     relative = curve.relative
-    left = {
-        f"{distance} back": f"{relative[distance]:.2e}" if distance < len(relative) else "-"
-        for distance in dict.fromkeys((*SHOWN_DISTANCES, len(relative) - 1))
-    }
+    last = len(relative) - 1
+    shown = [*(distance for distance in SHOWN_DISTANCES if distance < last), last]
+    left = {f"{distance} back": f"{relative[distance]:.2e}" for distance in shown}
     steps = {"network": f"{curve.nonlinearity}, {curve.start}", "steps": curve.trained_steps}
     return {**steps, "norm": f"{curve.norms[-1][0]:.2e}", **left}
 

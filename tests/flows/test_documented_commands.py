@@ -1,6 +1,7 @@
 """Every command that README and docs show can be called so, with valid settings."""
 
 import contextlib
+import json
 import re
 import shlex
 import tomllib
@@ -11,11 +12,15 @@ import pytest
 import typer
 
 from flows.command_line import build_group
+from rnnlm.config import result_settings
+from rnnlm.home import digest_of
 from rnnlm.presets import build_config
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "docs" / "reference" / "commands.md"  # shows usage, not calls
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {GENERATED})]
+MEASURED_PAGES = sorted((ROOT / "docs" / "explanation").glob("*.md"))
+MEASURED = Path(__file__).with_name("measured_settings.json")
 COMMAND = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*(?:\.venv/bin/)?rnnlm (?P<arguments>.+)$")
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 IN_SENTENCE = re.compile(r"`(?:\.venv/bin/)?rnnlm ([^`]+)`")
@@ -35,17 +40,22 @@ def commands_in_sentences(page: Path) -> list[str]:
     return [re.sub(r"[\[\]]", "", arguments) for arguments in IN_SENTENCE.findall(text)]
 
 
-def parse(arguments: list[str], in_sentence: bool = False) -> None:
-    """Read the arguments as the command does, without running it. in_sentence: they may name a group of commands."""
+def parse(arguments: list[str], in_sentence: bool = False) -> dict[str, Any]:
+    """Read the arguments as the command does, without running it; returns its parameters.
+
+    in_sentence: they may name a group of commands.
+    """
     command: Any = build_group()
     context = command.make_context("rnnlm", arguments)
     while rest := [*context._protected_args, *context.args]:
         name, command, rest = command.resolve_command(context, rest)
         if in_sentence and not rest and hasattr(command, "list_commands"):
-            return
+            return {}
         context = command.make_context(name, rest, parent=context)
     if "set" in context.params:
         build_config(context.params.get("preset"), context.params["set"] or ())
+    parameters: dict[str, Any] = context.params
+    return parameters
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -65,6 +75,31 @@ def test_commands_in_sentences_are_understood(page: Path) -> None:
     for arguments in commands_in_sentences(page):
         with contextlib.suppress(typer.BadParameter, typer.Exit):
             parse(shlex.split(arguments), in_sentence=True)
+
+
+def test_settings_of_measured_commands_mean_what_they_meant() -> None:
+    """Else figures on the pages would be those of other settings, for instance after a change of a default."""
+    digests = {command: settings_digest(command) for page in MEASURED_PAGES for command in measured_commands(page)}
+    before = json.loads(MEASURED.read_text(encoding="utf-8"))
+    changed = sorted(command for command in digests | before if digests.get(command) != before.get(command))
+    assert not changed, (
+        f"measure the figures of these commands again, or say on the page that they are of other settings; then copy "
+        f"into {MEASURED.name}: {json.dumps({command: digests.get(command) for command in changed}, indent=2)}"
+    )
+
+
+def measured_commands(page: Path) -> list[str]:
+    """Those in blocks that train with settings of their own, on a text that is named."""
+    lines = (" ".join(shlex.split(line, comments=True)) for line in commands(page))
+    return [line for line in lines if re.match("(run|compare) .*--(set|preset)", line) and "my-text" not in line]
+
+
+def settings_digest(command: str) -> str:
+    """Of what decides the figures, but for the text."""
+    parameters = parse(shlex.split(command))
+    config = build_config(parameters.get("preset"), parameters["set"] or ())
+    sections = (config.tokenizer, config.sequences, config.model, config.training)
+    return digest_of([result_settings(section) for section in sections])[:8]
 
 
 def test_the_reader_of_pages_finds_commands() -> None:

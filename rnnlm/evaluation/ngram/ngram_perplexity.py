@@ -39,14 +39,6 @@ def log_probabilities(
         yield from connection.sql(query, params={"split": split}).to_arrow_reader()
 
 
-def count_stored(model: NgramRecord, config: NgramConfig) -> int:
-    """The number of n-grams of all orders that the model stores a count of."""
-    with open_model(model, config) as connection:
-        row = connection.execute(statement("ngram/count_ngrams")).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
 def unknown_rate(model: NgramRecord, config: NgramConfig) -> float:
     """The share of the textbook's test words that are not in its training part."""
     with open_scores(model, None, config) as connection:

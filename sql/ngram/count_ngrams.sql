@@ -1,3 +1,0 @@
--- Grain: one row: the number of n-grams of all orders.
-select count(*)
-from ngrams;

@@ -59,6 +59,16 @@ def test_the_first_page_runs_in_one_shell_from_top_to_bottom(tmp_path: Path) -> 
     assert done.count("rnnlm-python-docs version 1") >= 2
 
 
+def test_the_map_has_a_place_for_every_statement() -> None:
+    """A reader counted 144 in the four texts."""
+    text = (RUNNER.CHAPTERS / "textbook-map.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in re.findall(r"^\| .*", text, re.MULTILINE)]
+    statements = [row for row in rows if row[0] != "statement"]
+    assert len(statements) >= 144
+    assert len({tuple(row) for row in statements}) == len(statements)
+    assert all(len(row) >= 3 and row[-1] and set(row[1].split(", ")) <= {"T", "A", "B"} for row in statements)
+
+
 @pytest.mark.long
 def test_every_command_of_the_map_runs(tmp_path: Path) -> None:
     """In one home, with few tokens; but those of rows with a ¹, which need a network."""

@@ -18,6 +18,7 @@ PLAIN = {
     "model.tie_embeddings": False,
     "training.epochs": 1,
     "training.batch_size": 32,
+    "training.temperature_scaling": False,
     "training.loss.kind": "exact",
     "training.schedule.kind": "linear",
     "training.dropout.inputs": 0.0,

@@ -231,7 +231,7 @@ class TrainingConfig(Section):
     deterministic: bool = setting(False, "Refuse algorithms whose results vary between calls.")
     seed: Seed = setting(0, "Seed of initial weights, batch order, dropout and samples.")
     temperature_scaling: bool = setting(
-        False, "After training, divide the logits by the temperature that fits the validation split best."
+        True, "After training, divide the logits by the temperature that fits the validation split best."
     )
     loss: LossConfig = setting(LossConfig(), "Training loss.")
     optimizer: OptimizerConfig = setting(OptimizerConfig(), "Optimizer and gradient clipping.")

@@ -21,7 +21,8 @@ from rnnlm.training.training_speed import training_speed
 
 logger = logging.getLogger(__name__)
 UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)  # every kind accepts them
-MOST_EPOCHS = 40  # more of them only overfit
+MOST_EPOCHS = 40
+MOST_READINGS = 244  # of the text by each parameter, see readings(); more would need more dropout than 0.5
 MOST_PARAMETERS = 25  # for each token of the text
 TRAINING_SHARE = 0.95  # of the minutes; the rest is for validation and checkpoints
 MEASURED_SECONDS = 1.0  # for each size
@@ -33,6 +34,7 @@ class Size(Record):
     hidden_size: int
     epochs: int
     maximum_tokens: int
+    minutes: float  # that they are likely to take: fewer than allowed where more epochs would only overfit
     precision: Precision
     dropout: float
     learning_rate: float
@@ -58,13 +60,14 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
     They are chosen once for this dataset and these settings. So a run that was killed, and the next one on the same
     text, find the same numbers, however fast the machine is by then.
     """
-    if not is_open(config):
+    minutes = config.training.minutes
+    if minutes is None or not is_open(config):
         model = config.model.model_copy(update={"hidden_size": config.model.units})
         return config.model_copy(update={"model": model, "training": config.training.resolved()})
     settings = flatten(config.model_dump(mode="json"))
     left_open = [path for path in SIZE_SETTINGS if settings[path] is None]  # result_settings has their defaults
     facts = [dataset.dataset_id, result_settings(config.model), result_settings(config.training)]
-    key = digest_of([*facts, config.training.minutes, left_open])
+    key = digest_of([*facts, minutes, left_open])
 
     def choose() -> dict[str, object]:
         size = choose_size(config, dataset, lambda one: measured_speed(one, dataset))
@@ -74,11 +77,12 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
     stored, _ = write_json_once(home, home.starts / f"size-{key[:16]}.json", key, choose)
     size = Size(**stored["size"])
     logger.info(
-        "training: for %g minutes, %d units read %s tokens (%.1f epochs); dropout %g, learning rate %.2g, %s",
-        config.training.minutes,
+        "training: for %g minutes, %d units read %s tokens (%.1f epochs)%s; dropout %g, learning rate %.2g, %s",
+        minutes,
         size.hidden_size,
         f"{size.maximum_tokens:,}",
         size.maximum_tokens / dataset.predicted_tokens["train"],
+        "" if size.minutes > 0.9 * minutes else f" in {size.minutes:.1f} minutes, as more epochs would only overfit",
         size.dropout,
         size.learning_rate,
         size.precision,
@@ -118,12 +122,13 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
         return parameters_per_token(units) <= MOST_PARAMETERS and tokens_in_time(units) >= enough
 
     units = config.model.hidden_size or largest(UNITS, UNITS.index(DEFAULT_UNITS), fits)
-    tokens = min(tokens_in_time(units), MOST_EPOCHS * text_tokens)
-    epochs = tokens / text_tokens
+    epochs = min(tokens_in_time(units) / text_tokens, MOST_EPOCHS, MOST_READINGS / parameters_per_token(units))
+    tokens = epochs * text_tokens
     return Size(
         hidden_size=units,
         epochs=math.ceil(epochs),
         maximum_tokens=max(1, int(tokens)),
+        minutes=training.minutes * tokens / tokens_in_time(units),
         precision=precision_of(training),
         dropout=dropout_for(parameters_per_token(units) * epochs),
         learning_rate=training.optimizer.peak_rate(config.model.kind, units),

@@ -1,0 +1,52 @@
+"""Why does an embedding do better than one-hot characters? Validation perplexity by the size of the one-hot rows.
+
+python benchmarks/one_hot.py TEXT [--scales 1 4 16 32] [--units 128] [--epochs 1]
+
+A one-hot row times W is a row of W, and AdamW moves each weight by about the learning rate in a step. With a row of c
+instead of 1 the input moves c times as far, as if the rate of W were c times as large. The last row is an embedding.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from torch import Tensor, nn
+from untracked import untracked
+
+from rnnlm.home import Home
+from rnnlm.presets import build_config
+from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.training.training_run import run_training
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text")
+    parser.add_argument("--scales", type=float, nargs="+", default=[1, 4, 16, 32])
+    parser.add_argument("--units", type=int, default=128)
+    parser.add_argument("--epochs", type=int, default=1)
+    options = parser.parse_args()
+    sizes = [f"model.hidden_size={options.units}", f"training.epochs={options.epochs}", "model.counts=0"]
+    print("| input | validation perplexity |\n|---|---|")
+    for scale in options.scales:
+        print(f"| one-hot, {scale:g} | {perplexity(options.text, sizes, scale):.2f} |", flush=True)
+    print(f"| embedding | {perplexity(options.text, [*sizes, 'model.input=embedding'], 1):.2f} |")
+
+
+def perplexity(text: str, settings: list[str], scale: float) -> float:
+    def scaled(tensor: Tensor) -> Tensor:
+        return identity(tensor).mul_(scale)
+
+    config = build_config("shakespeare", [*settings, "training.validation.evaluations=1"], text)
+    identity, nn.init.eye_ = nn.init.eye_, scaled  # it makes the rows
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            home = Home(Path(folder))
+            dataset = prepare_dataset(home, config)
+            return run_training(home, config, dataset, untracked).best_validation_perplexity
+    finally:
+        nn.init.eye_ = identity
+
+
+if __name__ == "__main__":
+    main()

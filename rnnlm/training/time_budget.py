@@ -13,7 +13,7 @@ from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device, has_native_bfloat16
 from rnnlm.models.model_factory import build_model
-from rnnlm.models.parameter_count import count_parameters
+from rnnlm.models.parameter_count import ParameterCount, count_parameters
 from rnnlm.moved_settings import flatten
 from rnnlm.records import DatasetRecord, Record
 from rnnlm.stages import write_json_once
@@ -22,7 +22,8 @@ from rnnlm.training.training_speed import training_speed
 logger = logging.getLogger(__name__)
 UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)  # every kind accepts them
 MOST_EPOCHS = 40
-MOST_READINGS = 244  # of the text by each parameter, see readings(); more would need more dropout than 0.5
+LAYERS_SHARE = 0.25  # of a layer's weight, shared by all tokens, in what dropout is for; a token's own row counts 1
+MOST_READINGS = 208  # see dropout_for: more would need more dropout than 0.5
 MOST_PARAMETERS = 25  # for each token of the text
 TRAINING_SHARE = 0.95  # of the minutes; the rest is for validation and checkpoints
 MEASURED_SECONDS = 1.0  # for each size
@@ -114,15 +115,17 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
     def tokens_in_time(units: int) -> float:
         return seconds * speed_of(with_units(config, units))
 
-    def parameters_per_token(units: int) -> float:
-        return count_parameters(with_units(config, units).model, dataset.vocabulary_size).total / text_tokens
+    def parameters(units: int) -> ParameterCount:
+        return count_parameters(with_units(config, units).model, dataset.vocabulary_size)
 
     def fits(units: int) -> bool:
         enough = enough_tokens(tokens_in_time(DEFAULT_UNITS), text_tokens)
-        return parameters_per_token(units) <= MOST_PARAMETERS and tokens_in_time(units) >= enough
+        return parameters(units).total <= MOST_PARAMETERS * text_tokens and tokens_in_time(units) >= enough
 
     units = config.model.hidden_size or largest(UNITS, UNITS.index(DEFAULT_UNITS), fits)
-    epochs = min(tokens_in_time(units) / text_tokens, MOST_EPOCHS, MOST_READINGS / parameters_per_token(units))
+    rows = parameters(units).embedding
+    memorable = rows + LAYERS_SHARE * (parameters(units).total - rows)
+    epochs = min(tokens_in_time(units) / text_tokens, MOST_EPOCHS, MOST_READINGS * text_tokens / memorable)
     tokens = epochs * text_tokens
     return Size(
         hidden_size=units,
@@ -130,7 +133,7 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
         maximum_tokens=max(1, int(tokens)),
         minutes=training.minutes * tokens / tokens_in_time(units),
         precision=precision_of(training),
-        dropout=dropout_for(parameters_per_token(units) * epochs),
+        dropout=dropout_for(memorable * epochs / text_tokens),
         learning_rate=training.optimizer.peak_rate(config.model.kind, units),
     )
 
@@ -157,9 +160,9 @@ def largest(values: Sequence[int], start: int, fits: Callable[[int], bool]) -> i
 def dropout_for(readings: float) -> float:
     """More, the more parameters there are for each token of the text, and the more often it is read.
 
-    readings: parameters · epochs / tokens of the text.
+    readings: parameters · epochs / tokens of the text, the weights of the layers by LAYERS_SHARE.
     """
-    return round(min(0.5, max(0.0, 0.087 * math.log2(readings) - 0.19)), 2)
+    return round(min(0.5, max(0.0, 0.087 * math.log2(readings) - 0.17)), 2)
 
 
 def with_units(config: PipelineConfig, units: int) -> PipelineConfig:

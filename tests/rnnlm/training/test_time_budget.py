@@ -114,6 +114,26 @@ def test_a_short_text_is_not_read_more_often_than_dropout_makes_up_for(toy_datas
     assert hundred.minutes < 30
 
 
+@pytest.mark.parametrize(
+    ("vocabulary", "tokens", "units", "tokens_read", "dropout"),
+    [
+        (8_000, 947_064, 384, 5_370_000, 0.2),  # python-docs, three minutes
+        (8_000, 947_064, 512, 14_980_000, 0.36),  # ten minutes
+        (10_003, 929_589, 256, 5_860_000, 0.19),  # Penn Treebank
+        (68, 996_271, 384, 8_145_000, 0.0),  # characters of tinyshakespeare
+        (68, 996_271, 768, 13_520_000, 0.03),  # with 0.16 they were worse than after three minutes
+    ],
+)
+def test_dropout_is_for_rows_of_words_more_than_for_layers(
+    toy_dataset: DatasetRecord, vocabulary: int, tokens: int, units: int, tokens_read: int, dropout: float
+) -> None:
+    dataset = toy_dataset.model_copy(update={"vocabulary_size": vocabulary})
+    speed = tokens_read / (0.95 * 60 * 3) * units / 256
+    size = chosen(dataset, tokens, speed, f"model.hidden_size={units}")
+    assert size.maximum_tokens == pytest.approx(tokens_read, rel=1e-3)
+    assert size.dropout == dropout
+
+
 def test_a_size_of_ones_own_that_is_the_default_is_measured_for_itself(
     home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,7 +124,7 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
 
     units = config.model.hidden_size or largest(UNITS, UNITS.index(DEFAULT_UNITS), fits)
     rows = parameters(units).embedding
-    memorable = rows + LAYERS_SHARE * (parameters(units).total - rows)
+    memorable = rows + LAYERS_SHARE * (parameters(units).total - rows)  # parameters that may learn the text by heart
     epochs = min(tokens_in_time(units) / text_tokens, MOST_EPOCHS, MOST_READINGS * text_tokens / memorable)
     tokens = epochs * text_tokens
     return Size(

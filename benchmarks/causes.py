@@ -1,11 +1,11 @@
 """Why an Elman network stays behind a Transformer: its context, its size, or its memory? The textbook names all three.
 
-python benchmarks/causes.py TEXT --home FOLDER [--picture FILE.png] [--epochs 1]
+python benchmarks/causes.py TEXT --home FOLDER [--picture FILE.png] [--epochs 4]
 
 Every 40 lines of TEXT become one document, so that a context can be longer than a sentence. Networks are compared with
 as many parameters as an Elman network of some units, trained on the same tokens:
 
-- context: rows of 15 to 240 tokens, each from state zero, at 256 units;
+- context: rows of 15 to 480 tokens, each from state zero, at 256 units;
 - size: 64 to 512 units, at rows of 60 tokens;
 - memory: is a symbol still known after 24 to 192 others? The task `echo` of `rnnlm probe abilities`.
 
@@ -36,7 +36,7 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.training.training_run import run_training
 
 DOCUMENT_LINES = 40
-CONTEXTS, CONTEXT_UNITS = (15, 30, 60, 120, 240), 256
+CONTEXTS, CONTEXT_UNITS = (15, 30, 60, 120, 240, 480), 256
 SIZES, SIZE_CONTEXT = (64, 128, 256, 512), 60
 COMPARED: tuple[ModelKind, ...] = ("elman", "lstm", "transformer")
 ROW_TOKENS = 32 * 60  # of a batch, whatever the length of its rows
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path)
     parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     options.home.mkdir(parents=True, exist_ok=True)

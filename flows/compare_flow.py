@@ -6,6 +6,7 @@ tokens follows from speeds that are measured together).
 """
 
 import logging
+import math
 
 from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
@@ -15,9 +16,10 @@ from flows.operations.run_labels import flow_run_label
 from flows.pipeline_flow import prepare
 from rnnlm.comparison.comparison_config import CompareConfig
 from rnnlm.comparison.model_comparison import ModelComparison, TrainedModel
-from rnnlm.comparison.model_result import Trial
+from rnnlm.comparison.model_result import Trial, best_settings
 from rnnlm.comparison.run_plan import (
     TunedSettings,
+    configured_settings,
     matched_configs,
     token_budget,
     trial_settings,
@@ -35,6 +37,8 @@ from tasks.evaluate_perplexity import evaluate_perplexity
 from tasks.log_model_comparison import log_model_comparison
 from tasks.measure_costs import measure_costs
 from tasks.train_model import train_model
+
+FINALISTS = 2  # trials of each model that are trained on all tokens
 
 logger = logging.getLogger("rnnlm.comparison")
 
@@ -58,9 +62,10 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
     trained = {}
     for kind, matched in configs.items():
         tokens = token_budget(config, dataset, costs[kind].tokens_per_second)
-        trials = tune_model(config, matched, dataset, tokens)
-        chosen = best_settings(matched, trials)
         whole = with_curve(with_token_budget(matched, tokens, dataset))
+        short = with_token_budget(whole, max(1, round(config.trial_share * tokens)), dataset)
+        trials = tuning_trials(config.trials, short, whole, dataset)
+        chosen = best_settings(trials) or configured_settings(matched)
         first_seed = matched.training.seed
         seeded = [with_settings(whole, chosen, first_seed + number) for number in range(config.seeds)]
         runs = [train_model(one, dataset) for one in seeded]
@@ -80,27 +85,37 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
     return comparison
 
 
-def tune_model(
-    config: CompareConfig, matched: PipelineConfig, dataset: DatasetRecord, tokens: int
+def tuning_trials(
+    count: int, short: PipelineConfig, whole: PipelineConfig, dataset: DatasetRecord
 ) -> tuple[Trial, ...]:
-    """The results of the tuning trials, each trained on a share of the tokens."""
-    short = with_token_budget(matched, max(1, round(config.trial_share * tokens)), dataset)
-    results = []
-    for settings in trial_settings(matched, config.trials)[: config.trials]:
-        try:
-            run = train_model(with_settings(short, settings, matched.training.seed), dataset)
-            perplexity = run.best_validation_perplexity
-        except TrainingError as error:
-            logger.warning("%s: a trial failed: %s", matched.model.kind, error)
-            perplexity = None
-        results.append(Trial(settings=settings, validation_perplexity=perplexity))
-    return tuple(results)
+    """The results of all trials on a share of the tokens (short), and of the best FINALISTS on all of them (whole).
+
+    A high learning rate may look best after a share of the tokens and be worse after all of them.
+    """
+    trials = [
+        Trial(settings=settings, validation_perplexity=trial_perplexity(short, settings, dataset))
+        for settings in trial_settings(short, count)
+    ]
+    finished = [trial for trial in trials if trial.validation_perplexity is not None]
+    finalists = sorted(finished, key=lambda trial: trial.validation_perplexity or math.inf)[:FINALISTS]
+    if len(finalists) == 1:
+        return tuple(trials)
+    return tuple(
+        trial.model_copy(update={"final_perplexity": trial_perplexity(whole, trial.settings, dataset)})
+        if trial in finalists
+        else trial
+        for trial in trials
+    )
 
 
-def best_settings(matched: PipelineConfig, trials: tuple[Trial, ...]) -> TunedSettings:
-    """Those of the trial with the lowest validation perplexity; the configured ones if no trial has finished."""
-    scores = {trial.settings: trial.validation_perplexity for trial in trials if trial.validation_perplexity}
-    return min(scores, key=scores.__getitem__, default=trial_settings(matched, 1)[0])
+def trial_perplexity(pipeline: PipelineConfig, settings: TunedSettings, dataset: DatasetRecord) -> float | None:
+    """None if training diverged."""
+    config = with_settings(pipeline, settings, pipeline.training.seed)
+    try:
+        return train_model(config, dataset).best_validation_perplexity
+    except TrainingError as error:
+        logger.warning("%s: a trial failed: %s", pipeline.model.kind, error)
+        return None
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ class CompareConfig(Section):
     seeds: Size = setting(3, "Number of runs of each model, from training.seed upwards.")
     trials: NonNegativeInt = setting(
         0,
-        "Number of tuning trials of each model: the configured learning rate and dropout, then random ones. The best "
-        "validation perplexity wins. 0: no tuning.",
+        "Number of tuning trials of each model: the configured learning rate and dropout, then random ones. The two "
+        "with the best validation perplexity are trained on all tokens, and the better one is chosen. 0: no tuning.",
     )
     trial_share: Annotated[float, Field(gt=0.0, le=1.0)] = setting(
         0.25, "Share of the tokens that a tuning trial is trained on."

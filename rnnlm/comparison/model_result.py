@@ -17,10 +17,21 @@ POSITIONS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # first position of each bucket
 
 
 class Trial(Record):
-    """A tuning trial. validation_perplexity: None if training diverged."""
+    """A tuning trial: sampled validation perplexities after a share of the tokens and, of the finalists, after all.
+
+    None if training diverged, or if the trial is not a finalist.
+    """
 
     settings: TunedSettings
     validation_perplexity: float | None
+    final_perplexity: float | None = None
+
+
+def best_settings(trials: tuple[Trial, ...]) -> TunedSettings | None:
+    """Those of the best finalist, or of the only trial that has finished. None if none has."""
+    finals = {trial.settings: trial.final_perplexity for trial in trials if trial.final_perplexity}
+    scores = finals or {trial.settings: trial.validation_perplexity for trial in trials if trial.validation_perplexity}
+    return min(scores, key=scores.__getitem__, default=None)
 
 
 class RunResult(Record):

@@ -57,16 +57,21 @@ def token_budget(config: CompareConfig, dataset: DatasetRecord, tokens_per_secon
     return min(whole, training.maximum_tokens or whole)
 
 
+def configured_settings(pipeline: PipelineConfig) -> TunedSettings:
+    model, training = pipeline.model, pipeline.training
+    dropout, rate = training.dropout.resolved(), training.optimizer.peak_rate(model.kind, model.units)
+    return TunedSettings(learning_rate=rate, dropout_inputs=dropout.inputs, dropout_outputs=dropout.outputs)
+
+
 def trial_settings(pipeline: PipelineConfig, count: int) -> list[TunedSettings]:
-    """Settings to try for a model: first the configured ones, then random ones, count in all and at least one.
+    """count settings to try for a model: first the configured ones, then random ones.
 
     Random search with the learning rate drawn on a logarithmic scale (Bergstra and Bengio 2012), with the same factors
     for every kind. Without a configured rate they are factors of the default for the model's kind and width.
     """
-    model, training = pipeline.model, pipeline.training
-    dropout, rate = training.dropout.resolved(), training.optimizer.peak_rate(model.kind, model.units)
-    configured = TunedSettings(learning_rate=rate, dropout_inputs=dropout.inputs, dropout_outputs=dropout.outputs)
-    generator = random.Random(training.seed)
+    configured = configured_settings(pipeline)
+    rate = configured.learning_rate
+    generator = random.Random(pipeline.training.seed)
     drawn = [
         TunedSettings(
             learning_rate=float(f"{rate * RATE_FACTOR ** generator.uniform(-1, 1):.2g}"),
@@ -75,7 +80,7 @@ def trial_settings(pipeline: PipelineConfig, count: int) -> list[TunedSettings]:
         )
         for _ in range(1, count)
     ]
-    return [configured, *drawn]
+    return [configured, *drawn][:count]
 
 
 def with_curve(pipeline: PipelineConfig) -> PipelineConfig:

@@ -218,6 +218,7 @@ def trial_rows(comparison: ModelComparison) -> TableRows:
             "dropout, inputs": trial.settings.dropout_inputs,
             "dropout, outputs": trial.settings.dropout_outputs,
             "sampled validation perplexity": figure(trial.validation_perplexity),
+            "sampled validation perplexity, all tokens": figure(trial.final_perplexity),
             "chosen": "yes" if trial.settings == result.settings else "",
         }
         for result in comparison.models

@@ -39,7 +39,7 @@ def test_kinds_are_trained_ranked_and_reported_and_nothing_is_trained_twice(
     assert {line.split()[0] for line in lines[2:5]} == {"Elman", "minGRU", "Kneser-Ney"}
     assert max(map(len, lines[:-1])) <= 80
     runs = sorted(tracked_home.runs.glob("*/COMPLETE"))
-    assert len(runs) == 2 * (2 + 2)  # trials and seeds of two kinds
+    assert len(runs) == 2 * (2 + 2 + 1)  # of two kinds: short trials, both of them on all tokens, the second seed
 
     found = json.loads(printed(capsys, "--corpus", str(toy_folder), *SMALL, "--json"))
     assert found["skipped"]
@@ -49,6 +49,9 @@ def test_kinds_are_trained_ranked_and_reported_and_nothing_is_trained_twice(
     assert len(found["pairs"]) == 3
     best, second = found["pairs"][0]["first"], found["pairs"][0]["second"]
     assert [best, second] == [model["model"] for model in found["models"][:2]]
+    for model in found["models"]:
+        trials = {trial["final_perplexity"]: trial["settings"] for trial in model["trials"]}
+        assert model["settings"] == (trials[min(trials)] if trials else None)
     difference = mean_bits(found, best) - mean_bits(found, second)
     assert found["pairs"][0]["difference"] == pytest.approx(difference, abs=1e-6)
 

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from rnnlm.comparison.model_result import ModelResult, RunResult, loss_by_position, tokens_to
+from rnnlm.comparison.model_result import ModelResult, RunResult, Trial, best_settings, loss_by_position, tokens_to
+from rnnlm.comparison.run_plan import TunedSettings
 from rnnlm.comparison.training_costs import TrainingCosts, training_flops_per_token
 from rnnlm.config import ModelConfig
 from rnnlm.sequences.segmentation import rows_from_lists
@@ -51,6 +52,18 @@ def test_the_interval_over_three_seeds_is_students() -> None:
     assert result.test_perplexity == 100.0
     assert result.perplexity_margin == pytest.approx(4.303 * 2 / math.sqrt(3), rel=1e-3)
     assert result_of(98.0).perplexity_margin is None
+
+
+def trial_of(learning_rate: float, perplexity: float | None, final: float | None = None) -> Trial:
+    settings = TunedSettings(learning_rate=learning_rate, dropout_inputs=0.0, dropout_outputs=0.0)
+    return Trial(settings=settings, validation_perplexity=perplexity, final_perplexity=final)
+
+
+def test_the_best_settings_are_those_that_are_best_after_all_tokens() -> None:
+    slow, fast, diverged = trial_of(0.001, 90.0, 50.0), trial_of(0.01, 80.0, 60.0), trial_of(0.1, None)
+    assert best_settings((slow, fast, diverged)) == slow.settings
+    assert best_settings((trial_of(0.01, 80.0), diverged)) == fast.settings
+    assert best_settings((diverged,)) is None
 
 
 def test_gradients_reach_as_far_as_a_hundredth_is_left() -> None:

@@ -5,6 +5,7 @@ import pytest
 from rnnlm.comparison.comparison_config import CompareConfig
 from rnnlm.comparison.run_plan import (
     RATE_FACTOR,
+    configured_settings,
     matched_configs,
     token_budget,
     trial_settings,
@@ -55,6 +56,7 @@ def test_the_first_trial_is_the_configured_one_and_the_others_are_random_but_fix
     assert 0.004 / RATE_FACTOR * 0.99 <= min(rates) < 0.004 < max(rates) <= 0.004 * RATE_FACTOR * 1.01
     assert trials == trial_settings(PIPELINE, 20)
     assert trials[:5] == trial_settings(PIPELINE, 5)
+    assert trial_settings(PIPELINE, 0) == []
 
 
 def test_without_a_configured_rate_trials_are_about_the_default_of_each_kind_and_width() -> None:
@@ -62,8 +64,8 @@ def test_without_a_configured_rate_trials_are_about_the_default_of_each_kind_and
         changed(PIPELINE, {"training.optimizer.learning_rate": None, "model.kind": kind, "model.hidden_size": 4_096})
         for kind in ("elman", "gru")
     )
-    assert trial_settings(wide, 0)[0].learning_rate == 0.0005
-    assert trial_settings(gru, 0)[0].learning_rate == 0.004
+    assert configured_settings(wide).learning_rate == 0.0005
+    assert configured_settings(gru).learning_rate == 0.004
     factors = [
         [trial.learning_rate / rate for trial in trial_settings(one, 9)] for one, rate in ((wide, 0.0005), (gru, 0.004))
     ]

@@ -63,13 +63,23 @@ ROWS = (
 )  # fmt: skip
 
 
-@pytest.mark.long
-@pytest.mark.skipif(not DATA.is_dir(), reason="there is no ../shared/data")
-def test_rows_are_what_their_commands_print(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], prefect_server: None
-) -> None:
+@pytest.fixture
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:
+    """A folder where `brown.txt` is that text, as on the pages; also ../shared/data, as from the project."""
+    if not DATA.is_dir():
+        pytest.skip("there is no ../shared/data")
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in TEXTS:
+        (work / name).symlink_to(DATA / name)
+    (tmp_path / "shared").symlink_to(DATA.parent)
+    monkeypatch.chdir(work)
     monkeypatch.setenv("RNNLM_HOME", str(tmp_path / "home"))
-    in_folder_of_texts(tmp_path, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("texts")
+def test_rows_are_what_their_commands_print(capsys: pytest.CaptureFixture[str]) -> None:
     printed = {command: answer(command, capsys) for command in dict.fromkeys(row.command for row in ROWS)}
     stale = [
         f"{row.page}: `rnnlm {row.command}` now gives {filled}"
@@ -80,12 +90,8 @@ def test_rows_are_what_their_commands_print(
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not DATA.is_dir(), reason="there is no ../shared/data")
-def test_gradients_of_fresh_networks_are_what_their_command_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], prefect_server: None
-) -> None:
-    monkeypatch.setenv("RNNLM_HOME", str(tmp_path / "home"))
-    in_folder_of_texts(tmp_path, monkeypatch)
+@pytest.mark.usefixtures("texts")
+def test_gradients_of_fresh_networks_are_what_their_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
     command, shown = shown_output(PROBES, "rnnlm probe gradients")
     assert main(shlex.split(command)[1:]) == 0
     assert_same_figures(capsys.readouterr().out.partition("\n\n")[0], shown)
@@ -100,16 +106,6 @@ def test_blocks_are_what_their_commands_print(page: str, beginning: str) -> None
     arguments = shlex.split(command)[1:]
     printed = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, cwd=ROOT).stdout
     assert printed == shown
-
-
-def in_folder_of_texts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where `brown.txt` is that text, as on the pages; also ../shared/data, as from the project."""
-    work = folder / "work"
-    work.mkdir()
-    for name in TEXTS:
-        (work / name).symlink_to(DATA / name)
-    (folder / "shared").symlink_to(DATA.parent)
-    monkeypatch.chdir(work)
 
 
 def answer(command: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

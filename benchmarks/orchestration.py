@@ -119,7 +119,7 @@ def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens:
     from prefect import flow
 
     from rnnlm.training import loop
-    from tasks.train_model import train_model
+    from tasks.training import train_model
 
     @flow(name="orchestration-benchmark")
     def train(config: PipelineConfig, dataset: DatasetRecord) -> RunRecord:

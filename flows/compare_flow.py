@@ -32,11 +32,9 @@ from rnnlm.errors import TrainingError
 from rnnlm.records import DatasetRecord
 from rnnlm.reports.comparison_page import comparison_report
 from rnnlm.run_names import page_key
-from tasks.compare_models import compare_models
-from tasks.evaluate_perplexity import evaluate_perplexity
-from tasks.log_model_comparison import log_model_comparison
-from tasks.measure_costs import measure_costs
-from tasks.train_model import train_model
+from tasks.comparison import compare_costs, log_compared_models, report_comparison
+from tasks.evaluation import evaluate_perplexity
+from tasks.training import train_model
 
 FINALISTS = 2  # trials of each model that are trained on all tokens
 
@@ -58,7 +56,7 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
     prepared = prepare(config.pipeline)  # warns of copied text before anything is trained
     dataset = prepared.dataset
     configs = matched_configs(config, dataset)
-    costs = measure_costs(configs, dataset, config.cost_seconds, force=force)
+    costs = compare_costs(configs, dataset, config.cost_seconds, force=force)
     trained = {}
     for kind, matched in configs.items():
         tokens = token_budget(config, dataset, costs[kind].tokens_per_second)
@@ -73,13 +71,13 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
         trained[kind] = TrainedModel(
             config=seeded[0], trials=trials, settings=chosen, runs=tuple(runs), evaluations=tuple(evaluations)
         )
-    comparison = compare_models(config, dataset, trained, costs, prepared.score_warnings, force=force)
+    comparison = report_comparison(config, dataset, trained, costs, prepared.score_warnings, force=force)
     create_markdown_artifact(
         comparison_report(comparison),
         key=page_key(dataset.corpus_name, "comparison"),
         description=f"Kinds of models compared on {dataset.corpus_name}",
     )
-    run_url = log_model_comparison(comparison, config.pipeline.tracking)
+    run_url = log_compared_models(comparison, config.pipeline.tracking)
     if run_url:
         create_link_artifact(run_url, "The comparison in MLflow", key="mlflow-run")
     return comparison

@@ -1,21 +1,21 @@
 """The pipeline: text in, registered recurrent language model out. Read this file first.
 
     prepare   1. download_corpus      fetch the text and store it as UTF-8, named by its sha256
-              2. train_tokenizer      learn the vocabulary from the training split
-              3. store_sequences      tokenize into one checked DuckDB file of shifted sequences
+              2. learn_tokenizer      learn the vocabulary from the training split
+              3. tokenize_corpus      tokenize into one checked DuckDB file of shifted sequences
               4. describe_sequences   report sizes, lengths, vocabulary and duplicates
-              5. check_gates          compare the text with the champion's; warn, or stop here
+              5. check_data           compare the text with the champion's; warn, or stop here
               6. raise_events         tell automations of drift, and why the run stopped
-    train     7. choose_size          measure this machine's speed; choose size and length for the minutes
+    train     7. choose_network       measure this machine's speed; choose size and length for the minutes
               8. train_model          train the model with checkpoints, anew or from the champion's weights
               9. evaluate_perplexity  score whole splits beside the baselines
-             10. keep_references      store validation scores that `rnnlm score` compares texts with
+             10. store_references     store validation scores that `rnnlm score` compares texts with
              11. measure_surprise     find the sentences, positions and words with the highest loss
-             12. probe_gradients      measure how far back gradients reach (optional)
+             12. probe_gradient_flow  measure how far back gradients reach (optional)
                  probe_positions      measure accuracy by position in the row (optional)
-             13. generate_samples     continue the configured prompts
+             13. sample_run           continue the configured prompts
              14. log_results          send scores, samples and plots to MLflow
-             15. register_model       add a version to the registry, as champion or challenger
+             15. register_run         add a version to the registry, as champion or challenger
              16. raise_events         tell automations how the night ended, of a new champion or a worse candidate
 
 Each output is named by a digest of everything it depends on, so a stage whose verified output exists is skipped;
@@ -42,22 +42,18 @@ from rnnlm.reports.pipeline_page import data_report, training_report
 from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.summary_page import summary_report
 from rnnlm.run_names import PROMOTED, UNCHANGED, page_key
-from tasks.check_gates import check_gates
-from tasks.choose_size import choose_size
-from tasks.describe_sequences import describe_sequences
-from tasks.download_corpus import download_corpus
-from tasks.evaluate_perplexity import evaluate_perplexity
-from tasks.generate_samples import generate_samples
-from tasks.keep_references import keep_references
-from tasks.log_results import log_results
-from tasks.measure_surprise import measure_surprise
-from tasks.probe_gradients import probe_gradients
-from tasks.probe_positions import probe_positions
-from tasks.raise_events import raise_events
-from tasks.register_model import register_model
-from tasks.store_sequences import store_sequences
-from tasks.train_model import train_model
-from tasks.train_tokenizer import train_tokenizer
+from tasks.corpus import download_corpus, learn_tokenizer
+from tasks.evaluation import (
+    evaluate_perplexity,
+    log_results,
+    measure_surprise,
+    probe_gradient_flow,
+    probe_positions,
+    sample_run,
+)
+from tasks.registration import raise_events, register_run, store_references
+from tasks.sequences import check_data, describe_sequences, tokenize_corpus
+from tasks.training import choose_network, train_model
 
 logger = logging.getLogger("rnnlm.pipeline")  # the library's lines are shown on every console and in the run's log
 
@@ -128,10 +124,10 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
     """The stages before training. DatasetError if a gate stops the run."""
     check_kind(config.model.kind)
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
-    tokenizer = train_tokenizer(corpus, config.tokenizer, engine=config.sequences, force="tokenizer" in config.force)
-    dataset = store_sequences(corpus, tokenizer, config.sequences, force="sequences" in config.force)
+    tokenizer = learn_tokenizer(corpus, config.tokenizer, engine=config.sequences, force="tokenizer" in config.force)
+    dataset = tokenize_corpus(corpus, tokenizer, config.sequences, force="sequences" in config.force)
     description = describe_sequences(dataset, force="sequences" in config.force)
-    gates = check_gates(config, dataset)
+    gates = check_data(config, dataset)
     prepared = PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset, score_warnings=gates.score_warnings)
     if not dataset.skipped:
         create_markdown_artifact(
@@ -154,25 +150,25 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
 def train(config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
     """Training and the stages after it."""
     name = dataset.corpus_name
-    config = choose_size(config, dataset)
+    config = choose_network(config, dataset)
     run = train_model(config, dataset, force="training" in config.force)
 
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
-    keep_references(dataset, run, force=force)
+    store_references(dataset, run, force=force)
     pages, plots = [measure_surprise(dataset, run, config.evaluation, force=force)], []
     if config.probes.gradient_flow and config.model.has_network:
-        gradients = probe_gradients(dataset, run, config.probes, force=force)
+        gradients = probe_gradient_flow(dataset, run, config.probes, force=force)
         pages.append(gradient_report(gradients))
         plots.append(gradients.picture)
     if config.probes.positions:
         positions = probe_positions(dataset, run, config.probes, force=force)
         pages.append(positions_report(positions))
         plots.append(positions.picture)
-    samples = generate_samples(dataset, run, config.generation, force="samples" in config.force)
+    samples = sample_run(dataset, run, config.generation, force="samples" in config.force)
 
     logged = log_results(run, evaluation, samples, tuple(plots))
-    registered = register_model(config, dataset, run, evaluation, samples, force="registration" in config.force)
+    registered = register_run(config, dataset, run, evaluation, samples, force="registration" in config.force)
     trained = TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered, logged=logged)
     if not evaluation.skipped:  # else an earlier run has published both
         create_table_artifact(

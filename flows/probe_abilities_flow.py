@@ -9,8 +9,7 @@ from rnnlm.config import TrackingConfig
 from rnnlm.probes.probe_config import AbilitiesConfig
 from rnnlm.probes.probe_records import AbilityComparison
 from rnnlm.reports.probe_page import abilities_report
-from tasks.compare_abilities import compare_abilities
-from tasks.log_comparison import log_comparison
+from tasks.probes import log_probe, probe_abilities
 
 
 @flow(name="probe-abilities", flow_run_name=flow_run_label)
@@ -18,11 +17,11 @@ from tasks.log_comparison import log_comparison
 def probe_abilities_flow(config: AbilitiesConfig, force: bool = False) -> AbilityComparison:
     """Store figures and plot in the home; show them in MLflow and on the flow run."""
     config = start_flow_run(config)
-    comparison = compare_abilities(config, force=force)
+    comparison = probe_abilities(config, force=force)
     create_markdown_artifact(
         abilities_report(comparison), key="abilities", description="What networks of each kind learn"
     )
-    run_url = log_comparison(comparison, TrackingConfig())
+    run_url = log_probe(comparison, TrackingConfig())
     if run_url:
         create_link_artifact(
             run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"

@@ -9,8 +9,7 @@ from rnnlm.config import TrackingConfig
 from rnnlm.probes.probe_config import EchoConfig
 from rnnlm.probes.probe_records import EchoComparison
 from rnnlm.reports.probe_page import echo_report
-from tasks.compare_echo import compare_echo
-from tasks.log_comparison import log_comparison
+from tasks.probes import log_probe, probe_echo
 
 
 @flow(name="probe-echo", flow_run_name=flow_run_label)
@@ -18,9 +17,9 @@ from tasks.log_comparison import log_comparison
 def probe_echo_flow(config: EchoConfig, force: bool = False) -> EchoComparison:
     """Store figures and plot in the home; show them in MLflow and on the flow run."""
     config = start_flow_run(config)
-    comparison = compare_echo(config, force=force)
+    comparison = probe_echo(config, force=force)
     create_markdown_artifact(echo_report(comparison), key="echo", description="What networks of each kind remember")
-    run_url = log_comparison(comparison, TrackingConfig())
+    run_url = log_probe(comparison, TrackingConfig())
     if run_url:
         create_link_artifact(
             run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"

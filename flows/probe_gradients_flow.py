@@ -10,8 +10,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.probes.probe_config import GradientProbeConfig
 from rnnlm.probes.probe_records import GradientComparison
 from rnnlm.reports.probe_page import gradient_comparison_report
-from tasks.compare_gradients import compare_gradients
-from tasks.log_comparison import log_comparison
+from tasks.probes import log_probe, probe_gradients
 
 
 @flow(name="probe-gradients", flow_run_name=flow_run_label)
@@ -22,11 +21,11 @@ def probe_gradients_flow(
     """Store figures and plot in the home; show them in MLflow and on the flow run."""
     config = start_flow_run(config)
     dataset = prepare(pipeline).dataset
-    comparison = compare_gradients(dataset, pipeline.training, config, force=force)
+    comparison = probe_gradients(dataset, pipeline.training, config, force=force)
     create_markdown_artifact(
         gradient_comparison_report(comparison), key="gradients", description="Gradients of networks of each kind"
     )
-    run_url = log_comparison(comparison, pipeline.tracking)
+    run_url = log_probe(comparison, pipeline.tracking)
     if run_url:
         create_link_artifact(
             run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"

@@ -10,7 +10,7 @@ from rnnlm.home import find_home
 from rnnlm.reports.upkeep_page import prune_report
 from rnnlm.upkeep.prune import PruneRecord
 from rnnlm.upkeep.retention_config import RetentionConfig
-from tasks.prune_home import prune_home
+from tasks.upkeep import prune
 
 
 @flow(name="prune", flow_run_name=flow_run_label)
@@ -18,6 +18,6 @@ from tasks.prune_home import prune_home
 def prune_flow(config: RetentionConfig = RetentionConfig()) -> PruneRecord:
     """Remove old versions, runs, datasets, corpora, histories and caches; never what an alias needs."""
     config = start_flow_run(config)
-    pruned = prune_home(config, oldest_living_run(find_home()))
+    pruned = prune(config, oldest_living_run(find_home()))
     create_markdown_artifact(prune_report(pruned), key="prune", description="What was removed, and how much")
     return pruned

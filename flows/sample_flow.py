@@ -10,7 +10,7 @@ from rnnlm.corpora.download import corpus_name
 from rnnlm.records import SamplesRecord
 from rnnlm.reports.pipeline_page import samples_report
 from rnnlm.run_names import page_key
-from tasks.sample_champion import sample_champion
+from tasks.registration import sample_champion
 
 
 @flow(name="sample", flow_run_name=flow_run_label)

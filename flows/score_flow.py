@@ -8,9 +8,8 @@ from flows.operations.run_labels import flow_run_label
 from rnnlm.reports.scoring_page import scores_report
 from rnnlm.scoring.drift import ScoredRecord, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
-from tasks.compare_scores import compare_scores
-from tasks.raise_events import raise_events
-from tasks.score_texts import score_texts
+from tasks.registration import raise_events
+from tasks.scoring import compare_scores, score_input
 
 
 @flow(name="score", flow_run_name=flow_run_label)
@@ -18,7 +17,7 @@ from tasks.score_texts import score_texts
 def score_flow(config: ScoringConfig) -> ScoredRecord:
     """Score every document of the input with the configured model."""
     config = start_flow_run(config)
-    scoring = score_texts(config)
+    scoring = score_input(config)
     drift = compare_scores(config, scoring)
     create_markdown_artifact(
         scores_report(config, scoring, drift), key="scores", description=f"Scores of {config.input}"

@@ -49,16 +49,16 @@ def run(task, *kinds):
 TRAINING = """
 from rnnlm.config import PipelineConfig
 from rnnlm.records import DatasetRecord
-from tasks.train_model import train_model
+from tasks.training import train_model
 
 run(train_model, PipelineConfig, DatasetRecord)
 """
 TOKENIZING = """
 from rnnlm.config import SequencesConfig
 from rnnlm.records import CorpusRecord, TokenizerRecord
-from tasks.store_sequences import store_sequences
+from tasks.sequences import tokenize_corpus
 
-run(store_sequences, CorpusRecord, TokenizerRecord, SequencesConfig)
+run(tokenize_corpus, CorpusRecord, TokenizerRecord, SequencesConfig)
 """
 
 

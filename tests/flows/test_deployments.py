@@ -318,7 +318,7 @@ def test_people_are_told_of_a_failed_run_and_of_a_new_champion(
     )
     kept = champion.model_copy(update={"name": "rnnlm.champion.kept", "message": "toy: kept."})
     sixth, seventh = (kept.model_copy(update={"labels": {"rnnlm.candidates": number}}) for number in "67")
-    from tasks.raise_events import raise_events  # Prefect reads the server's address when it is imported
+    from tasks.registration import raise_events  # Prefect reads the server's address when it is imported
 
     raise_events.fn((sixth, seventh, champion))
     wait_for(lambda: bool(inbox.with_subject("rnnlm: champion replaced")), 240, "message about the champion")

@@ -6,8 +6,8 @@ from rnnlm.comparison.run_plan import matched_configs, trial_settings
 from rnnlm.comparison.training_costs import TrainingCosts
 from rnnlm.config import ModelKind
 from rnnlm.records import DatasetRecord
-from tasks.evaluate_perplexity import evaluate_perplexity
-from tasks.train_model import train_model
+from tasks.evaluation import evaluate_perplexity
+from tasks.training import train_model
 from tests.configs import plain_config
 
 CONFIG = CompareConfig(

@@ -24,7 +24,7 @@ from rnnlm.polling import poll_until
 from rnnlm.records import CorpusRecord, TokenizerRecord
 from rnnlm.sequences import corpus_shards
 from tasks.operations.task_runners import local_processes, piece_task
-from tasks.store_sequences import store_sequences
+from tasks.sequences import tokenize_corpus
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
@@ -146,7 +146,7 @@ def test_each_shard_is_a_task_run(
     monkeypatch.setattr(corpus_shards, "BYTES_WORTH_A_PROCESS", 5_000)
     before = shard_runs()
     config = SequencesConfig(mode="stream", processes=processes)
-    assert not flow(store_sequences)(toy_corpus, toy_tokenizer, config).skipped
+    assert not flow(tokenize_corpus)(toy_corpus, toy_tokenizer, config).skipped
     assert poll_until(lambda: shard_runs() - before == 3, 20)  # one for each split's file
 
 
@@ -177,7 +177,7 @@ def test_ray_without_its_packages_says_how_to_install_them(
 ) -> None:
     monkeypatch.setitem(EXTRAS, "ray", ("ray", "a_package_that_nobody_has"))
     with pytest.raises(ExtraError, match=r'engine=ray: needs .*a_package_that_nobody_has(.|\n)*"\.\[ray\]"'):
-        store_sequences.fn(toy_corpus, toy_tokenizer, SequencesConfig(mode="stream", engine="ray"))
+        tokenize_corpus.fn(toy_corpus, toy_tokenizer, SequencesConfig(mode="stream", engine="ray"))
 
 
 def is_running(process: int) -> bool:

@@ -1,0 +1,51 @@
+"""Measure kinds of models side by side and report their comparison."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.comparison import model_comparison
+from rnnlm.comparison.comparison_config import CompareConfig
+from rnnlm.comparison.comparison_plots import draw_comparison
+from rnnlm.comparison.model_comparison import ModelComparison, TrainedModel, stored_costs
+from rnnlm.comparison.training_costs import TrainingCosts
+from rnnlm.config import ModelKind, PipelineConfig, TrackingConfig
+from rnnlm.home import atomic_file, find_home
+from rnnlm.records import DatasetRecord
+from rnnlm.reports.comparison_page import comparison_html
+from rnnlm.tracking import comparison_runs
+
+
+@task(task_run_name="measure costs", cache_policy=NO_CACHE)
+def compare_costs(
+    configs: dict[ModelKind, PipelineConfig], dataset: DatasetRecord, seconds: float, force: bool = False
+) -> dict[ModelKind, TrainingCosts]:
+    """Measure what training and generating with each model cost, side by side."""
+    return stored_costs(find_home(), configs, dataset, seconds, force=force)
+
+
+@task(task_run_name="compare models on {dataset.corpus_name}", cache_policy=NO_CACHE)
+def report_comparison(
+    config: CompareConfig,
+    dataset: DatasetRecord,
+    trained: dict[ModelKind, TrainedModel],
+    costs: dict[ModelKind, TrainingCosts],
+    score_warnings: tuple[str, ...] = (),
+    force: bool = False,
+) -> ModelComparison:
+    """Put the results of all models together: figures, plots, one HTML page."""
+    comparison = model_comparison.compare_models(find_home(), config, dataset, trained, costs, force=force)
+    comparison = comparison.model_copy(update={"score_warnings": score_warnings})
+    with atomic_file(comparison.picture) as partial:
+        draw_comparison(comparison, partial)
+    with atomic_file(comparison.page) as partial:
+        partial.write_text(comparison_html(comparison), encoding="utf-8")
+    return comparison
+
+
+@task(task_run_name="log to MLflow", cache_policy=NO_CACHE)
+def log_compared_models(comparison: ModelComparison, tracking: TrackingConfig) -> str | None:
+    """Log a comparison of models as an MLflow run, with the models' training runs nested below it.
+
+    Returns the MLflow run's address, or None if MLflow is unavailable.
+    """
+    return comparison_runs.log_model_comparison(find_home(), comparison, tracking)

@@ -1,0 +1,46 @@
+"""Obtain a corpus and learn its tokenizer."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.runtime import task_run
+
+from rnnlm.config import CorpusConfig, EngineConfig, TokenizerConfig
+from rnnlm.corpora.download import corpus_name, obtain_corpus
+from rnnlm.corpora.splits import Stretch
+from rnnlm.home import find_home
+from rnnlm.records import CorpusRecord, TokenizerRecord
+from rnnlm.tokenizers import tokenizer_training
+from tasks.operations.task_runners import engine_of, piece_task
+
+
+def name_download() -> str:
+    """The source may be a long path or an address; the corpus's name is short."""
+    return f"download {corpus_name(task_run.parameters['config'])}"
+
+
+# No Prefect retries: rnnlm/corpora/http_download.py and `datasets` retry with backoff and resume by themselves.
+@task(task_run_name=name_download, cache_policy=NO_CACHE)
+def download_corpus(config: CorpusConfig, force: bool = False) -> CorpusRecord:
+    """Store a corpus, given by catalogue name, path, glob, URL or hf: name, as UTF-8 text in the home."""
+    return obtain_corpus(find_home(), config, force=force)
+
+
+@piece_task("count words of {stretch.source_file} from byte {stretch.byte_offset}")
+def count_stretch_words(
+    count: Callable[..., Path], corpus: CorpusRecord, config: TokenizerConfig, stretch: Stretch, folder: Path
+) -> Path:
+    """Count the words of one stretch of a corpus."""
+    return count(corpus, config, stretch, folder)
+
+
+@task(task_run_name="train {config.kind} tokenizer on {corpus.name}", cache_policy=NO_CACHE)
+def learn_tokenizer(
+    corpus: CorpusRecord, config: TokenizerConfig, engine: EngineConfig = EngineConfig(), force: bool = False
+) -> TokenizerRecord:
+    """Learn a tokenizer from a corpus's training split; words are counted where `engine` says."""
+    return tokenizer_training.train_tokenizer(
+        find_home(), corpus, config, force=force, open_engine=engine_of(count_stretch_words, engine)
+    )

@@ -1,0 +1,86 @@
+"""Score a run, sample from it, probe it, and log the results."""
+
+from pathlib import Path
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.config import EvaluationConfig, GenerationConfig, ProbesConfig
+from rnnlm.evaluation.perplexity import evaluate_run
+from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
+from rnnlm.generation import generate
+from rnnlm.home import find_home
+from rnnlm.probes.run_probes import measure_gradient_flow, measure_positions
+from rnnlm.records import (
+    DatasetRecord,
+    EvaluationRecord,
+    GradientFlowRecord,
+    LoggedRecord,
+    PositionsRecord,
+    RunRecord,
+    SamplesRecord,
+)
+from rnnlm.reports.surprise_page import surprise_report
+from rnnlm.tracking.mlflow_runs import (
+    log_loss_curve,
+    log_losses,
+    log_picture,
+    log_samples,
+    log_scores,
+    run_url,
+    send_rest,
+    small_loss_curve,
+)
+
+
+@task(task_run_name="evaluate on {dataset.corpus_name}", cache_policy=NO_CACHE)
+def evaluate_perplexity(
+    dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, force: bool = False
+) -> EvaluationRecord:
+    """Score a run on whole splits, beside the baselines."""
+    return evaluate_run(find_home(), dataset, run, config, force=force)
+
+
+@task(task_run_name="measure surprise on {dataset.corpus_name}", cache_policy=NO_CACHE)
+def measure_surprise(dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, force: bool = False) -> str:
+    """Store the loss of every token of the test split as Parquet in the run's folder, and report it as markdown."""
+    return surprise_report(surprise_of_run(find_home(), dataset, run, config, force=force))
+
+
+@task(task_run_name="probe gradients on {dataset.corpus_name}", cache_policy=NO_CACHE)
+def probe_gradient_flow(
+    dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, force: bool = False
+) -> GradientFlowRecord:
+    """Measure and plot how far back the gradient of a run's loss reaches."""
+    return measure_gradient_flow(find_home(), dataset, run, config, force=force)
+
+
+@task(task_run_name="probe positions on {dataset.corpus_name}", cache_policy=NO_CACHE)
+def probe_positions(
+    dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, force: bool = False
+) -> PositionsRecord:
+    """Measure and plot a run's accuracy by position in the row."""
+    return measure_positions(find_home(), dataset, run, config, force=force)
+
+
+@task(task_run_name="sample {dataset.corpus_name}", cache_policy=NO_CACHE)
+def sample_run(dataset: DatasetRecord, run: RunRecord, config: GenerationConfig, force: bool = False) -> SamplesRecord:
+    """Continue the configured prompts with a run's model."""
+    return generate.generate_samples(find_home(), dataset, run, config, force=force)
+
+
+@task(task_run_name="log results to MLflow", cache_policy=NO_CACHE)
+def log_results(
+    run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord, pictures: tuple[Path, ...] = ()
+) -> LoggedRecord:
+    """Log a run's scores, samples, losses and plots to MLflow; without MLflow the pipeline continues."""
+    home = find_home()
+    send_rest(home, run)
+    log_scores(home, run, evaluation)
+    log_samples(home, run, samples)
+    log_losses(home, run)
+    for picture in pictures:
+        log_picture(home, run, picture)
+    return LoggedRecord(
+        loss_curve=log_loss_curve(home, run), small_loss_curve=small_loss_curve(run), run_url=run_url(home, run)
+    )

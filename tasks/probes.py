@@ -1,0 +1,61 @@
+"""Measure what networks of each kind remember and learn, and how far back their gradients reach."""
+
+from collections.abc import Callable
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.config import TrackingConfig, TrainingConfig
+from rnnlm.home import Home, find_home
+from rnnlm.probes import run_probes
+from rnnlm.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig, SyntheticTaskName
+from rnnlm.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
+from rnnlm.records import DatasetRecord
+from rnnlm.tracking import probe_runs
+from tasks.operations.task_runners import engine_of
+
+
+@task(task_run_name="{network} learns {task_name}, seed {seed}", cache_policy=NO_CACHE)
+def probe_ability(
+    measure: Callable[..., AbilityScore],
+    home: Home,
+    config: AbilitiesConfig,
+    network: str,
+    task_name: SyntheticTaskName,
+    seed: int,
+    force: bool,
+) -> AbilityScore:
+    """Train one network on one synthetic task and measure what it has learned."""
+    return measure(home, config, network, task_name, seed, force)
+
+
+@task(task_run_name="compare abilities", cache_policy=NO_CACHE)
+def probe_abilities(config: AbilitiesConfig, force: bool = False) -> AbilityComparison:
+    """Measure and plot what networks of each kind learn of synthetic tasks."""
+    engine = engine_of(probe_ability, config)
+    return run_probes.compare_abilities(find_home(), config, force=force, open_engine=engine)
+
+
+@task(task_run_name="compare echo", cache_policy=NO_CACHE)
+def probe_echo(config: EchoConfig, force: bool = False) -> EchoComparison:
+    """Measure and plot how long networks of each kind remember a symbol."""
+    return run_probes.compare_echo(find_home(), config, force=force)
+
+
+@task(task_run_name="compare gradients on {dataset.corpus_name}", cache_policy=NO_CACHE)
+def probe_gradients(
+    dataset: DatasetRecord, training: TrainingConfig, config: GradientProbeConfig, force: bool = False
+) -> GradientComparison:
+    """Measure and plot how far back gradients reach in networks of each kind."""
+    return run_probes.compare_gradients(find_home(), dataset, training, config, force=force)
+
+
+@task(task_run_name="log to MLflow", cache_policy=NO_CACHE)
+def log_probe(
+    comparison: GradientComparison | EchoComparison | AbilityComparison, tracking: TrackingConfig
+) -> str | None:
+    """Log a comparison of networks as an MLflow run; if MLflow is unavailable, the next call logs it.
+
+    Returns the MLflow run's address, or None if MLflow is unavailable.
+    """
+    return probe_runs.log_comparison(find_home(), comparison, tracking)

@@ -1,0 +1,85 @@
+"""Register a run's model, tell automations of the night, and sample from the champion."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.events import emit_event
+from prefect.events.worker import EventsWorker
+from prefect.tasks import Task
+
+from rnnlm.config import CorpusConfig, GenerationConfig, PipelineConfig, RegistryConfig
+from rnnlm.corpora.download import corpus_name
+from rnnlm.errors import TrackingError
+from rnnlm.generation.generate import sample_model
+from rnnlm.home import find_home
+from rnnlm.records import DatasetRecord, EvaluationRecord, NightEvent, RegisteredVersion, RunRecord, SamplesRecord
+from rnnlm.registry import registration
+from rnnlm.registry.model_lookup import model_folder
+from rnnlm.registry.model_names import registered_name
+from rnnlm.registry.version_tags import Candidate
+from rnnlm.scoring import reference_scores
+
+
+@task(task_run_name="keep reference scores of {dataset.corpus_name}", cache_policy=NO_CACHE)
+def store_references(dataset: DatasetRecord, run: RunRecord, force: bool = False) -> list[Path]:
+    """Store the scores of a run's validation text beside its model, for later comparisons with scored texts."""
+    return reference_scores.keep_references(find_home(), dataset, run, force=force)
+
+
+def is_tracking_failure(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
+    """Retry only if MLflow failed: a user error would fail again."""
+    return isinstance(state.data, TrackingError)
+
+
+@task(
+    task_run_name="register {dataset.corpus_name}",
+    cache_policy=NO_CACHE,
+    retries=2,
+    retry_delay_seconds=[2, 8],
+    retry_condition_fn=is_tracking_failure,
+)
+def register_run(
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    run: RunRecord,
+    evaluation: EvaluationRecord,
+    samples: SamplesRecord,
+    force: bool = False,
+) -> RegisteredVersion:
+    """Register a run's model as champion or challenger, with retries while MLflow is unavailable."""
+    return registration.register_model(find_home(), Candidate(config, dataset, run, evaluation, samples), force=force)
+
+
+@task(task_run_name="tell automations", cache_policy=NO_CACHE)
+def raise_events(events: tuple[NightEvent, ...]) -> int:
+    """Emit Prefect events about a night, for automations to act on.
+
+    Returns how many were emitted.
+    """
+    emitted = 0
+    for event in events:
+        sent = emit_event(
+            event.name,
+            resource={
+                "prefect.resource.id": event.resource_id,
+                "prefect.resource.name": event.resource_name,
+                **event.labels,
+            },
+            payload={"message": event.message, **event.payload},
+        )
+        emitted += sent is not None
+    if emitted:
+        logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # it would warn about waiting
+        EventsWorker.instance().drain()  # wait for the sending thread: the process may end soon
+    return emitted
+
+
+@task(task_run_name="sample the champion", cache_policy=NO_CACHE)
+def sample_champion(corpus: CorpusConfig, registry: RegistryConfig, generation: GenerationConfig) -> SamplesRecord:
+    """Sample from the champion of a corpus's registered model."""
+    reference = f"models:/{registered_name(registry, corpus_name(corpus))}@champion"
+    return sample_model(model_folder(find_home(), reference), generation)

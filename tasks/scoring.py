@@ -1,0 +1,32 @@
+"""Score texts with a registered model and compare them with its validation text."""
+
+from pathlib import Path
+
+import pyarrow as pa
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.home import find_home
+from rnnlm.scoring import bulk_scoring
+from rnnlm.scoring.bulk_scoring import ScoringRecord, ShardScorer
+from rnnlm.scoring.drift import Drift, measure_drift
+from rnnlm.scoring.scoring_config import ScoringConfig
+from tasks.operations.task_runners import engine_of, piece_task
+
+
+@piece_task("score shard {path.stem}")
+def score_shard(score: ShardScorer, path: Path, documents: pa.Table) -> int:
+    """Score one shard of the texts."""
+    return score(path, documents)
+
+
+@task(task_run_name="score texts", cache_policy=NO_CACHE)
+def score_input(config: ScoringConfig) -> ScoringRecord:
+    """Score texts with a model, into a Parquet file or a DuckDB table."""
+    return bulk_scoring.score_texts(find_home(), config, open_engine=engine_of(score_shard, config))
+
+
+@task(task_run_name="compare scores", cache_policy=NO_CACHE)
+def compare_scores(config: ScoringConfig, scoring: ScoringRecord) -> Drift:
+    """Compare scores with those of the model's validation text."""
+    return measure_drift(find_home(), config, scoring)

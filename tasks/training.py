@@ -1,0 +1,67 @@
+"""Choose a network's size and train it."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.context import FlowRunContext
+from prefect.runtime import flow_run
+from prefect.settings import get_current_settings
+from prefect.utilities.urls import url_for
+
+from rnnlm.config import PipelineConfig
+from rnnlm.home import find_home
+from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.registry.starting_model import choose_start
+from rnnlm.run_names import page_key
+from rnnlm.tracking.mlflow_runs import open_tracker, tracked_run, tracked_run_url, ui_answers
+from rnnlm.tracking.run_origin import RunOrigin
+from rnnlm.tracking.tracker import RunTracker
+from rnnlm.training.time_budget import fit_to_minutes
+from rnnlm.training.training_run import run_training
+from tasks.operations.progress_artifact import shown_progress
+
+logger = logging.getLogger("rnnlm.training")
+
+
+@task(task_run_name="choose size for {dataset.corpus_name}", cache_policy=NO_CACHE)
+def choose_network(config: PipelineConfig, dataset: DatasetRecord) -> PipelineConfig:
+    """The configuration with a size and a length for what training.minutes leaves open."""
+    return fit_to_minutes(find_home(), config, dataset)
+
+
+@task(
+    task_run_name="train {config.model.layers}x{config.model.units} on {dataset.corpus_name}",
+    cache_policy=NO_CACHE,
+)
+def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = False) -> RunRecord:
+    """Train a model, tracked in MLflow; resume an unfinished run, or find the finished one."""
+    home = find_home()
+
+    @contextlib.contextmanager
+    def open_shown_tracker(run_id: str) -> Iterator[RunTracker]:
+        with open_tracker(home, config, dataset, run_id, find_origin()) as tracker:
+            url = tracked_run_url(home, tracker.mlflow_run_id)
+            if url and ui_answers(home):
+                logger.info("training: MLflow run %s", url)
+            with shown_progress(page_key(dataset.corpus_name, "training"), url):
+                yield tracker
+
+    start = choose_start(home, config, dataset, force=force)
+    run = run_training(home, config, dataset, open_shown_tracker, start=start, force=force)
+    return tracked_run(home, config, dataset, run) if run.skipped else run
+
+
+def find_origin() -> RunOrigin | None:
+    """The flow run that a person sees in Prefect's list: the one that no other run has started."""
+    if FlowRunContext.get() is None:
+        return None
+    with contextlib.suppress(Exception), get_client(sync_client=True) as client:
+        root = client.read_flow_run(flow_run.root_flow_run_id)
+        deployment = client.read_deployment(root.deployment_id).name if root.deployment_id else ""
+        url = url_for("flow-run", root.id) if get_current_settings().server.ui.enabled else None
+        return RunOrigin(name=root.name, url=url, deployment=deployment)
+    return None

@@ -1,0 +1,17 @@
+"""Remove from the home what its retention does not keep."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from rnnlm.home import find_home
+from rnnlm.upkeep.prune import PruneRecord, prune_home
+from rnnlm.upkeep.retention_config import RetentionConfig
+
+
+@task(task_run_name="prune the home", cache_policy=NO_CACHE)
+def prune(config: RetentionConfig, in_use_since: float | None) -> PruneRecord:
+    """Remove from the home what its retention does not keep.
+
+    in_use_since: when the oldest living flow run started, in seconds since 1970.
+    """
+    return prune_home(find_home(), config, in_use_since)

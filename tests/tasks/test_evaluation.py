@@ -1,0 +1,128 @@
+import pytest
+
+from rnnlm.config import EvaluationConfig, GenerationConfig, PipelineConfig, ProbesConfig
+from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.reports.probe_page import gradient_report, positions_report
+from rnnlm.tracking.mlflow_runs import open_tracker
+from rnnlm.tracking.mlflow_store import reaching_mlflow
+from tasks.evaluation import (
+    evaluate_perplexity,
+    log_results,
+    measure_surprise,
+    probe_gradient_flow,
+    probe_positions,
+    sample_run,
+)
+
+
+def test_a_learnt_grammar_is_better_than_the_baselines(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    evaluation = evaluate_perplexity.fn(toy_dataset, toy_run, EvaluationConfig(), force=True)
+    assert set(evaluation.scores) == {"valid", "test"}
+    for score in evaluation.scores.values():
+        assert 1 < score.perplexity < score.unigram_perplexity < score.uniform_perplexity
+
+
+@pytest.mark.long
+def test_the_losses_lie_with_the_run_and_the_report_has_their_perplexity(
+    toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    report = measure_surprise.fn(toy_dataset, toy_run, EvaluationConfig())
+    assert f"perplexity {toy_evaluation.scores['test'].perplexity:.2f}" in report
+    assert {path.suffix for path in (toy_run.folder / "losses").iterdir()} >= {".parquet", ".png"}
+
+
+@pytest.mark.long
+def test_a_runs_gradients_are_measured_once_and_reported(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    record = probe_gradient_flow.fn(toy_dataset, toy_run, ProbesConfig())
+    assert not record.skipped
+    assert probe_gradient_flow.fn(toy_dataset, toy_run, ProbesConfig()).skipped
+    assert not probe_gradient_flow.fn(toy_dataset, toy_run, ProbesConfig(), force=True).skipped
+    report = gradient_report(record)
+    assert "data:image/png;base64,iVBOR" in report
+    assert "| layer | 1 back | 5 back |" in report  # sentences of ten tokens go no further back than nine
+    assert f"| 1 | {record.norms[0][1] / record.norms[0][0]:.2g} |" in report
+
+
+def test_a_runs_right_guesses_are_measured_once_and_reported(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    config = ProbesConfig(given_tokens=3)
+    record = probe_positions.fn(toy_dataset, toy_run, config)
+    assert not record.skipped
+    assert probe_positions.fn(toy_dataset, toy_run, config).skipped
+    report = positions_report(record)
+    assert "data:image/png;base64,iVBOR" in report
+    assert "| 1 | 40 | 100.0% | given |" in report  # every line begins with "the"
+    assert "| 4 | 40 | 100.0% | 100.0% |" in report  # its fourth word is "the", too
+
+
+def test_a_prompt_a_sample(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    config = GenerationConfig(prompts=("the cat", "the dog sees"), maximum_tokens=5, temperature=0)
+    samples = sample_run.fn(toy_dataset, toy_run, config).samples
+    assert [sample.prompt for sample in samples] == ["the cat", "the dog sees"]
+    assert all(1 <= sample.tokens <= 5 for sample in samples)
+
+
+@pytest.mark.long
+def test_results_are_in_the_run_and_its_address_is_returned(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+) -> None:
+    with open_tracker(tracked_home, toy_config, toy_dataset, toy_run.run_id) as tracker:
+        pass
+    run = toy_run.model_copy(update={"mlflow_run_id": tracker.mlflow_run_id})
+    picture = toy_run.folder / "gradient_flow.png"
+    picture.write_bytes(b"a picture")
+    for _ in range(2):
+        logged = log_results.fn(run, toy_evaluation, toy_samples, (picture,))
+    assert logged.loss_curve == toy_run.folder / "loss_curve.png"
+    assert logged.run_url is not None
+    assert logged.run_url.endswith(f"/runs/{tracker.mlflow_run_id}?workflowType=machine_learning")
+    assert logged.small_loss_curve is not None
+    assert logged.small_loss_curve.read_bytes().startswith(b"\x89PNG")
+    assert logged.small_loss_curve.stat().st_size < 40_000  # Prefect's database gets one a night
+    with reaching_mlflow(tracked_home) as client:
+        metrics = client.get_run(tracker.mlflow_run_id).data.metrics
+        names = [artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id)]
+    assert metrics["test_perplexity"] == toy_evaluation.scores["test"].perplexity
+    assert sorted(names) == ["gradient_flow.png", "loss_curve.png", "samples", "samples.json", "samples.md"]
+
+
+@pytest.mark.long
+def test_the_losses_are_artifacts_of_the_run(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+) -> None:
+    surprise_of_run(tracked_home, toy_dataset, toy_run, toy_config.evaluation)
+    with open_tracker(tracked_home, toy_config, toy_dataset, toy_run.run_id) as tracker:
+        pass
+    run = toy_run.model_copy(update={"mlflow_run_id": tracker.mlflow_run_id})
+    log_results.fn(run, toy_evaluation, toy_samples)
+    with reaching_mlflow(tracked_home) as client:
+        logged = {artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id, "losses")}
+    names = ("tokens.parquet", "sequences.parquet", "loss_by_position.png", "loss_by_frequency.png")
+    assert logged == {f"losses/{name}" for name in names}
+
+
+def test_mlflow_away_leaves_the_loss_curve(
+    home: Home,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    run = toy_run.model_copy(update={"mlflow_run_id": "0" * 32})
+    logged = log_results.fn(run, toy_evaluation, toy_samples)
+    assert logged.run_url is None
+    assert logged.loss_curve is not None
+    assert logged.loss_curve.exists()

@@ -1,0 +1,312 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from rnnlm.config import TrackingConfig, TrainingConfig
+from rnnlm.home import Home
+from rnnlm.polling import poll_until
+from rnnlm.probes import abilities
+from rnnlm.probes.echo import measure_echo
+from rnnlm.probes.gradients import measure_gradients as measured
+from rnnlm.probes.probe_config import AbilitiesConfig
+from rnnlm.probes.probe_records import AbilityComparison
+from rnnlm.probes.run_probes import stored_ability
+from rnnlm.records import DatasetRecord
+from rnnlm.reports.probe_page import abilities_report, abilities_text, echo_report, gradient_comparison_report
+from rnnlm.tracking.mlflow_store import reaching_mlflow
+from tasks.probes import log_probe, probe_abilities, probe_ability, probe_echo, probe_gradients
+from tests.ability_scores import ability_score
+from tests.tasks.comparisons import ABILITIES, ECHO, GRADIENTS, PNG, artifacts, tracked
+
+
+@pytest.mark.long
+def test_a_network_is_measured_and_stored(home: Home) -> None:
+    score = probe_ability.fn(stored_ability, home, ABILITIES, "elman", "parity", 0, False)
+    assert score == abilities.measure_ability(ABILITIES, "elman", "parity", seed=0)
+    (path,) = home.probes.glob("ability-*.json")
+    written = path.stat().st_mtime_ns
+    assert probe_ability.fn(stored_ability, home, ABILITIES, "elman", "parity", 0, False) == score
+    assert path.stat().st_mtime_ns == written
+
+
+PROGRAM = """
+import sys
+from rnnlm.home import find_home
+from rnnlm.probes.probe_config import AbilitiesConfig
+from rnnlm.probes.run_probes import compare_abilities
+compare_abilities(find_home(), AbilitiesConfig.model_validate_json(sys.argv[1]))
+"""
+
+
+def stored(home: Home) -> dict[Path, int]:
+    """When each stored network was written."""
+    return {path: path.stat().st_mtime_ns for path in home.probes.glob("ability-*.json")}
+
+
+@pytest.mark.long
+def test_abilities_are_measured_once_and_kept_with_a_picture_and_a_table(home: Home) -> None:
+    found = probe_abilities.fn(ABILITIES)
+    assert not found.skipped
+    assert [(score.seed, score.task, score.network) for score in found.scores] == [
+        (seed, task, network)
+        for seed in (0, 1)
+        for task in ("parity", "echo")
+        for network in ("elman", "transformer", "elman-diagonal")
+    ]
+    assert found.scores[0] == abilities.measure_ability(ABILITIES, "elman", "parity", seed=0)
+    assert found.picture.read_bytes().startswith(PNG)
+    assert json.loads(found.figures.read_text())["value"]["settings"]["parameters"] == 1_500
+    rows = pq.read_table(found.table).to_pylist()
+    assert rows == found.rows
+    assert len(rows) == 12 * 3  # three lengths each
+    first = found.scores[0]
+    assert rows[1] == {
+        "network": "elman",
+        "task": "parity",
+        "seed": 0,
+        "hidden_size": first.hidden_size,
+        "parameters": first.parameters,
+        "steps": 2,
+        "length": 12,
+        "accuracy": first.accuracies[1],
+        "chance": first.chances[1],
+    }
+
+    again = probe_abilities.fn(ABILITIES.model_copy(update={"processes": 2}))  # which cannot change the figures
+    assert (again.skipped, again.scores) == (True, found.scores)
+
+    networks = stored(home)
+    assert len(networks) == 12
+    more = probe_abilities.fn(ABILITIES.model_copy(update={"seeds": 3}))  # only the third seed is measured
+    assert not more.skipped
+    assert more.scores[:12] == found.scores
+    assert len(stored(home)) == 18
+    assert networks.items() <= stored(home).items()
+
+    found.table.unlink()
+    probe_abilities.fn(ABILITIES)
+    assert pq.read_table(found.table).to_pylist() == rows
+    assert probe_abilities.fn(ABILITIES, force=True).scores == found.scores
+    assert not networks.items() & stored(home).items()  # all twelve were measured again
+
+
+@pytest.mark.long
+def test_a_killed_probe_goes_on_with_the_next_network(home: Home) -> None:
+    config = ABILITIES.model_copy(update={"seeds": 1, "training_steps": 60})
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, config.model_dump_json()],
+        env=os.environ | {"RNNLM_HOME": str(home.root)},
+        start_new_session=True,
+    )
+    assert poll_until(lambda: process.poll() is not None or bool(stored(home)), 120, every_seconds=0.01)
+    assert process.poll() is None
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = stored(home)
+    assert 1 <= len(before) < 6
+    assert not list(home.probes.glob("abilities-*.json"))
+
+    found = probe_abilities.fn(config)
+    assert len(found.scores) == len(stored(home)) == 6
+    assert before.items() <= stored(home).items()
+    assert found.scores[0] == abilities.measure_ability(config, "elman", "parity", seed=0)
+
+
+def comparison(picture: Path) -> AbilityComparison:
+    picture.write_bytes(PNG)
+    scores = (
+        ability_score("gru", "parity", (1.0, 0.8), seed=0),
+        ability_score("gru", "parity", (0.99, 0.4), seed=1),
+        ability_score("lstm", "parity", (0.98, 1.0), seed=0),
+        ability_score("lstm", "parity", (0.5, 0.5), seed=1),
+    )
+    return AbilityComparison(key="k", settings={"trained_length": 24}, picture=picture, scores=scores)
+
+
+def test_the_table_has_mean_accuracies_and_how_many_seeds_learned_it(tmp_path: Path) -> None:
+    text = abilities_text(comparison(tmp_path / "abilities.png"))
+    assert text.splitlines() == [
+        "right answers in rows of 24 tokens; in training: up to 24",
+        "  network     parity",
+        "  gru       100% 2/2",
+        "  lstm       74% 0/2",
+        "  guessing       50%",
+        "",
+        "right answers in rows of 192 tokens; in training: up to 24",
+        "  network    parity",
+        "  gru       60% 0/2",
+        "  lstm      75% 1/2",
+        "  guessing      50%",
+        "",
+        "Means over seeds; 1/3: one of three seeds gets at least 99% right.",
+        "",
+        f"picture  {tmp_path / 'abilities.png'}",
+        f"table    {tmp_path / 'abilities.parquet'}",
+    ]
+
+
+def test_the_report_shows_the_picture_and_both_tables(tmp_path: Path) -> None:
+    report = abilities_report(comparison(tmp_path / "abilities.png"))
+    assert "data:image/png;base64,iVBOR" in report
+    assert "| gru | 60% 0/2 |" in report
+    assert "| guessing | 50% |" in report
+
+
+def test_the_whole_table_fits_a_terminal(tmp_path: Path) -> None:
+    config = AbilitiesConfig()
+    scores = tuple(
+        ability_score(network, task, (1.0, 1.0), seed=seed)
+        for seed in range(3)
+        for network in (*config.kinds, "elman-diagonal")
+        for task in config.tasks
+    )
+    picture = tmp_path / "abilities.png"
+    picture.write_bytes(PNG)
+    found = AbilityComparison(key="k", settings={"trained_length": 24}, picture=picture, scores=scores)
+    lines = abilities_text(found).splitlines()
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
+
+
+@pytest.mark.parametrize("changed", [{"lengths": ()}, {"kinds": ()}, {"tasks": ()}, {"trained_length": 5}])
+def test_a_probe_needs_networks_tasks_and_rows_long_enough(changed: dict[str, object]) -> None:
+    with pytest.raises(ValueError):
+        AbilitiesConfig.model_validate(changed)
+
+
+@pytest.mark.long
+def test_memories_are_compared_once_and_kept_beside_their_picture(home: Home) -> None:
+    found = probe_echo.fn(ECHO)
+    assert not found.skipped
+    assert list(found.scores) == measure_echo(ECHO)
+    assert found.picture.parent == found.figures.parent == home.probes
+    assert found.picture.read_bytes().startswith(PNG)
+    assert json.loads(found.figures.read_text())["value"]["settings"]["training_steps"] == 2
+    again = probe_echo.fn(ECHO)
+    assert (again.skipped, again.scores) == (True, found.scores)
+    assert not probe_echo.fn(ECHO, force=True).skipped
+
+
+def test_the_report_shows_the_picture_and_a_row_a_network(home: Home) -> None:
+    found = probe_echo.fn(ECHO)
+    report = echo_report(found)
+    assert "data:image/png;base64,iVBOR" in report
+    assert "| network | 1 back | 3 back |" in report
+    assert f"| tanh, xavier | {found.scores[0].accuracy:.0%} | {found.scores[1].accuracy:.0%} |" in report
+    assert "guessing gives 12.5%" in report
+
+
+@pytest.mark.slow
+def test_gradients_are_compared_once_and_kept_beside_their_picture(home: Home, toy_dataset: DatasetRecord) -> None:
+    found = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
+    assert not found.skipped
+    assert list(found.curves) == measured(toy_dataset, GRADIENTS, window_length=35)
+    assert found.picture.parent == found.figures.parent == home.probes
+    assert found.picture.read_bytes().startswith(PNG)
+    kept = json.loads(found.figures.read_text())["value"]
+    assert kept["settings"]["dataset_id"] == toy_dataset.dataset_id
+    assert kept["curves"][7]["start"] == "identity × 1.2"
+
+    found.picture.unlink()
+    again = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
+    assert (again.skipped, again.curves) == (True, found.curves)
+    assert again.picture.exists()
+    assert not probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS, force=True).skipped
+    other = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS.model_copy(update={"seed": 1}))
+    assert (other.skipped, other.figures != found.figures) == (False, True)
+
+
+@pytest.mark.long
+def test_the_report_shows_the_picture_and_what_is_left(home: Home, toy_dataset: DatasetRecord) -> None:
+    found = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
+    report = gradient_comparison_report(found)
+    assert "data:image/png;base64,iVBOR" in report
+    assert "| network | steps | norm | 1 back | 5 back |" in report
+    norms = found.curves[0].norms[0]
+    assert f"| tanh, xavier | 0 | {norms[0]:.2e} | {norms[1] / norms[0]:.2e} | {norms[5] / norms[0]:.2e} |" in report
+    assert found.series["relative_norm/relu_identity-x1.2"][0] == (0, pytest.approx(1.0))
+
+
+@pytest.mark.long
+def test_settings_are_parameters_and_a_networks_figures_a_metric_by_distance(
+    tracked_home: Home, toy_dataset: DatasetRecord, tmp_path: Path
+) -> None:
+    found = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
+    url = log_probe.fn(found, TrackingConfig(experiment="probes"))
+    again = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
+    assert log_probe.fn(again, TrackingConfig(experiment="probes")) == url  # one run, however often
+    ((parameters, metrics),) = tracked(tracked_home, "probes")
+    assert parameters["hidden_size"] == "4"
+    assert parameters["dataset_id"] == toy_dataset.dataset_id
+    assert len(metrics) == 8  # tanh and relu, four starts each
+    norms = found.curves[0].norms[0]
+    assert metrics["relative_norm/tanh_xavier"] == [(k, pytest.approx(norms[k] / norms[0])) for k in range(6)]
+    assert url is not None
+    logged = artifacts(tracked_home, url, tmp_path)
+    assert logged[found.picture.name].startswith(PNG)
+    assert len(json.loads(logged[found.figures.name])["value"]["curves"]) == 8
+
+
+@pytest.mark.long
+def test_every_network_has_a_name_that_mlflow_takes(tracked_home: Home, toy_dataset: DatasetRecord) -> None:
+    config = GRADIENTS.model_copy(update={"factor": 2e6, "trained_steps": 1})
+    assert log_probe.fn(probe_gradients.fn(toy_dataset, TrainingConfig(), config), TrackingConfig()) is not None
+    ((_, metrics),) = tracked(tracked_home)
+    assert "relative_norm/tanh_identity-x2e06_after-1-steps" in metrics
+
+
+@pytest.mark.long
+def test_abilities_are_a_metric_by_length_for_each_network_and_task(tracked_home: Home, tmp_path: Path) -> None:
+    found = probe_abilities.fn(ABILITIES)
+    url = log_probe.fn(found, TrackingConfig())
+    ((parameters, metrics),) = tracked(tracked_home)
+    assert parameters["kinds"] == '["elman", "transformer"]'
+    assert len(metrics) == 6  # three networks, two tasks
+    first, second = (
+        score.accuracies for score in found.scores if (score.network, score.task) == ("elman-diagonal", "echo")
+    )
+    means = [pytest.approx((one + other) / 2) for one, other in zip(first, second, strict=True)]
+    assert metrics["ability/echo/elman-diagonal"] == list(zip((6, 12, 18), means, strict=True))
+    assert url is not None
+    assert set(artifacts(tracked_home, url, tmp_path)) == {found.picture.name, found.figures.name, found.table.name}
+
+
+def test_a_run_that_a_kill_left_unfinished_is_gone_on_with(tracked_home: Home, tmp_path: Path) -> None:
+    found = probe_echo.fn(ECHO)
+    url = log_probe.fn(found, TrackingConfig())
+    assert url is not None
+    with reaching_mlflow(tracked_home) as client:
+        client.update_run(url.rpartition("/")[2].partition("?")[0], status="RUNNING")
+    assert log_probe.fn(probe_echo.fn(ECHO), TrackingConfig()) == url
+    ((_, metrics),) = tracked(tracked_home)
+    accuracies = {score.distance: score.accuracy for score in found.scores if score.initialization == "xavier"}
+    assert metrics["echo_accuracy/tanh_xavier"] == sorted(accuracies.items())  # each once
+    assert set(artifacts(tracked_home, url, tmp_path)) == {found.picture.name, found.figures.name}
+
+
+@pytest.mark.long
+def test_what_is_measured_anew_is_another_run(tracked_home: Home) -> None:
+    first = log_probe.fn(probe_echo.fn(ECHO), TrackingConfig())
+    second = log_probe.fn(probe_echo.fn(ECHO, force=True), TrackingConfig())
+    assert first != second
+    assert log_probe.fn(probe_echo.fn(ECHO), TrackingConfig()) == second
+    assert len(tracked(tracked_home)) == 2
+
+
+def test_with_mlflow_away_it_waits_for_the_next_time(
+    tracked_home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = probe_echo.fn(ECHO)
+    with monkeypatch.context() as away:
+        away.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+        away.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        assert log_probe.fn(found, TrackingConfig()) is None
+    assert f"{found.picture.name} could not be logged to MLflow" in caplog.text
+    assert tracked(tracked_home) == []
+    assert log_probe.fn(probe_echo.fn(ECHO), TrackingConfig()) is not None
+    assert len(tracked(tracked_home)) == 1

@@ -1,0 +1,91 @@
+from pathlib import Path
+
+import pytest
+from prefect.states import Failed
+
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import ModelError, TrackingError
+from rnnlm.home import Home
+from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
+from rnnlm.scoring.drift import Distributions, Drift, drift_events
+from rnnlm.scoring.scoring_config import ScoringConfig
+from tasks.registration import is_tracking_failure, raise_events, register_run, sample_champion, store_references
+from tests.registrar import Registrar
+from tests.tasks.drift_events import awaited_drift_events
+
+
+def test_both_lie_beside_the_model(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    paths = store_references.fn(toy_dataset, toy_run)
+    assert paths == [toy_run.model_folder / "reference" / f"{unit}.parquet" for unit in ("line", "paragraph")]
+    assert all(path.is_file() for path in paths)
+
+
+@pytest.mark.long
+def test_registers_the_run_and_skips_the_second_time(
+    tracked_home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    toy_samples: SamplesRecord,
+) -> None:
+    first, again = (register_run.fn(toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples) for _ in range(2))
+    assert (first.name, first.version, first.alias, first.skipped) == ("rnnlm-toy", 1, "champion", False)
+    assert (again.version, again.skipped) == (1, True)
+
+
+@pytest.mark.parametrize(("error", "retried"), [(TrackingError("away"), True), (ModelError("no model"), False)])
+def test_only_mlflow_being_away_is_retried(error: Exception, retried: bool) -> None:
+    assert register_run.retries == 2
+    assert is_tracking_failure(register_run, None, Failed(data=error)) is retried
+
+
+def drift(distance: float, drifted: bool) -> Drift:
+    distributions = Distributions(
+        documents=9,
+        reference_documents=8,
+        distance=distance,
+        noise=0.1,
+        quantiles=[{"level": 0.5, "scored": 2.0, "reference": 1.0}],
+        bins=[],
+        bin_width=0.1,
+    )
+    return Drift(drifted=drifted, threshold=0.3, distributions=distributions, reason="", picture=None)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("prefect_server")
+def test_the_event_is_there_with_its_figures_and_there_is_none_without_drift(tmp_path: Path) -> None:
+    config = ScoringConfig(input="in.txt", output="out.parquet")
+    scoring = ScoringRecord(
+        key="k",
+        model="models:/toy@champion",
+        model_folder=tmp_path,
+        model_digest="d" * 64,
+        input_files=1,
+        output=tmp_path / "out.parquet",
+        totals=Totals(),
+    )
+    assert raise_events.fn(drift_events(config, scoring, drift(0.05, False))) == 0
+    [made] = drift_events(config, scoring, drift(0.5, True))
+    labelled = made.model_copy(update={"labels": {"rnnlm.example": "3"}})
+    assert raise_events.fn((labelled,)) == 1
+    (event,) = awaited_drift_events(tmp_path)
+    assert event["payload"]["distance"] == 0.5
+    assert event["payload"]["input"] == "in.txt"
+    assert event["payload"]["message"].startswith("in.txt: the scores of 9 documents are 0.50 from")
+    assert event["resource"]["prefect.resource.id"] == f"rnnlm.model.{'d' * 16}"
+    assert event["resource"]["prefect.resource.name"] == "models:/toy@champion"
+    assert event["resource"]["rnnlm.example"] == "3"
+
+
+@pytest.mark.long
+def test_the_champion_writes_what_its_run_wrote(
+    register: Registrar, toy_config: PipelineConfig, toy_samples: SamplesRecord
+) -> None:
+    with pytest.raises(ModelError, match="rnnlm-toy"):
+        sample_champion.fn(toy_config.corpus, toy_config.registry, toy_config.generation)
+    register()
+    samples = sample_champion.fn(toy_config.corpus, toy_config.registry, toy_config.generation)
+    assert samples.samples == toy_samples.samples

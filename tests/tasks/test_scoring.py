@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rnnlm.home import Home
+from rnnlm.records import RunRecord
+from rnnlm.scoring import bulk_scoring
+from rnnlm.scoring.bulk_scoring import ShardScorer
+from rnnlm.scoring.document_reader import DOCUMENT_SCHEMA
+from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.scoring.scoring_model import find_model
+from tasks.scoring import compare_scores, score_input, score_shard
+
+
+def test_a_shard_holds_the_tokens_that_it_returns(home: Home, toy_run: RunRecord, tmp_path: Path) -> None:
+    config = ScoringConfig(input="texts.txt", output="scores.parquet")
+    rows = [
+        {"number": 7, "source": "texts.txt", "place": 7, "id": None, "text": "the cat ."},
+        {"number": 8, "source": "texts.txt", "place": 8, "id": "x", "text": None},
+    ]
+    scorer = ShardScorer(find_model(home, str(toy_run.model_folder)), config, threads=1)
+    tokens = score_shard.fn(scorer, tmp_path / "shard.parquet", pa.Table.from_pylist(rows, DOCUMENT_SCHEMA))
+    scores = pq.read_table(tmp_path / "shard.parquet")
+    assert tokens == 4  # and <eos>
+    assert scores["tokens"].to_pylist() == [4, 0]
+    assert scores["document"].to_pylist() == [7, 8]
+    assert scores["id"].to_pylist() == [None, "x"]
+
+
+def test_every_line_has_a_row_in_the_output(toy_run: RunRecord, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("the cat .\nthe dog .\n")
+    output = tmp_path / "scores.parquet"
+    config = ScoringConfig(input=str(tmp_path / "texts.txt"), output=str(output), model=toy_run.run_id)
+    assert score_input.fn(config).output == output
+    assert pq.read_table(output)["text"].to_pylist() == ["the cat .", "the dog ."]
+
+
+def test_validation_text_does_not_drift_from_itself(home: Home, toy_run: RunRecord, tmp_path: Path) -> None:
+    (valid,) = home.corpora.glob("*/valid.txt")
+    config = ScoringConfig(input=str(valid), output=str(tmp_path / "scores.parquet"), model=toy_run.run_id)
+    drift = compare_scores.fn(config, bulk_scoring.score_texts(home, config))
+    assert drift.distributions is not None
+    assert drift.distributions.distance < 0.1  # 40 lines; equal ones may differ in the last bit of a float
+    assert not drift.drifted

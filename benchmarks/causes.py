@@ -1,6 +1,6 @@
 """Why an Elman network stays behind a Transformer: its context, its size, or its memory? The textbook names all three.
 
-python benchmarks/causes.py TEXT --home FOLDER [--picture FILE.png] [--epochs 4]
+python benchmarks/causes.py TEXT --home FOLDER [--picture FILE.png] [--epochs 1]
 
 Every 40 lines of TEXT become one document, so that a context can be longer than a sentence. Networks are compared with
 as many parameters as an Elman network of some units, trained on the same tokens:
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path)
     parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     options.home.mkdir(parents=True, exist_ok=True)

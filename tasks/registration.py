@@ -22,6 +22,7 @@ from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.model_names import registered_name
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.scoring import reference_scores
+from tasks.operations.registry_turn import registry_turn
 
 
 @task(task_run_name="keep reference scores of {dataset.corpus_name}", cache_policy=NO_CACHE)
@@ -51,7 +52,9 @@ def register_run(
     force: bool = False,
 ) -> RegisteredVersion:
     """Register a run's model as champion or challenger, with retries while MLflow is unavailable."""
-    return registration.register_model(find_home(), Candidate(config, dataset, run, evaluation, samples), force=force)
+    home = find_home()
+    with registry_turn(home):
+        return registration.register_model(home, Candidate(config, dataset, run, evaluation, samples), force=force)
 
 
 @task(task_run_name="tell automations", cache_policy=NO_CACHE)

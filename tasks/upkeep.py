@@ -6,6 +6,7 @@ from prefect.cache_policies import NO_CACHE
 from rnnlm.home import find_home
 from rnnlm.upkeep.prune import PruneRecord, prune_home
 from rnnlm.upkeep.retention_config import RetentionConfig
+from tasks.operations.registry_turn import registry_turn
 
 
 @task(task_run_name="prune the home", cache_policy=NO_CACHE)
@@ -14,4 +15,6 @@ def prune(config: RetentionConfig, in_use_since: float | None) -> PruneRecord:
 
     in_use_since: when the oldest living flow run started, in seconds since 1970.
     """
-    return prune_home(find_home(), config, in_use_since)
+    home = find_home()
+    with registry_turn(home):
+        return prune_home(home, config, in_use_since)

@@ -75,9 +75,12 @@ def promote_command(
     show_warnings()
     from rnnlm.registry.model_lookup import registered_name_and_version
     from rnnlm.registry.promotion_commands import promote_by_hand
+    from tasks.operations.registry_turn import registry_turn
 
     name, version = registered_name_and_version(session.home, model)
-    print_change(session, promote_by_hand(session.home, name, version, reason), name)
+    with registry_turn(session.home):
+        change = promote_by_hand(session.home, name, version, reason)
+    print_change(session, change, name)
 
 
 def rollback_command(
@@ -91,8 +94,11 @@ def rollback_command(
     """
     show_warnings()
     from rnnlm.registry.promotion_commands import roll_back
+    from tasks.operations.registry_turn import registry_turn
 
-    print_change(session, roll_back(session.home, name, reason), name)
+    with registry_turn(session.home):
+        change = roll_back(session.home, name, reason)
+    print_change(session, change, name)
 
 
 def print_change(session: Session, change: "Change", name: str) -> None:

@@ -62,6 +62,8 @@ def settle_dead_runs(home: Home) -> int:
     """Settle what killed processes left: flow and task runs, MLflow runs, unfinished models. Returns how many."""
     from prefect.client.orchestration import get_client
 
+    from tasks.operations.registry_turn import registry_turn
+
     settled = 0
     with get_client(sync_client=True) as client:
         for path in sorted(lock_folder(home).glob(f"*{LOCK_SUFFIX}")):
@@ -75,7 +77,9 @@ def settle_dead_runs(home: Home) -> int:
                 if found is not None or age_seconds(path) > KEEP_UNKNOWN_SECONDS:
                     path.unlink()
         settled += crash_never_started(client)
-    return settled + end_dead_mlflow_runs(home) + delete_unfinished_models(home)
+    with registry_turn(home):
+        unfinished = delete_unfinished_models(home)
+    return settled + end_dead_mlflow_runs(home) + unfinished
 
 
 @contextlib.contextmanager

@@ -21,7 +21,6 @@ from rnnlm.registry import data_gates
 from rnnlm.registry.champion_history import all_versions, champions_in_file, read_history
 from rnnlm.registry.data_gates import CHAMPION_STAYS
 from rnnlm.registry.model_lookup import list_models
-from rnnlm.registry.model_names import is_lock
 from rnnlm.registry.night_events import NIGHT_ENDED
 from rnnlm.registry.tag_names import facts_of
 from rnnlm.tracking.mlflow_store import is_embedded, reaching_mlflow
@@ -210,9 +209,7 @@ def champions(home: Home) -> tuple[ChampionStatus, ...]:
         return ()
     except sqlite3.Error:  # there is no store yet, or it is of an MLflow with other tables
         return ()
-    return tuple(
-        champion_status(name, number, versions) for name, (number, versions) in found.items() if not is_lock(name)
-    )
+    return tuple(champion_status(name, number, versions) for name, (number, versions) in found.items())
 
 
 def champions_of_server(home: Home) -> dict[str, tuple[int, list[Any]]]:

@@ -23,7 +23,6 @@ from rnnlm.registry.bundle import (
     model_digest,
 )
 from rnnlm.registry.champion_history import all_versions, created
-from rnnlm.registry.model_names import is_lock
 from rnnlm.registry.tag_names import facts_of
 from rnnlm.stages import mark_used, write_once
 from rnnlm.tracking.mlflow_store import ignoring, is_empty, reaching_mlflow, tracking_uri
@@ -49,7 +48,7 @@ def list_models(home: Home) -> list[ModelVersion]:
             key=lambda version: (version.creation_timestamp, int(version.version)),
             reverse=True,
         )
-    return [listed(version, aliases.get(version.name, {})) for version in versions if not is_lock(version.name)]
+    return [listed(version, aliases.get(version.name, {})) for version in versions]
 
 
 def of_dataset(versions: list[ModelVersion], dataset: str) -> list[ModelVersion]:
@@ -259,7 +258,7 @@ def registered_version(home: Home, reference: str) -> "MlflowVersion":
 
 def find_version(home: Home, name: str, alias: str | None, number: str | None) -> "MlflowVersion | None":
     """By alias or number; None if there is none."""
-    if is_empty(home) or is_lock(name):
+    if is_empty(home):
         return None
     with reaching_mlflow(home) as client, ignoring("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
         if alias is not None:
@@ -270,7 +269,7 @@ def find_version(home: Home, name: str, alias: str | None, number: str | None) -
 
 def registered_versions(home: Home, name: str) -> "dict[int, MlflowVersion]":
     """All versions of a registered model by number; none if it does not exist."""
-    if is_empty(home) or is_lock(name):
+    if is_empty(home):
         return {}
     with reaching_mlflow(home) as client:
         return {int(version.version): version for version in all_versions(client, name)}

@@ -1,4 +1,4 @@
-"""Names in the registry: a corpus' registered model, the two aliases of its versions, and its lock."""
+"""Names in the registry: a corpus' registered model, and the two aliases of its versions."""
 
 import contextlib
 import sqlite3
@@ -8,21 +8,11 @@ from rnnlm.config import RegistryConfig
 from rnnlm.home import Home
 
 Alias = Literal["champion", "challenger"]
-LOCK = "_lock."  # no model can have this prefix: RegistryConfig.model_name begins with a letter or digit
 
 
 def registered_name(config: RegistryConfig, corpus_name: str) -> str:
     """The configured name, else `rnnlm-<corpus name>`: one registered model per corpus."""
     return config.model_name or f"rnnlm-{corpus_name}"
-
-
-def lock_name(name: str) -> str:
-    """The registered model that is the lock on `name` on a server; see ticket_queue.py."""
-    return LOCK + name
-
-
-def is_lock(name: str) -> bool:
-    return name.startswith(LOCK)
 
 
 def local_model_names(home: Home) -> list[str]:
@@ -39,4 +29,4 @@ def local_model_names(home: Home) -> list[str]:
         names += (name for (name,) in connection.execute("select name from registered_models order by name"))
         rows = connection.execute("select name, alias from registered_model_aliases order by name, alias")
         names += (f"{name}@{alias}" for name, alias in rows)
-    return [name for name in names if not is_lock(name)]
+    return names

@@ -19,11 +19,10 @@ def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Cha
     version = find_version(home, name, alias, number)
     if version is None:
         raise ModelError(f"{name} version {wanted}: no such version;\n{known_models(home)}")
-    with reaching_mlflow(home) as client, registry_lock(home, client, name) as confirm_lock:
+    with reaching_mlflow(home) as client, registry_lock(home, name):
         champion = champion_of(client, name)
         if champion is not None and champion.version == version.version:
             raise ModelError(f"{name} version {version.version}: already champion")
-        confirm_lock()
         return set_champion(client, version, "hand", why)
 
 
@@ -32,7 +31,7 @@ def roll_back(home: Home, name: str, reason: str = "") -> Change:
     why = checked_reason(reason)
     if not registered_versions(home, name):
         raise ModelError(f"{name}: no such model;\n{known_models(home)}")
-    with reaching_mlflow(home) as client, registry_lock(home, client, name) as confirm_lock:
+    with reaching_mlflow(home) as client, registry_lock(home, name):
         champion = champion_of(client, name)
         current = int(champion.version) if champion else None
         versions = {int(version.version): version for version in all_versions(client, name)}
@@ -42,7 +41,6 @@ def roll_back(home: Home, name: str, reason: str = "") -> Change:
                 f"{name}: no champion is known before version {current};\n"
                 f"rnnlm models lists the versions, rnnlm promote {name}/VERSION makes one champion"
             )
-        confirm_lock()
         return set_champion(client, versions[before], "rollback", why)
 
 

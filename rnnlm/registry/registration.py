@@ -3,7 +3,6 @@
 import json
 import logging
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +26,11 @@ from rnnlm.registry.model_names import Alias, registered_name
 from rnnlm.registry.promotion import BEST_VERSION, Decision, compare_with_champion, write_training_documents
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.tag_names import SHOWN, as_tags, facts_of, set_facts
-from rnnlm.registry.ticket_queue import ensure_registered_model
 from rnnlm.registry.unfinished_models import MODEL_TYPE, delete_unfinished
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, corpus_folder, identity_tags, origin_tags
 from rnnlm.stages import mark_complete, stage
 from rnnlm.tracking.mlflow_runs import ensure_mlflow_run, log_model_scores, shown_parameters, version_address
-from rnnlm.tracking.mlflow_store import reaching_mlflow
+from rnnlm.tracking.mlflow_store import ignoring, reaching_mlflow
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -52,11 +50,12 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
     name = registered_name(candidate.config.registry, candidate.dataset.corpus_name)
     identity = identity_tags(candidate)
     with reaching_mlflow(home) as client:
-        ensure_registered_model(client, name, described_model(candidate.dataset.corpus_name))
+        with ignoring("RESOURCE_ALREADY_EXISTS"):
+            client.create_registered_model(name, description=described_model(candidate.dataset.corpus_name))
         version = None if force else find_registered(client, name, identity)
         damage = damage_of(version) if version else None
         if version is None or damage is not None or not is_decided(version):
-            with registry_lock(home, client, name) as confirm_lock:
+            with registry_lock(home, name):
                 version = None if force else find_registered(client, name, identity)  # another may have made it
                 skipped = version is not None and damage is None and is_decided(version)
                 if version is None:
@@ -65,7 +64,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
                     logger.warning("%s version %s: %s; its files are written again", name, version.version, damage)
                     repair_version(client, home, candidate, version)
                 if not is_decided(version):
-                    assign_alias(client, home, candidate, version, confirm_lock)
+                    assign_alias(client, home, candidate, version)
         else:
             skipped = True
         done = report(client, name, version.version)
@@ -186,13 +185,7 @@ def repair_version(client: "MlflowClient", home: Home, candidate: Candidate, ver
     log_files(client, home, model_id, str(version.source), str(version.run_id), candidate, card)
 
 
-def assign_alias(
-    client: "MlflowClient",
-    home: Home,
-    candidate: Candidate,
-    version: "ModelVersion",
-    confirm_lock: Callable[[], None],
-) -> None:
+def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, version: "ModelVersion") -> None:
     """Decide whether the version is champion or challenger, and record the evidence."""
     name, number = version.name, str(version.version)
     champion = champion_of(client, name)
@@ -209,7 +202,6 @@ def assign_alias(
         beside = comparison_with(parent, candidate.evaluation, decision.evidence)
         client.update_model_version(name, number, description=description_of(described, beside))
     set_facts(client, name, number, {**decision_tags(decision, champion)})
-    confirm_lock()
     if decision.alias == "champion":
         set_champion(client, version, "evidence" if decision.evidence else "first", decision.reason)
     else:

@@ -1,49 +1,28 @@
 """The lock on a registered model: hold it to register, promote or roll back a version.
 
-A SQLite store can only be reached from its own machine, so a file lock beside it is enough; the kernel frees it however
-its holder ends. A server or another database may be shared by several machines: see ticket_queue.py.
+It is a file in the folder of the SQLite store, or in the home if the registry is a server. The kernel frees it however
+its holder ends. What several machines do to a server is kept apart by tasks/operations/registry_turn.py.
 """
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from rnnlm.home import Home
-from rnnlm.registry.model_names import lock_name
-from rnnlm.registry.ticket_queue import WAIT_NOTICE_SECONDS, queued, remove_queue, tickets
 from rnnlm.tracking.mlflow_store import registry_uri
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 logger = logging.getLogger(__name__)
 SQLITE = "sqlite:///"
+WAIT_NOTICE_SECONDS = 3.0  # of waiting before a warning
 
 
 @contextlib.contextmanager
-def registry_lock(home: Home, client: "MlflowClient", name: str) -> Iterator[Callable[[], None]]:
-    """Wait for the lock on the registered model `name` and hold it for the block.
-
-    Call the function that it gives right before the change: TrackingError if the lock was lost.
-    """
-    uri = registry_uri(home)
-    if not uri.startswith(SQLITE):
-        with queued(client, lock_name(name)) as ticket:
-            yield ticket.confirm
-        return
-    with file_locked(Path(uri.removeprefix(SQLITE)).parent, name):
-        if not tickets(client, lock_name(name)):
-            remove_queue(client, lock_name(name))  # left there by an earlier version of this program
-        yield lambda: None  # a file lock cannot be lost
-
-
-@contextlib.contextmanager
-def file_locked(folder: Path, name: str) -> Iterator[None]:
-    """Hold the model's lock file, in the folder of the database."""
+def registry_lock(home: Home, name: str) -> Iterator[None]:
+    """Wait for the lock on the registered model `name` and hold it for the block."""
+    folder = home.root if is_shared(home) else Path(registry_uri(home).removeprefix(SQLITE)).parent
     Home(folder).make(folder / "locks")
     lock = FileLock(folder / "locks" / f"registry-{name}.lock")
     try:
@@ -55,3 +34,8 @@ def file_locked(folder: Path, name: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def is_shared(home: Home) -> bool:
+    """True if the registry is a server or a database that other machines may use, too."""
+    return not registry_uri(home).startswith(SQLITE)

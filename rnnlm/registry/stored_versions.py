@@ -18,7 +18,6 @@ from rnnlm.home import Home
 from rnnlm.records import Record
 from rnnlm.registry.champion_history import Change, read_history
 from rnnlm.registry.model_lookup import all_pages
-from rnnlm.registry.model_names import is_lock
 from rnnlm.registry.registration import evidence_of
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.tag_names import facts_of
@@ -77,7 +76,7 @@ def read_store(home: Home) -> StoredModels:
     if is_empty(home):
         return StoredModels()
     with reaching_mlflow(home) as client:
-        names = [model.name for model in all_pages(client.search_registered_models) if not is_lock(model.name)]
+        names = [model.name for model in all_pages(client.search_registered_models)]
         versions = [version for name in names for version in read_versions(client, name)]
         experiments = [found.experiment_id for found in client.search_experiments()]
         models = [
@@ -149,7 +148,7 @@ def remove_versions(
 
     still_removable: given the versions under the registry's lock, the numbers of those to delete.
     """
-    with reaching_mlflow(home) as client, registry_lock(home, client, name) as confirm_lock:
+    with reaching_mlflow(home) as client, registry_lock(home, name):
         versions = read_versions(client, name)
         chosen = still_removable(versions)
         removed = [version for version in versions if version.number in chosen and not version.aliases]
@@ -157,7 +156,6 @@ def remove_versions(
             # The tag first: after a kill it tells that this run was registered, so that it is not kept as unregistered.
             with ignoring(MISSING):
                 client.set_tag(version.mlflow_run_id, REMOVED, f"{name}/{version.number}")
-            confirm_lock()
             client.delete_model_version(name, str(version.number))
     return removed
 

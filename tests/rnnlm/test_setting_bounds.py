@@ -25,7 +25,7 @@ from rnnlm.config import CorpusConfig, PipelineConfig, RegistryConfig, TrackingC
 from rnnlm.config.section import Section
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
-from rnnlm.registry.model_names import Alias, lock_name, registered_name
+from rnnlm.registry.model_names import Alias, registered_name
 from rnnlm.tracking.mlflow_runs import parameters
 from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow
 from rnnlm.validation import validated
@@ -115,7 +115,6 @@ def test_mlflow_takes_our_own_keys_and_aliases() -> None:
         _validate_tag_name(path)
     for alias in get_args(Alias):
         assert mlflow_accepts(alias, _validate_model_alias_name, _validate_model_alias_name_reserved)
-    assert mlflow_accepts(lock_name("a"), _validate_model_name)
     longest = "a" * 63
     assert accepted(CorpusConfig, name=longest)
     assert not accepted(CorpusConfig, name=longest + "a")

@@ -78,7 +78,7 @@ def test_the_best_is_the_lowest_perplexity_of_each_dataset(decided: Contest) -> 
     assert best_versions([unknown]) == []
 
 
-@pytest.mark.parametrize(("name", "version"), [(NAME, "7"), (NAME, "winner"), ("nobody", "1"), (f"_lock.{NAME}", "1")])
+@pytest.mark.parametrize(("name", "version"), [(NAME, "7"), (NAME, "winner"), ("nobody", "1")])
 def test_a_version_that_is_not_there_is_told(decided: Contest, name: str, version: str) -> None:
     with pytest.raises(ModelError, match=f"registered: {NAME}"):
         show_version(decided.home, name, version)

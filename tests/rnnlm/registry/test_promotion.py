@@ -4,7 +4,7 @@ import pytest
 
 from rnnlm.config import RegistryConfig
 from rnnlm.records import Evidence
-from rnnlm.registry.model_names import is_lock, lock_name, registered_name
+from rnnlm.registry.model_names import registered_name
 from rnnlm.registry.promotion import decide, undecidable
 
 NEWER, BETTER = RegistryConfig(policy="newer"), RegistryConfig(policy="better")
@@ -94,10 +94,3 @@ def test_without_evidence_nobody_takes_over() -> None:
 def test_a_model_is_named_after_its_corpus_unless_it_is_named() -> None:
     assert registered_name(RegistryConfig(), "python-docs") == "rnnlm-python-docs"
     assert registered_name(RegistryConfig(model_name="mine"), "python-docs") == "mine"
-
-
-def test_no_model_of_ours_is_named_like_a_lock() -> None:
-    assert is_lock(lock_name("rnnlm-python-docs"))
-    assert not is_lock("rnnlm-python-docs")
-    with pytest.raises(ValueError, match="model_name"):
-        RegistryConfig(model_name=lock_name("mine"))

@@ -1,4 +1,4 @@
-"""One at a time on a SQLite store, also between processes; the lock ends with its holder."""
+"""One at a time on one machine, also between processes; the lock ends with its holder."""
 
 import os
 import signal
@@ -6,33 +6,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from rnnlm.home import Home
-from rnnlm.registry.model_names import lock_name
 from rnnlm.registry.registry_lock import registry_lock
-from rnnlm.registry.ticket_queue import ensure_registered_model
-from rnnlm.tracking.mlflow_store import embedded_uri, reaching_mlflow
+from rnnlm.tracking.mlflow_store import embedded_uri
 
 HOLDER = """
 import time
 from rnnlm.home import find_home
 from rnnlm.registry.registry_lock import registry_lock
-from rnnlm.tracking.mlflow_store import reaching_mlflow
 
-with reaching_mlflow(find_home()) as client, registry_lock(find_home(), client, "contest"):
+with registry_lock(find_home(), "contest"):
     print("held", flush=True)
     time.sleep(600)
 """
-
-
-@contextmanager
-def lock(home: Home) -> Iterator[Callable[[], None]]:
-    with reaching_mlflow(home) as client, registry_lock(home, client, "contest") as confirm_lock:
-        yield confirm_lock
 
 
 @contextmanager
@@ -52,7 +43,7 @@ def test_only_one_holds_it_at_a_time_and_all_get_their_turn(tracked_home: Home) 
     inside: list[str] = []
 
     def take(name: str) -> None:
-        with lock(tracked_home):
+        with registry_lock(tracked_home, "contest"):
             inside.append(name)
             time.sleep(0.1)
             inside.append(name)
@@ -71,7 +62,7 @@ def test_who_was_killed_has_lost_it_at_once(tracked_home: Home) -> None:
     got = threading.Event()
 
     def wait() -> None:
-        with lock(tracked_home):
+        with registry_lock(tracked_home, "contest"):
             got.set()
 
     with another_process(tracked_home) as holder:
@@ -82,7 +73,7 @@ def test_who_was_killed_has_lost_it_at_once(tracked_home: Home) -> None:
         holder.send_signal(signal.SIGKILL)
         waiter.join(timeout=60)
         assert got.is_set()
-        assert time.monotonic() - start < 30  # a ticket in the registry would stand for 60 s
+        assert time.monotonic() - start < 30
 
 
 @pytest.mark.long
@@ -94,10 +85,10 @@ def test_another_home_on_the_same_database_waits_too(
     got = threading.Event()
 
     def wait() -> None:
-        with lock(other):
+        with registry_lock(other, "contest"):
             got.set()
 
-    with lock(tracked_home):
+    with registry_lock(tracked_home, "contest"):
         waiter = threading.Thread(target=wait)
         waiter.start()
         assert not got.wait(1.0)
@@ -106,14 +97,7 @@ def test_another_home_on_the_same_database_waits_too(
 
 
 def test_a_failure_inside_gives_it_back(tracked_home: Home) -> None:
-    with pytest.raises(ValueError, match="mine"), lock(tracked_home):
+    with pytest.raises(ValueError, match="mine"), registry_lock(tracked_home, "contest"):
         raise ValueError("mine")
-    with lock(tracked_home) as confirm_lock:
-        confirm_lock()
-
-
-def test_nothing_of_it_is_among_the_models(tracked_home: Home) -> None:
-    with reaching_mlflow(tracked_home) as client:
-        ensure_registered_model(client, lock_name("contest"))  # as an earlier version left it
-        with lock(tracked_home):
-            assert client.search_registered_models() == []
+    with registry_lock(tracked_home, "contest"):
+        pass

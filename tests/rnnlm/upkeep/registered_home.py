@@ -12,9 +12,8 @@ from rnnlm.registry.bundle import find_bundle_damage, local_artifacts
 from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.promotion_commands import roll_back
 from rnnlm.registry.stored_versions import StoredVersion, read_store
-from rnnlm.registry.ticket_queue import ensure_registered_model
 from rnnlm.stages import find_damage, mark_complete
-from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow
+from rnnlm.tracking.mlflow_store import experiment_id, ignoring, reaching_mlflow
 from rnnlm.training.training_run import UNMARKED
 
 DAY_SECONDS = 24 * 3600
@@ -57,7 +56,8 @@ def register_night(home: Home, name: str, night: str, age_days: float) -> int:
         run = home.runs / f"r{night}"
         started = {"run_id": run.name, "dataset_id": f"d{night}"}
         write_folder(run, age_days, started=started, tracking={"mlflow_run_id": mlflow_run}, model="weights " * 500)
-        ensure_registered_model(client, name)
+        with ignoring("RESOURCE_ALREADY_EXISTS"):
+            client.create_registered_model(name)
         logged = client.create_logged_model(experiment, name, source_run_id=mlflow_run, model_type="language model")
         bundle = write_folder(home.root / "bundle", 0, model="weights " * 500)
         client.log_model_artifacts(logged.model_id, str(bundle))

@@ -28,7 +28,7 @@ def inside(folder: Path, name: object, *, any_links: bool = False) -> Path:
         problem = "a link leads out of the folder"
     raise UnsafeNameError(
         f"{folder}: expected the name of a file in this folder, found {ascii(name)[:80]} ({problem}).\n"
-        "The file that names it is damaged, or was changed by somebody: get it or make it again."
+        "The file that names it is damaged or was changed: get it or make it again."
     )
 
 

@@ -1,4 +1,4 @@
-"""Who runs this process, for histories that people read."""
+"""The user and machine of this process, for histories that people read."""
 
 import getpass
 import os

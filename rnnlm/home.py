@@ -49,7 +49,7 @@ class Home:
     scores = Below("scores")  # shards of unfinished bulk scorings, and plots of finished ones
     references = Below("references")  # scores of validation text, for models whose folder does not hold them
     runs = Below("runs")
-    starts = Below("starts")  # which model each run goes on from, and copies of those models
+    starts = Below("starts")  # which model each run continues from, and copies of those models
     verified = Below("verified")  # size and times of files when they were last hashed
     artifacts = Below("artifacts")
     prefect = Below("prefect")

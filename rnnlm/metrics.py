@@ -14,7 +14,7 @@ SPELLED_BYTE_BITS = 8  # a byte that is written out without any model
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """What a text costs under a model.
+    """The cost of a text under a model.
 
     The tokens alone give the perplexity. Bits per byte are of the whole text: they include restoration_bits, the price
     of everything that the tokens do not say (unknown words, white space; see TextTokenizer.restoration_bits).

@@ -15,7 +15,7 @@ class Record(BaseModel):
 
 
 class StageRecord(Record):
-    """What every stage reports about itself."""
+    """The fields that every stage reports: whether it was skipped, and its seconds."""
 
     skipped: bool = False  # its verified output existed
     seconds: float = 0.0  # wall time of the stage, skipped or not
@@ -55,7 +55,7 @@ class CorpusRecord(StageRecord):
 
     @property
     def split_rule(self) -> tuple[float | str, ...]:
-        """What the splits depend on besides the text: a part of the keys of tokenizers and datasets."""
+        """The settings that split the text: a part of the keys of tokenizers and datasets."""
         rule: tuple[float | str, ...] = self.shares
         if self.document_lines is not None:
             rule = (*rule, self.document_lines)
@@ -155,7 +155,7 @@ class PartScore(Record):
 
 
 class CountsScore(PartScore):
-    """Of a Kneser-Ney model of the training text."""
+    """The score of a Kneser-Ney model of the training text."""
 
     order: int  # tokens of the longest n-gram, the predicted one included
     seconds: float | None  # to count the training text; None: unknown

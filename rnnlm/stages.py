@@ -209,7 +209,7 @@ def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, S
 
 
 def mark_used(folder: Path) -> None:
-    """Note that somebody needs the finished folder, before verifying it: `rnnlm prune` keeps what was used lately."""
+    """Note that the finished folder is in use, before verifying it: `rnnlm prune` keeps what was used lately."""
     with suppress(OSError):  # missing, or read-only and so never pruned
         os.utime(folder / COMPLETE)
 
@@ -221,7 +221,7 @@ def has_digest(path: Path, digest: str) -> bool:
 def find_damage(
     folder: Path, apart_from: Collection[str] = (), matches: Callable[[Path, str], bool] = has_digest
 ) -> str | None:
-    """What is wrong with a finished folder, or None if every file has the digest in its marker.
+    """Describe the damage of a finished folder; None if every file has the digest in its marker.
 
     Entries in apart_from are ignored. HomeError if a file cannot be read: that is not damage.
     """

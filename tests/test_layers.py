@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,3 +99,14 @@ def test_importing_every_module_makes_no_folder(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     made = {path.name for path in tmp_path.iterdir()} - {".config", ".cache", "unused"}
     assert made == set()
+
+
+@pytest.mark.parametrize("package", ["rnnlm", "flows", "tasks"])
+def test_no_docstring_is_a_genitive_or_a_question(package: str) -> None:
+    """It says what a thing is or does: not "What a run has", not "Of a run"."""
+    found = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for path in (ROOT / package).rglob("*.py")
+        for line in re.findall(r'"""((?:What|Of|Who|Whose|Whoever|Be) .*)', path.read_text(encoding="utf-8"))
+    ]
+    assert found == []

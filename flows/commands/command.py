@@ -29,7 +29,7 @@ FlowResult = TypeVar("FlowResult")
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """What a command works with: the home, and where results go."""
+    """A command's session: its home, and where results go."""
 
     home: Home
     as_json: bool
@@ -238,7 +238,7 @@ def takes_list(field: FieldInfo) -> bool:
 
 
 def metavar(option: str, annotation: Any) -> str:
-    """What stands for the value in --help: N, a choice, or the option's name."""
+    """The placeholder of the value in --help: N, a choice, or the option's name."""
     origin = get_origin(annotation)
     if origin in (types.UnionType, Union, Annotated):  # X | None, or X with bounds
         return metavar(option, get_args(annotation)[0])

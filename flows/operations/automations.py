@@ -38,7 +38,7 @@ BEGUN = {"prefect.flow-run.Pending", "prefect.flow-run.Running", "prefect.flow-r
 
 
 def run_trigger(expect: set[str], related: list[dict[str, str]], **settings: Any) -> dict[str, Any]:
-    """Of flow runs that a deployment has started; a run on a terminal is watched by a person."""
+    """A trigger for flow runs of deployments; a run on a terminal is watched by a person."""
     return {
         "match": {"prefect.resource.id": "prefect.flow-run.*"},
         "match_related": related,

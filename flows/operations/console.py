@@ -1,4 +1,4 @@
-"""What the console shows: the library's log lines, and user errors in three lines without a traceback."""
+"""The console's output: the library's log lines, and user errors in three lines without a traceback."""
 
 import enum
 import logging

@@ -1,4 +1,4 @@
-"""What every flow does first: show the library's log lines, lock a file while it lives, complete its configuration."""
+"""Start a flow run: show the library's log lines, lock a file while it lives, complete its configuration."""
 
 import atexit
 import fcntl

@@ -30,11 +30,11 @@ def credentials(password: str) -> tuple[str, str]:
 
 
 def client_variables(password: str) -> dict[str, str]:
-    """What Prefect's clients read."""
+    """The environment variables of Prefect's clients."""
     return {"PREFECT_API_AUTH_STRING": password}
 
 
 def server_variables(password: str, port: int) -> dict[str, str]:
-    """What Prefect's server reads: it asks for the password, and lets only its own pages read its answers."""
+    """Variables of Prefect's server: it asks for the password, and lets only its own pages read its answers."""
     origins = ",".join(f"http://{name}:{port}" for name in ("127.0.0.1", "localhost"))
     return {"PREFECT_SERVER_API_AUTH_STRING": password, "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": origins}

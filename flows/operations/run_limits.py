@@ -28,7 +28,7 @@ def run_limits(limits: LimitsConfig) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise TimeLimitError(
             f"the run took longer than {limits.hours:g} hours (limits.hours), and was stopped;\n"
-            "the next run goes on from its last checkpoint"
+            "the next run continues from its last checkpoint"
         )
 
     before = signal.signal(signal.SIGALRM, stop)

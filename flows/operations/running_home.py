@@ -1,4 +1,4 @@
-"""What `rnnlm up` tells other commands about itself: a file in the home, valid while a lock is held."""
+"""The file by which `rnnlm up` tells other commands its ports, valid while it holds a lock."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `rnnlm status` shows: servers, runs, champions, disk use and errors of a home."""
+"""The status of a home for `rnnlm status`: servers, runs, champions, disk use and errors."""
 
 import logging
 import os
@@ -135,7 +135,7 @@ def nights(query: PrefectQuery, coming: dict[str, str]) -> Iterator[NightStatus]
 
 
 def outcome_of(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """What the night has told (rnnlm/registry/night_events.py): score and decision; or why it has failed."""
+    """The night's score and decision, from its event (rnnlm/registry/night_events.py); or why it has failed."""
     if run["state"]["type"] != "COMPLETED":
         return (run["state"].get("message") or "").strip()
     told = {"event": {"name": [NIGHT_ENDED]}, "related": {"id": [f"prefect.flow-run.{run['id']}"]}}
@@ -174,7 +174,7 @@ def run_status(run: dict[str, Any], note: str = "") -> RunStatus:
 
 
 def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """What the library told last: how far it is."""
+    """The last log line of the library, which says how far the run is."""
     lines = log_lines(query, run, "rnnlm.")
     return first_line(lines[0]) if lines else ""
 
@@ -202,10 +202,10 @@ def read_logs(query: PrefectQuery, run: dict[str, Any], logger: str, **more: Any
 
 
 def champions(home: Home) -> tuple[ChampionStatus, ...]:
-    """Of the home's own store; importing MLflow to ask another takes seconds."""
+    """The champions of the home's own store; importing MLflow to ask another takes seconds."""
     try:
         found = champions_in_file(home.mlflow_database) if is_embedded(home) else champions_of_server(home)
-    except TrackingError:  # a server of somebody else that does not answer
+    except TrackingError:  # another server, which does not answer
         return ()
     except sqlite3.Error:  # there is no store yet, or it is of an MLflow with other tables
         return ()

@@ -75,7 +75,7 @@ class Supervisor:
         self.deploy = self.service("deploy", [sys.executable, "-m", "flows.command_line", "deploy"], lambda: "")
         self.worker = self.service("worker", worker_command(self.running), self.worker_problem)
         self.services = [self.prefect, self.mlflow, self.worker]
-        if "MLFLOW_TRACKING_URI" in os.environ:  # somebody else's server
+        if "MLFLOW_TRACKING_URI" in os.environ:  # another server
             self.services.remove(self.mlflow)
         self.readers = {service: LogReader(service.log) for service in [*self.services, self.deploy]}
         self.begun: dict[str, float] = {}  # service → when it was last started

@@ -1,4 +1,4 @@
-"""What a comparison says of one model: its size and costs, and the scores of its runs."""
+"""The results of one model in a comparison: its size and costs, and the scores of its runs."""
 
 import statistics
 

@@ -15,7 +15,7 @@ DROPOUTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
 
 class TunedSettings(Record):
-    """What a tuning trial varies."""
+    """The settings that tuning trials vary."""
 
     learning_rate: float
     dropout_inputs: float

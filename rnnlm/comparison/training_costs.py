@@ -1,4 +1,4 @@
-"""What training and generating with a model cost: speed and memory, measured side by side, and computed FLOPs.
+"""The costs of training and generating with a model: speed and memory, measured side by side, and computed FLOPs.
 
 Each model is measured in a process of its own, one at a time, in several rounds. So whatever else the machine does
 meets all models, and the peak memory is that of one model. The fastest round counts.
@@ -33,7 +33,7 @@ BACKWARD_AND_FORWARD = 3  # the gradients of a product take two products
 
 
 class TrainingCosts(Record):
-    """Of one model on one machine. The best of ROUNDS rounds."""
+    """The costs of one model on one machine: the best of ROUNDS rounds."""
 
     tokens_per_second: float  # trained
     peak_mebibytes: float  # resident memory of the process, with the interpreter and torch

@@ -1,4 +1,4 @@
-"""What is measured of a trained model: perplexity, samples, plots."""
+"""Settings of the measurements of a trained model: perplexity, samples, plots."""
 
 from typing import Literal
 

@@ -60,11 +60,11 @@ class TrackingConfig(Section):
 
 
 class LimitsConfig(Section):
-    """Of a run of the flow `pipeline`."""
+    """Limits of a run of the flow `pipeline`."""
 
     hours: PositiveFloat | None = setting(
         None,
-        "Longest wall time of a flow run, in hours; then it fails, and the next one goes on from its checkpoint. "
+        "Longest wall time of a flow run, in hours; then it fails, and the next one continues from its checkpoint. "
         "null: none.",
         changes_results=False,
     )

@@ -36,7 +36,7 @@ def changes_results(field: FieldInfo) -> bool:
 
 
 def fact_of(field: FieldInfo, name: str) -> Any:
-    """What setting() has noted about the field; None if nothing."""
+    """A fact that setting() has stored with the field; None if there is none."""
     return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 

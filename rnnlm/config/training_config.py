@@ -180,7 +180,7 @@ class FeedConfig(Section):
 
 
 class WarmStartConfig(Section):
-    """The learning rate and budget of a run that goes on from another model, in place of those of a new one."""
+    """The learning rate and budget of a run that continues from another model, in place of those of a new one."""
 
     learning_rate: PositiveFloat | None = setting(
         None, "Peak learning rate. null: as of training.optimizer.learning_rate=null."
@@ -199,7 +199,7 @@ class TrainingConfig(Section):
         min_length=1,
     )
     warm_start: WarmStartConfig = setting(
-        WarmStartConfig(), "Learning rate and budget of a run that goes on from another model."
+        WarmStartConfig(), "Learning rate and budget of a run that continues from another model."
     )
     minutes: PositiveFloat | None = setting(
         3.0,
@@ -259,7 +259,7 @@ class TrainingConfig(Section):
         return self.model_copy(update=chosen)
 
     def of_warm_start(self) -> "TrainingConfig":
-        """The settings of a run that goes on from another model."""
+        """The settings of a run that continues from another model."""
         warm = self.warm_start
         optimizer = self.optimizer.model_copy(update={"learning_rate": warm.learning_rate})
         budget = {"epochs": warm.epochs, "maximum_tokens": warm.maximum_tokens}

@@ -29,7 +29,7 @@ from rnnlm.corpora.sources import (
     find_source,
     is_url,
 )
-from rnnlm.corpora.split_names import COMPRESSED, check_roles, claimed_in_vain, named_splits, shortened
+from rnnlm.corpora.split_names import COMPRESSED, check_roles, named_splits, shortened, unclear_split_names
 from rnnlm.corpora.text_encoding import check_encoding
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.corpora.training_sample import sample_training
@@ -78,7 +78,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
 
 
 def corpus_key(config: CorpusConfig, source: Source) -> Metadata:
-    """What the stored text depends on."""
+    """Everything that the stored text depends on."""
     settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
     return {"stage": STAGE_VERSIONS["corpus"], "origin": source.key(), "settings": settings}
 
@@ -118,7 +118,7 @@ def configured_source(config: CorpusConfig) -> Source:
     if isinstance(source, OnDisk) and source.named:
         names = [file.name for file in source.files]
         check_roles(config.source, named_splits(names))
-        if unclear := claimed_in_vain(names):
+        if unclear := unclear_split_names(names):
             logger.warning(
                 "%s: read as ordinary text: %s; a split is named test.txt, or news-test.txt beside news-train.txt",
                 config.source,

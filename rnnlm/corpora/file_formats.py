@@ -148,7 +148,7 @@ class Opener:
             self.left_out.append(LeftOut(name=self.name_of(label), reason=reason, read=begun))
 
     def refuse(self, error: EncodingError) -> None:
-        """Of several files, one that is no text in any encoding is left out, unless all have to be text."""
+        """Leave out a file that is no text in any encoding, unless it is the only one or all have to be text."""
         if self.alone or self.config.undecodable != "guess":
             self.undecodable.append(error)
         else:

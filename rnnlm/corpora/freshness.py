@@ -18,7 +18,7 @@ UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 @dataclass(frozen=True)
 class Note:
-    """What is remembered of an obtained corpus. Times are ISO 8601, UTC."""
+    """A note about an obtained corpus. Times are ISO 8601, UTC."""
 
     digest: str  # of the corpus
     version: Metadata | None  # of the remote text

@@ -1,4 +1,4 @@
-"""What a local source would give, found by reading it as the corpus stage does, into a temporary folder."""
+"""Inspect a local source by reading it as the corpus stage does, into a temporary folder."""
 
 import tempfile
 import unicodedata
@@ -34,7 +34,7 @@ class Undecodable(Record):
 
 
 class Inspection(Record):
-    """What would be read, and what would not. Figures are of the text as it would be stored."""
+    """The files that would be read and those that would not. Figures are of the text as it would be stored."""
 
     source: str
     files: int  # on disk

@@ -18,7 +18,7 @@ Keep = Callable[[str, str, Iterator[str]], Iterator[str]]  # role, label, texts 
 
 @contextmanager
 def keeping_rows(path: Path | None) -> Iterator[Keep]:
-    """What keeps the texts that pass through it. `path` exists when the block has succeeded; None: nothing is kept."""
+    """Store every text that is read. `path` exists when the block has succeeded; None: nothing is stored."""
     if path is None:
         yield lambda role, label, texts: texts
         return

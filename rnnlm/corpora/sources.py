@@ -36,7 +36,7 @@ class UnavailableError(FetchError):
 
 @dataclass(frozen=True)
 class Written:
-    """What to remember of a written text."""
+    """Facts about a text that was written."""
 
     facts: Metadata = field(default_factory=dict)
     version: Metadata | None = None  # of a remote text
@@ -52,10 +52,10 @@ class Source(Protocol):
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What is not even opened."""
+        """Files that are not opened."""
 
     def key(self) -> dict[str, Any]:
-        """What the text depends on besides the settings, without secrets."""
+        """Everything besides the settings that the text depends on, without secrets."""
 
     def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Metadata | None) -> Written:
         """Write the text. UnchangedError if the remote version is the known one."""

@@ -1,4 +1,4 @@
-"""What the names of files and archive members tell: splits, formats, and what is not text."""
+"""Names of files and archive members: which split and format they stand for, and which are not text."""
 
 import logging
 import mimetypes
@@ -128,7 +128,7 @@ def split_of_word(word: str) -> Split | None:
     return next((split for split, words in SPLIT_WORDS.items() if word in words), None)
 
 
-def claimed_in_vain(names: Iterable[str]) -> list[str]:
+def unclear_split_names(names: Iterable[str]) -> list[str]:
     """Names that hold a word for held-out text and yet tell no split."""
     told = named_splits(names)
     return [

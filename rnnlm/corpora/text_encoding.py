@@ -55,7 +55,7 @@ def encoding_of(head: bytes, configured: str) -> str:
 
 
 def guess_encoding(data: bytes) -> str | None:
-    """What charset-normalizer takes the bytes for, by Python's name, or None. Of equals, cp1252 is the most common."""
+    """Guess the encoding with charset-normalizer, by Python's name, or None. cp1252, the most common, wins a tie."""
     from charset_normalizer import from_bytes
 
     matches = from_bytes(data)

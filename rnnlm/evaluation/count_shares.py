@@ -59,7 +59,7 @@ def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel
 
 
 def first_counted_row(dataset: DatasetRecord) -> int:
-    """Of the training split: rows have about the same length."""
+    """The first row of the training split that is counted; rows are taken to be equally long."""
     tokens, rows = dataset.predicted_tokens["train"], dataset.sequence_counts["train"]
     return rows - round(rows * min(1.0, COUNTED_TOKENS / max(1, tokens)))
 

@@ -1,4 +1,4 @@
-"""What each of several documents costs under a model: promotion, serving, bulk scoring and the harness use it.
+"""The loss of each document under a model, for promotion, serving, bulk scoring and the harness.
 
 A document is cut as the model's training text was. In `sentence` mode each line is a row (several if it is long), with
 state zero before it; in `stream` mode the document is one running text. Every token is predicted once, including each
@@ -25,7 +25,7 @@ from ..sequences.segmentation import (
     running_text,
     sentences,
     sums_between,
-    unsaid_by_line,
+    tokenization_loss,
 )
 from ..sequences.shift import contexts, shifted_rows
 from ..tokenizers.text_tokenizer import BOS, TextTokenizer
@@ -83,7 +83,7 @@ def document_losses(
             nll_nats = model.mixture.nll(nll_nats, *contexts(rows, model.mixture.context_length))
     else:
         nll_nats = known_nll(int(rows.predicted.sum()))
-    unsaid = (sums_between(part, first_lines) for part in unsaid_by_line(tokenizer, line_texts, lines, cut.mode))
+    unsaid = (sums_between(part, first_lines) for part in tokenization_loss(tokenizer, line_texts, lines, cut.mode))
     return [
         DocumentLoss(
             summed_nll_nats=float(nll_nats[first:last].sum(dtype=np.float64)),

@@ -92,7 +92,7 @@ def explain(
 
 @dataclass(frozen=True)
 class Reading:
-    """What the model makes of one input."""
+    """A model's state, probabilities and loss after one input."""
 
     input_id: int
     target_id: int

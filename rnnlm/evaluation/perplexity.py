@@ -106,7 +106,7 @@ def score_first_rows(
 
 
 def score_of(facts: SplitFacts, summed_nll_nats: float) -> Score:
-    """Of a whole split."""
+    """The score of a whole split."""
     return Score(
         summed_nll_nats=summed_nll_nats,
         tokens=facts.predicted_tokens,

@@ -48,7 +48,7 @@ def part_row(whole: dict[str, Any], model: str, score: PartScore, of: str) -> di
 
 
 def counts_sentence(score: SplitScore) -> str:
-    """What counting gives beside a network; "" if it was not counted."""
+    """A sentence that compares the network with counting; "" if nothing was counted."""
     if score.counts is None:
         return ""
     counts, network = score.counts, score.network or score

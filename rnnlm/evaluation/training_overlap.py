@@ -38,7 +38,7 @@ class CopiedShares(Record):
 
 
 def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShares] | None:
-    """Of each held-out split with text; measured once per dataset. None if the text is gone."""
+    """The copied shares of each held-out split with text, measured once per dataset. None if the text is gone."""
     home.make(home.descriptions)
     path = home.descriptions / f"copies-{dataset.dataset_id}.json"
 
@@ -102,7 +102,7 @@ def keys_in_training(home: Home, dataset: DatasetRecord, *wanted: np.ndarray) ->
 
 
 def line_keys(home: Home, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Of each non-blank line: (lines,) uint64 digests of its letters, and (lines,) int64 its bytes."""
+    """Return the digest of each non-blank line's letters, (lines,) uint64, and its bytes, (lines,) int64."""
     keys, sizes = zip(*key_batches(home, dataset, split), strict=True)
     return np.concatenate(keys), np.concatenate(sizes)
 

@@ -28,7 +28,7 @@ class Sampling:
 
 
 def text_sampling(sampling: Sampling, unk_id: int, *, unknown: bool = False) -> Sampling:
-    """The same for a text that somebody reads: at least one token, and no `<unk>` unless `unknown`."""
+    """The same for a text that a person reads: at least one token, and no `<unk>` unless `unknown`."""
     minimum = max(1, sampling.minimum_tokens)
     return replace(sampling, minimum_tokens=minimum, excluded_id=None if unknown else unk_id)
 

@@ -1,4 +1,4 @@
-"""What blocks with residual connections share: a first projection and a feed-forward layer. Imports only torch."""
+"""The parts of blocks with residual connections: a first projection and a feed-forward layer. Imports only torch."""
 
 import torch
 from torch import Tensor, nn

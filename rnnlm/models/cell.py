@@ -1,4 +1,4 @@
-"""What every recurrent layer offers. Imports only torch: part of every bundle.
+"""The interface of every recurrent layer. Imports only torch: part of every bundle.
 
 Shapes: batch b, time t, hidden size H, state size S.
 """

@@ -72,7 +72,7 @@ class CountModel:
         return difference
 
     def log_probabilities(self, contexts: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of given words, and how much of their contexts is known.
+        """Return the log probabilities of given words, and how much of their contexts is known.
 
         contexts: (tokens, order - 1), the last token before the word first; 0 where there is none. words: (tokens,).
         Returns (tokens,) float64 natural logarithms and (tokens,) the length of the longest known context.

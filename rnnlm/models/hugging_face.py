@@ -220,7 +220,7 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
 
 
 class ElmanConfig(RnnlmConfig):
-    """Of models that were saved before there were other kinds."""
+    """The configuration of models that were saved before there were other kinds."""
 
     model_type = "rnnlm-elman"
 

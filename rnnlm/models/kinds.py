@@ -49,7 +49,7 @@ def kind_of(name: str) -> Kind:
 
 
 def cell_class(kind: Kind) -> Any:
-    """What it names, usually a class. ImportError or AttributeError if an own one is missing."""
+    """Import the kind's cell, usually a class. ImportError or AttributeError if it is missing."""
     module, _, name = kind.cell.partition(":")
     root = (__package__ or "").rpartition(".")[0]
     if module.startswith("."):

@@ -41,7 +41,7 @@ class CountMixture:
         return nll
 
     def log_probabilities(self, logits: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
-        """Of all words: (n, V) logits of the network → (n, V) natural logarithms of the mixture's probabilities.
+        """Mix all words' probabilities: (n, V) logits of the network → (n, V) natural logarithms.
 
         contexts: the tokens before each, the last one first; 0, or the end, where there is none.
         """
@@ -74,7 +74,7 @@ def save_mixture(mixture: CountMixture | None, folder: Path) -> None:
 
 
 def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
-    """What is mixed with the network in `folder`; None if it is a network alone. ValueError if the file is damaged."""
+    """Load the mixture of the network in `folder`; None if it is a network alone. ValueError if the file is damaged."""
     path = folder / FILE
     if not path.exists():
         return None

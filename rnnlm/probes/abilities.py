@@ -1,4 +1,4 @@
-"""What a network can learn: train it on short rows of a synthetic task, then test it on longer ones."""
+"""Measure a network's abilities: train it on short rows of a synthetic task, then test it on longer ones."""
 
 import logging
 from collections.abc import Iterator

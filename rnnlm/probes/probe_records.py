@@ -77,7 +77,7 @@ class ProbeComparison(StageRecord):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What MLflow gets."""
+        """The files that are logged to MLflow."""
         return self.figures, self.picture
 
     @property

@@ -34,7 +34,7 @@ CHARACTERS = "characters.json"  # see rnnlm/corpora/character_profile.py
 
 
 def model_digest(folder: Path) -> str:
-    """What identifies a model: sha256 of its weights; of a mixture a digest of this and of that of its counts."""
+    """A model's identity: the sha256 of its weights; for a mixture, a digest of this and of that of its counts."""
     weights = file_digest(folder / "model.safetensors")
     return digest_of([weights, file_digest(folder / COUNTS)]) if (folder / COUNTS).exists() else weights
 
@@ -50,7 +50,7 @@ def requirements() -> list[str]:
 
 
 def portable_modules(library: Path = LIBRARY) -> list[Path]:
-    """What served_model.py needs of the library: its modules, those of every kind's layers, and all that they import.
+    """The library modules of served_model.py: its own, those of every kind's layers, and all that they import.
 
     Paths below `library`.
     """
@@ -123,7 +123,7 @@ def local_artifacts(version: "ModelVersion") -> Path | None:
 
 
 def find_bundle_damage(version: "ModelVersion", artifacts: Path, apart_from: Collection[str] = ()) -> str | None:
-    """What is wrong with a version's files in the folder `artifacts`; None if all are as registered.
+    """Describe the damage of a version's files in the folder `artifacts`; None if all are as registered.
 
     Entries named in apart_from are skipped. For versions registered before there was a marker, only the digest of the
     weights is checked.

@@ -44,7 +44,7 @@ REPEAT_ADVICE = "a few passages then decide the score: remove the copies from th
 
 
 class GateResult(Record):
-    """What one gate has measured and decided."""
+    """The measurement and decision of one gate."""
 
     gate: str
     outcome: Outcome

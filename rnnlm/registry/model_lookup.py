@@ -106,7 +106,7 @@ def figure(version: "MlflowVersion", tag: str) -> float | None:
 
 
 def full_reference(home: Home, wanted: str | None) -> str:
-    """What names one model: a folder, a run id, models:/NAME@ALIAS or models:/NAME/VERSION.
+    """Complete a reference to one model: a folder, a run id, models:/NAME@ALIAS or models:/NAME/VERSION.
 
     wanted: one of these, a registered NAME (its champion), NAME@ALIAS or NAME/VERSION; None: the champion of the only
     registered model. ModelError if that is not one model. An unknown text is returned as it is.

@@ -1,4 +1,4 @@
-"""What a night tells people: how it ended, its champion was replaced, its candidate is worse, it stopped.
+"""The events of a night: how it ended, a new champion, a worse candidate, or why it stopped.
 
 | event                      | when                                                                              |
 |----------------------------|-----------------------------------------------------------------------------------|
@@ -165,7 +165,7 @@ def resource(model_name: str) -> dict[str, str]:
 
 
 def bits_per_byte_before(home: Home, registered: RegisteredVersion) -> float | None:
-    """Of the version registered before this one; None if there is none, or MLflow is unavailable."""
+    """The bits per byte of the version registered before this one; None if there is none, or MLflow is unavailable."""
     try:
         versions = registered_versions(home, registered.name)
     except TrackingError as error:

@@ -166,7 +166,7 @@ class Contest:
 
     @property
     def losses(self) -> Path:
-        """What each document costs both, of the last comparison; missing if there was none."""
+        """The file of both models' losses in the last comparison; missing if there was none."""
         return self.folder / PAIRED_LOSSES
 
     @cached_property

@@ -72,7 +72,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
 
 
 def described_model(corpus_name: str) -> str:
-    """Of the registered model, on MLflow's page of it."""
+    """The description of the registered model on its MLflow page."""
     return (
         f"Recurrent language models of the corpus `{corpus_name}`, registered by rnnlm. Use the alias `champion`; "
         "`challenger` is the last one that was not shown to be better. A version's description is its model card."
@@ -171,7 +171,7 @@ def log_files(
 
 
 def damage_of(version: "ModelVersion") -> str | None:
-    """What is wrong with the version's files if they are on this machine; a remote store is not read."""
+    """Describe the damage of the version's files if they are on this machine; a remote store is not read."""
     artifacts = local_artifacts(version)
     return None if artifacts is None else find_bundle_damage(version, artifacts)
 
@@ -226,7 +226,7 @@ def champion_of(client: "MlflowClient", name: str) -> "ModelVersion | None":
 
 
 def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVersion:
-    """The version as it is in the registry now: somebody may have moved an alias since it was registered."""
+    """The version as it is in the registry now: its alias may have been moved since it was registered."""
     version = client.get_model_version(name, str(number))
     others = {int(one.version): one for one in all_versions(client, name) if int(one.version) != int(number)}
     before = max((other for other in others if other < int(number)), default=None)

@@ -1,4 +1,4 @@
-"""Choose the registered model that a training run goes on from: once per text, so that no text is trained on twice."""
+"""Choose the registered model that a training continues from: once per text, so that no text is trained on twice."""
 
 import logging
 import shutil

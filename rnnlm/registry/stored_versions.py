@@ -1,4 +1,4 @@
-"""What MLflow keeps for this program: versions, their logged models and training runs; and their removal.
+"""Read and remove what MLflow stores for this program: versions, their logged models and training runs.
 
 Versions and runs of other programs in the same store are not listed, so nobody removes them.
 """

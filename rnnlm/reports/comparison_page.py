@@ -176,7 +176,7 @@ def costs_note(comparison: ModelComparison) -> str:
 
 
 def closeness(comparison: ModelComparison) -> list[str]:
-    """What a reader should not make of small differences."""
+    """Warnings about differences that are too small to believe."""
     return [f"Of the ranking: {one}." for one in (pairs_sentence(comparison), seeds_sentence(comparison)) if one]
 
 

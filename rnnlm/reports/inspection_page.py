@@ -1,4 +1,4 @@
-"""What `rnnlm inspect` prints: lines of at most 80 columns."""
+"""The output of `rnnlm inspect`: lines of at most 80 columns."""
 
 import textwrap
 from collections import defaultdict

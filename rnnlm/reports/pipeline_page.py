@@ -102,7 +102,7 @@ def model_shape(model: ModelConfig) -> str:
 
 
 def stack_kind(model: ModelConfig) -> str:
-    """What is said of Elman's cell alone."""
+    """The variant of an Elman cell; "" for other kinds."""
     if model.kind != "elman":
         return ""
     diagonal, residual = model.recurrence == "diagonal", model.is_residual
@@ -195,7 +195,7 @@ def trained_summary(record: TrainedRecord) -> str:
 
 
 def parts_json(test: SplitScore) -> dict[str, float | None]:
-    """Of the test split; null for what there is not."""
+    """The parts' scores on the test split; null where there is no such part."""
     network, counts = test.network or test, test.counts
     return {
         "network_test_perplexity": network.perplexity,

@@ -1,4 +1,4 @@
-"""What prune, backup and restore did: for the terminal, and as markdown for Prefect."""
+"""Reports of prune, backup and restore: for the terminal, and as markdown for Prefect."""
 
 from rnnlm.text_layout import TableRows, columns, labelled, markdown_table
 from rnnlm.upkeep.backup import BackupRecord

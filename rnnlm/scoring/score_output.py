@@ -98,7 +98,7 @@ def write_database(output: Path, shards: list[Path], provenance: Provenance) -> 
 
 
 def read_provenance(output: Path) -> Provenance | None:
-    """What made the output; None if there is no output of rnnlm."""
+    """Read how the output was made; None if there is no output of rnnlm."""
     if not output.is_file():
         return None
     try:

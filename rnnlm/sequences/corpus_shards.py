@@ -26,7 +26,7 @@ from rnnlm.sequences.segmentation import (
     running_text,
     sentences,
     sums_between,
-    unsaid_by_line,
+    tokenization_loss,
 )
 from rnnlm.sequences.sql_tables import token_type
 from rnnlm.sequences.truncation import beginnings, first_rows
@@ -154,7 +154,7 @@ def document_columns(
         predicted = np.minimum(predicted, config.context_length)
         kept = beginnings(tokenizer, line_texts, lines, config.context_length)
         line_texts, lines, rest_bits = kept.texts, kept.lines, kept.rest_bits
-    unknown_tokens, restoration_bits = unsaid_by_line(tokenizer, line_texts, lines, config.mode)
+    unknown_tokens, restoration_bits = tokenization_loss(tokenizer, line_texts, lines, config.mode)
     return {
         "split": [document.split for document in documents],
         "source_file": [document.source_file for document in documents],

@@ -138,10 +138,10 @@ def predicted_by_line(lines: TokenRows, mode: Mode) -> np.ndarray:
     return lines.lengths + 1 if mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
 
 
-def unsaid_by_line(
+def tokenization_loss(
     tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, mode: Mode
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the tokens lose of each line: (lines,) int64 unknown words and (lines,) float64 bits to restore the line.
+    """Each line's loss by tokenization: (lines,) int64 unknown words and (lines,) float64 bits to restore it.
 
     texts, lines: the lines and their tokens. See TextTokenizer.restoration_bits.
     """

@@ -197,7 +197,7 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
     @app.get("/model", responses={401: PROBLEMS[401]})
     async def model() -> ModelFacts:
-        """What the model is: its corpus, size and test scores, and a prompt to try it with."""
+        """Describe the model: its corpus, size and test scores, and a prompt to try it with."""
         return service.current.facts
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, 401: PROBLEMS[401]})

@@ -164,7 +164,7 @@ class Explained(Message):
 
 
 class ModelFacts(Message):
-    """What the model is. null: not known here."""
+    """Facts about the model. null: not known here."""
 
     model: str
     corpus: str | None = Field(description="name of the training corpus")

@@ -1,4 +1,4 @@
-"""What a served model is: its corpus, size and test scores, and a prompt to try it with.
+"""Facts about a served model: its corpus, size and test scores, and a prompt to try it with.
 
 A registered version has its corpus and scores in its tags. A run has them in its folder, and so does a registered
 version whose run is in this home.

@@ -36,7 +36,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class ModelReference:
-    """What to serve: a fixed folder, or the version that an alias names at the moment."""
+    """A reference to the model to serve: a fixed folder, or the version that an alias names at the moment."""
 
     home: Home
     folder: Path | None = None

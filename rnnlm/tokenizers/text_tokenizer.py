@@ -80,7 +80,7 @@ class TextTokenizer:
         return text
 
     def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> str:
-        """What `ids` add to the text of `before`, with the white space between."""
+        """The text that `ids` add to that of `before`, with the white space between."""
         return self.decode([*before, *ids])[len(self.decode(before)) :]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:

@@ -5,7 +5,7 @@ import json
 TRAINING_VIEW = "workflowType=machine_learning"  # query of addresses: without it the UI opens on pages for chat models
 VIEW = "rnnlm"  # name of the shared view
 COLUMNS = ("attributes.`Duration`", "metrics.`test_perplexity`", "metrics.`test_bits_per_byte`", "params.`preset`")
-# What MLflow 3.17's page stores when somebody shares a view; by default its list has no metrics.
+# What MLflow 3.17's page stores when a person shares a view; by default its list has no metrics.
 STATE = {
     "searchFilter": "",
     "orderByKey": "attributes.start_time",

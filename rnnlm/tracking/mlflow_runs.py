@@ -139,7 +139,7 @@ def running_run(
 
 
 def shown_tags(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None) -> dict[str, str]:
-    """What MLflow's own columns show: user, source and description. It hides tags with its prefix elsewhere."""
+    """The tags that MLflow shows in columns of its own: user, source and description."""
     by_schedule = origin is not None and origin.deployment
     return {
         "mlflow.user": who().partition("@")[0],
@@ -191,7 +191,7 @@ def dataset_input(dataset: DatasetRecord, split: str) -> "DatasetInput":
 
 
 def split_digest(dataset: DatasetRecord, split: str) -> str:
-    """Of the training split, the dataset's id: MLflow has one dataset per digest."""
+    """The dataset's id, with the split's name unless it is `train`: MLflow has one dataset per digest."""
     suffix = "" if split == "train" else f"-{split}"
     return dataset.dataset_id[: DIGEST_CHARACTERS - len(suffix)] + suffix
 

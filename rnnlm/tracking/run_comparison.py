@@ -52,7 +52,7 @@ def list_runs(home: Home) -> list[RunOverview]:
 
 
 def overview(folder: Path) -> RunOverview:
-    """What a run's folder says of it."""
+    """Read a run's overview from its folder."""
     measurements = [measured for measured, _ in read_measurements(folder / HISTORY)]
     metrics = [measured["metrics"] for measured in measurements]
     validated = [one["validation_perplexity"] for one in metrics if one.get("validation_perplexity")]

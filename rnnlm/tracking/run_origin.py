@@ -1,4 +1,4 @@
-"""What started a training: its name and page in the orchestrator."""
+"""The flow run that started a training: its name and page in the orchestrator."""
 
 from dataclasses import dataclass
 

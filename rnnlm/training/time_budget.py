@@ -30,7 +30,7 @@ MEASURED_SECONDS = 1.0  # for each size
 
 
 class Size(Record):
-    """What is chosen for the minutes of training. Only what is null in the configuration is taken from it."""
+    """The choices for the minutes of training. They fill in only what is null in the configuration."""
 
     hidden_size: int
     epochs: int
@@ -92,7 +92,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
 
 
 def is_open(config: PipelineConfig) -> bool:
-    """False if the length is given in other words, for counts alone, and for a run that goes on from another model.
+    """False if the length is given in other words, for counts alone, and for a run that continues from another model.
 
     Such a run has a learning rate and a length of its own, and has to have the same size every night.
     """

@@ -118,7 +118,7 @@ def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:
 
 
 def find_run_damage(home: Home, folder: Path) -> str | None:
-    """What is wrong with a run, or that it is unfinished; None if it is complete and undamaged."""
+    """Describe the damage of a run, or say that it is unfinished; None if it is complete and undamaged."""
     return find_new_damage(home, folder, UNMARKED)
 
 

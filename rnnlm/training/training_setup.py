@@ -84,7 +84,7 @@ def train_in_this_process(
 
 
 def sampled_perplexity(model: LanguageModel, job: Job) -> float:
-    """Of the validation sample."""
+    """The model's perplexity of the validation sample."""
     source = validation_sample(job.config, job.dataset)
     nats, tokens = nll_of_batches(model, evaluation_batches(source, job.dataset.mode, job.config.evaluation.batch_size))
     return perplexity(nats / tokens)

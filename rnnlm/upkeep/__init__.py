@@ -1,1 +1,1 @@
-"""What a home keeps: retention removes what nobody needs any more, a backup copies what must not be lost."""
+"""Upkeep of a home: retention removes what is no longer needed, a backup copies what must not be lost."""

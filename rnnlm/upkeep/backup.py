@@ -105,7 +105,7 @@ def databases(home: Home) -> Iterator[str]:
 
 
 def not_covered(home: Home) -> tuple[str, ...]:
-    """What is not in the backup because it is not in the home."""
+    """Stores that the backup lacks because they are not in the home."""
     found = []
     if not is_embedded(home):
         found.append(

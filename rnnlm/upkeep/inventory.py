@@ -111,7 +111,7 @@ def stored_items(store: StoredModels, files: dict[Key, Item]) -> Iterator[Item]:
 
 
 def lineage(version: StoredVersion) -> tuple[Key, ...]:
-    """What a version needs to be loaded, shown, evaluated, explained, compared with, and rolled back to."""
+    """The items that a version needs to be loaded, shown, evaluated, explained, compared with, and rolled back to."""
     named: tuple[Key, ...] = (
         ("model", version.logged_model_id),
         ("mlflow-run", version.mlflow_run_id),
@@ -196,6 +196,6 @@ def last_used(path: Path) -> float:
     for place in (path, *entries(path)):
         try:
             times.append(place.stat().st_mtime)
-        except FileNotFoundError:  # somebody is writing here
+        except FileNotFoundError:  # another process is writing here
             times.append(time.time())
     return max(times)

@@ -135,7 +135,7 @@ def remove_planned_versions(home: Home, inventory: Inventory, plan: RetentionPla
 
 
 def remove_item(home: Home, item: Item) -> bool:
-    """True if it is gone; False if somebody holds its lock or used it since the inventory was taken.
+    """True if it is gone; False if a process holds its lock or has used it since the inventory was taken.
 
     Versions are removed before, all of a registered model under one lock.
     """

@@ -37,7 +37,7 @@ def plan_retention(
 
 
 def recent_time(config: RetentionConfig, now: float, in_use_since: float | None) -> float:
-    """What was used since then is kept."""
+    """The time since which every used item is kept."""
     recent = now - config.recent_hours * 3600
     return recent if in_use_since is None else min(recent, in_use_since)
 
@@ -54,7 +54,7 @@ def keep(key: Key, reason: str, inventory: Inventory, kept: dict[Key, str]) -> N
 
 
 def roots(inventory: Inventory, config: RetentionConfig, now: float, recent: float) -> Iterator[tuple[Key, str]]:
-    """What is kept for its own sake, and why."""
+    """Yield the items that are kept for their own sake, each with the reason."""
     items = inventory.items
     for name, versions in by_name(inventory.versions).items():
         for number, reason in kept_versions(versions, config).items():
@@ -127,7 +127,7 @@ def rollback_to(version: int) -> Change:
 
 
 def removable_versions(versions: Sequence[StoredVersion], planned: Iterable[Item], config: RetentionConfig) -> set[int]:
-    """Of the planned items, those versions that may still go: an alias may have moved since the plan was made."""
+    """The planned versions that may still be removed: an alias may have moved since the plan was made."""
     still = set(kept_versions(versions, config))
     names = {item.name for item in planned if item.kind == "version"}
     return {version.number for version in versions if version_key(version)[1] in names and version.number not in still}

@@ -6,7 +6,7 @@ from rnnlm.config import Section
 
 
 class RetentionConfig(Section):
-    """What a home keeps. Versions with an alias, and all that they need, are always kept."""
+    """Rules for what a home keeps. Versions with an alias, and all that they need, are always kept."""
 
     versions: int = Field(5, ge=1, le=1_000_000, description="Newest versions kept per registered model.")
     champions: int = Field(

@@ -52,7 +52,10 @@ def test_training_writes_a_checkpoint_when_its_time_is_up_and_the_next_run_goes_
     config = changed(toy_config, {"training.epochs": 4, "training.checkpoints.every_seconds": 3600})
     steps = []
     for _ in range(2):
-        with pytest.raises(TimeLimitError, match="goes on from its last checkpoint"), run_limits(LimitsConfig(hours=1)):
+        with (
+            pytest.raises(TimeLimitError, match="continues from its last checkpoint"),
+            run_limits(LimitsConfig(hours=1)),
+        ):
             run_training(home, config, toy_dataset, alarmed)
         steps.append(max(int(path.name[5:]) for path in home.runs.glob("*/checkpoints/step-*")))
     assert 0 < steps[0] < steps[1]

@@ -1,4 +1,4 @@
-"""What each document costs under each of two models: a Parquet file with one row per document and model."""
+"""The loss of each document under each of two models: a Parquet file with one row per document and model."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -46,6 +46,6 @@ def find_newest_job(home: Home, rendezvous: str) -> Job:
         if job.config.training.distributed.rendezvous == rendezvous:
             return job
     raise TrainingError(
-        f"{home.runs}: no run here has the rendezvous {rendezvous}, although somebody listens there;\n"
+        f"{home.runs}: no run here has the rendezvous {rendezvous}, although a process listens there;\n"
         "all nodes must see the same RNNLM_HOME"
     )

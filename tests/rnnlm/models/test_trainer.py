@@ -1,4 +1,4 @@
-"""transformers' Trainer on stored sequences: it learns, measures what we measure, and goes on from its checkpoint."""
+"""transformers' Trainer on stored sequences: it learns, measures what we measure, and continues from its checkpoint."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which model a run goes on from, and what its ancestors have seen when it is judged."""
+"""Which model a run continues from, and what its ancestors have seen when it is judged."""
 
 import logging
 import shutil

@@ -1,4 +1,4 @@
-"""The loop with regularisers on, by hand; and it goes on from a checkpoint as if there had been no break."""
+"""The loop with regularisers on, by hand; and it continues from a checkpoint as if there had been no break."""
 
 from pathlib import Path
 

@@ -3,9 +3,9 @@
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from flows.operations.dead_runs import oldest_living_run
 from flows.operations.flow_start import plain_failures, start_flow_run
 from flows.operations.run_labels import flow_run_label
+from flows.operations.run_locks import oldest_living_run
 from rnnlm.home import find_home
 from rnnlm.reports.upkeep_page import prune_report
 from rnnlm.upkeep.prune import PruneRecord

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -63,11 +64,11 @@ def up_command(
                 f"already up on the ports {has[0]} and {has[1]}, not on {port} and {mlflow_port};\n"
                 "stop it first: rnnlm down"
             )
-        session.print_result(f"already up\n{up_text(session, running)}", running.model_dump(mode="json"))
+        session.print_result(f"already up\n{up_text(session, running)}", asdict(running))
         return
     if detach:
         running = wait_until_up(session, port, mlflow_port)
-        session.print_result(up_text(session, running), running.model_dump(mode="json"))
+        session.print_result(up_text(session, running), asdict(running))
         return
     from flows.service.supervisor import Supervisor
 
@@ -76,7 +77,7 @@ def up_command(
             print(line, file=sys.stderr, flush=True)
 
     def when_ready(running: "RunningHome") -> None:
-        session.print_result(up_text(session, running), running.model_dump(mode="json"))
+        session.print_result(up_text(session, running), asdict(running))
 
     Supervisor(session.home, port, mlflow_port, show).run(when_ready)
 

@@ -29,8 +29,8 @@ def prune_command(
     """
     config = retention.section(RetentionConfig)
     show_warnings()
-    from flows.operations.dead_runs import oldest_living_run
     from flows.operations.prefect_history import remove_old_flow_runs
+    from flows.operations.run_locks import oldest_living_run
     from rnnlm.reports.upkeep_page import prune_text
     from rnnlm.upkeep.prune import prune_home
 
@@ -98,7 +98,7 @@ def restore_command(
     RNNLM_HOME=/srv/rnnlm rnnlm restore /mnt/backup/rnnlm/20261124T230000Z-1a2b3c4d.rnnlm-backup.tar
     """
     show_warnings()
-    from flows.operations.dead_runs import lock_restored_runs
+    from flows.operations.run_locks import lock_restored_runs
     from rnnlm.reports.upkeep_page import restore_text
     from rnnlm.upkeep.restore import restore_home
 

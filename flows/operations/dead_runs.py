@@ -1,21 +1,22 @@
-"""Detect runs whose process was killed, by the lock that the process held, and give them a final state.
+"""Give runs whose process was killed a final state. Their locks tell which they are: see run_locks.py.
 
-Every flow run locks a file in the home while its process lives; the kernel releases the lock however the process ends.
 Prefect by itself would leave such a run `Running` and keep its place in a concurrency limit.
 """
 
-import contextlib
-import fcntl
 import logging
-import os
-import sqlite3
-import time
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from flows.operations.prefect_environment import WORK_POOL
+from flows.operations.run_locks import (
+    LOCK_SUFFIX,
+    STARTS_WITHIN,
+    age_seconds,
+    lock_folder,
+    lock_released,
+    may_still_be_locked,
+)
 from rnnlm.home import Home
 from rnnlm.registry.unfinished_models import delete_unfinished_models
 from rnnlm.tracking.dead_mlflow_runs import end_dead_mlflow_runs
@@ -24,38 +25,11 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import State
 
-    from flows.operations.prefect_query import PrefectQuery
 
 logger = logging.getLogger(__name__)
-LOCK_SUFFIX = ".flow-run"
-WORK_POOL = "rnnlm"  # as in prefect.yaml
-STARTS_WITHIN = timedelta(minutes=15)  # a worker starts the process of a pending run within seconds
 NEVER_STARTED = f"Its process did not start within {STARTS_WITHIN.seconds // 60} minutes; the worker was stopped."
 WAS_KILLED = "Its process was killed: SIGKILL, out of memory or a power cut."
 KEEP_UNKNOWN_SECONDS = 30 * 24 * 3600  # lock files of runs that the current server does not know
-
-
-def lock_folder(home: Home) -> Path:
-    return home.root / "locks" / "flow-runs"
-
-
-def lock_file(home: Home, run_id: UUID) -> Path:
-    """The file that the flow run's process holds locked."""
-    return lock_folder(home) / f"{run_id}{LOCK_SUFFIX}"
-
-
-def unlocked_name(final: Path) -> Path:
-    """The file's name until its process has locked it. A process killed before that leaves it under this name."""
-    return final.with_name(f".{final.name}")
-
-
-def may_still_be_locked(path: Path) -> bool:
-    """Whether the file is so new that its process may be about to lock it."""
-    return path.name.startswith(".") and age_seconds(path) < STARTS_WITHIN.total_seconds()
-
-
-def age_seconds(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
 
 
 def settle_dead_runs(home: Home) -> int:
@@ -80,59 +54,6 @@ def settle_dead_runs(home: Home) -> int:
     with registry_turn(home):
         unfinished = delete_unfinished_models(home)
     return settled + end_dead_mlflow_runs(home) + unfinished
-
-
-@contextlib.contextmanager
-def lock_released(path: Path) -> Iterator[bool]:
-    """Yield whether the process that locked the file has ended; holds the lock so that nobody else settles the run."""
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-    except FileNotFoundError:  # another process has settled the run
-        yield False
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield path.exists()
-    finally:
-        os.close(descriptor)
-
-
-def oldest_living_run(home: Home) -> float | None:
-    """When the oldest flow run whose process lives was started, in seconds since 1970; None if none lives."""
-    started = []
-    for path in lock_folder(home).glob(f"*{LOCK_SUFFIX}"):
-        with contextlib.suppress(FileNotFoundError), lock_released(path) as dead:
-            if not dead or may_still_be_locked(path):
-                started.append(path.stat().st_mtime)
-    return min(started, default=None)
-
-
-def has_dead_runs(home: Home, query: "PrefectQuery") -> bool:
-    """Whether settle_dead_runs would have something to do, asked by plain HTTP: importing Prefect takes seconds."""
-    ended = []
-    for path in lock_folder(home).glob(f"*{LOCK_SUFFIX}"):
-        with contextlib.suppress(FileNotFoundError), lock_released(path) as dead:
-            if dead and not may_still_be_locked(path):
-                ended.append(path.stem.removeprefix("."))
-    found = query.post("flow_runs/filter", flow_runs={"id": {"any_": ended}}) if ended else []
-    return any(run["state"]["type"] != "COMPLETED" for run in found)
-
-
-def lock_restored_runs(home: Home) -> int:
-    """Give each living flow run of a restored database a lock file that nobody holds, so that it is settled as dead."""
-    database = home.prefect / "prefect.db"
-    if not database.exists():
-        return 0
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        rows = connection.execute("select id from flow_run where state_type in ('PENDING', 'RUNNING', 'CANCELLING')")
-        paths = [lock_file(home, UUID(identity)) for (identity,) in rows]
-    lock_folder(home).mkdir(parents=True, exist_ok=True)
-    for path in paths:
-        path.touch()
-    return len(paths)
 
 
 def settle_flow_run(client: "SyncPrefectClient", run_id: UUID) -> int | None:

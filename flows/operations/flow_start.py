@@ -14,8 +14,8 @@ from prefect.context import FlowRunContext
 from prefect.states import Failed
 
 from flows.operations.console import shorten_own_errors, show_library_lines
-from flows.operations.dead_runs import lock_file, unlocked_name
 from flows.operations.run_limits import is_worth_a_retry
+from flows.operations.run_locks import lock_file, unlocked_name
 from rnnlm.config import Section
 from rnnlm.errors import RnnlmError
 from rnnlm.home import find_home
@@ -71,7 +71,7 @@ def silence_stderr() -> None:
 
 
 def hold_run_lock() -> None:
-    """Lock the flow run's file until this process ends; dead_runs.py says why."""
+    """Lock the flow run's file until this process ends; run_locks.py says why."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
         return

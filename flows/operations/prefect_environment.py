@@ -8,9 +8,10 @@ from flows.operations.home_password import client_variables, home_password, serv
 from flows.operations.running_home import read_running
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
-from rnnlm.upkeep.retention_config import RetentionConfig
+from rnnlm.upkeep import HISTORY_DAYS
 
 DEFAULT_PORT = 4200  # where `prefect server start` listens
+WORK_POOL = "rnnlm"  # as in prefect.yaml
 LOCAL_API = f"http://127.0.0.1:{DEFAULT_PORT}/api"
 VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -26,7 +27,7 @@ VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     # Prefect's server deletes old flow runs with their logs and artifacts; events it deletes after 7 days by default.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
-    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(RetentionConfig().days * 24 * 3600),  # seconds
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(HISTORY_DAYS * 24 * 3600),  # seconds
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # an unused service of `mlflow ui` that takes 700 MB
     **ENVIRONMENT_DEFAULTS,
 }

@@ -1,14 +1,15 @@
 """The file by which `rnnlm up` tells other commands its ports, valid while it holds a lock."""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rnnlm.home import Home, read_json, write_json
-from rnnlm.records import Record
 
 LOCK = "up"  # held by the process of `rnnlm up` while it lives
 
 
-class RunningHome(Record):
+@dataclass(frozen=True)
+class RunningHome:
     """A home whose servers are up, or are being started."""
 
     pid: int  # of `rnnlm up`
@@ -35,7 +36,7 @@ def record_file(home: Home) -> Path:
 
 
 def write_running(home: Home, running: RunningHome) -> None:
-    write_json(record_file(home), running.model_dump(mode="json"))
+    write_json(record_file(home), asdict(running))
 
 
 def read_running(home: Home) -> RunningHome | None:

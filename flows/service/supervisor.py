@@ -20,16 +20,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import FrameType
 
 import httpx
 
-from flows.operations.dead_runs import WORK_POOL, has_dead_runs
 from flows.operations.home_password import client_variables, credentials, home_password, server_variables
-from flows.operations.prefect_environment import server_environment
+from flows.operations.prefect_environment import WORK_POOL, server_environment
 from flows.operations.prefect_query import PrefectQuery
 from flows.operations.prefect_server import health_problem, server_command
+from flows.operations.run_locks import has_dead_runs
 from flows.operations.running_home import LOCK, RunningHome, write_running
 from flows.service.home_processes import stop_flow_runs, stop_services
 from flows.service.ports import HOST, check_port
@@ -127,7 +128,7 @@ class Supervisor:
             raise ConfigError(f"the deployments could not be created:\n{self.readers[self.deploy].last_line()}")
         self.start(self.worker)
         self.wait_until_healthy(self.worker)
-        self.running = self.running.model_copy(update={"ready": True})
+        self.running = replace(self.running, ready=True)
         write_running(self.home, self.running)
 
     def start(self, service: ServiceProcess) -> None:

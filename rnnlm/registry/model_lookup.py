@@ -4,7 +4,6 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from rnnlm.registry.bundle import (
 from rnnlm.registry.champion_history import all_versions, created
 from rnnlm.registry.tag_names import facts_of
 from rnnlm.stages import mark_used, write_once
-from rnnlm.tracking.mlflow_store import ignoring, is_empty, reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_empty, reaching_mlflow, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion as MlflowVersion
@@ -72,17 +71,6 @@ def best_versions(versions: list[ModelVersion]) -> list[ModelVersion]:
 def perplexity_of(version: ModelVersion) -> float:
     """On the validation split; infinite if unknown."""
     return math.inf if version.validation_perplexity is None else version.validation_perplexity
-
-
-def all_pages(search: Callable[..., Any]) -> Iterator[Any]:
-    """Every item of one of MLflow's paged searches."""
-    token = None
-    while True:
-        page = search(max_results=100, page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
 
 
 def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:

@@ -17,11 +17,10 @@ from rnnlm.contained_paths import UnsafeNameError, inside
 from rnnlm.home import Home
 from rnnlm.records import Record
 from rnnlm.registry.champion_history import Change, read_history
-from rnnlm.registry.model_lookup import all_pages
 from rnnlm.registry.registration import evidence_of
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.tag_names import facts_of
-from rnnlm.tracking.mlflow_store import embedded_uri, ignoring, is_embedded, is_empty, reaching_mlflow
+from rnnlm.tracking.mlflow_store import all_pages, embedded_uri, ignoring, is_embedded, is_empty, reaching_mlflow
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -5,10 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rnnlm.home import Home
-from rnnlm.registry.model_lookup import all_pages
 from rnnlm.registry.registry_lock import registry_lock
-from rnnlm.tracking.mlflow_runs import best_effort
-from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow
+from rnnlm.tracking.mlflow_store import all_pages, best_effort, is_empty, reaching_mlflow
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

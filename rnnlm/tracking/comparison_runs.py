@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rnnlm.comparison.model_comparison import ModelComparison
 from rnnlm.config import TrackingConfig
 from rnnlm.home import Home
-from rnnlm.tracking.mlflow_runs import as_text, best_effort, run_address
-from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow
+from rnnlm.tracking.mlflow_runs import as_text, run_address
+from rnnlm.tracking.mlflow_store import best_effort, experiment_id, reaching_mlflow
 from rnnlm.tracking.probe_runs import newest_run
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ import logging
 
 from rnnlm.contained_paths import inside
 from rnnlm.home import Home, read_json
-from rnnlm.tracking.mlflow_runs import best_effort
-from rnnlm.tracking.mlflow_store import is_empty, reaching_mlflow
+from rnnlm.tracking.mlflow_store import best_effort, is_empty, reaching_mlflow
 from rnnlm.training.events import TRACKING
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,6 @@ All of it is best effort: a failure of MLflow is a warning, and the run's folder
 """
 
 import json
-import logging
 import math
 import os
 import socket
@@ -18,7 +17,6 @@ from urllib.parse import urlsplit
 
 from rnnlm.config import PipelineConfig
 from rnnlm.current_user import who
-from rnnlm.errors import TrackingError
 from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import Home, atomic_file
@@ -28,7 +26,7 @@ from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, Sa
 from rnnlm.run_names import run_name
 from rnnlm.tracking.experiment_page import RUN_LIST_VIEW, TRAINING_VIEW
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
-from rnnlm.tracking.mlflow_store import experiment_id, ignoring, is_embedded, reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import best_effort, experiment_id, ignoring, is_embedded, reaching_mlflow, tracking_uri
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.events import TRACKING
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput
 
-logger = logging.getLogger(__name__)
 TRACKING_KEY = "rnnlm.tracking_key"  # tag; a new value each time the run is trained again
 CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}  # split → what MLflow calls its use
 SPLIT_NAMES = {"train": "train", "valid": "validation", "test": "test"}  # split → how its metrics begin
@@ -408,12 +405,3 @@ def ui_answers(home: Home) -> bool:
             return True
     except OSError:
         return False
-
-
-@contextmanager
-def best_effort(what: str) -> Iterator[None]:
-    """Turn MLflow's failures into a warning."""
-    try:
-        yield
-    except TrackingError as error:
-        logger.warning("%s could not be logged to MLflow: %s", what, error)

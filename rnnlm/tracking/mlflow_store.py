@@ -5,10 +5,10 @@ import logging
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rnnlm.errors import ConfigError, TrackingError
@@ -20,6 +20,7 @@ from rnnlm.tracking.stored_locations import mend_locations
 if TYPE_CHECKING:
     from mlflow import MlflowClient  # importing it takes 2 s, so imports at run time are local
 
+logger = logging.getLogger(__name__)
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow takes
 DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}  # module → package
 ENVIRONMENT_DEFAULTS = {  # the user's settings take precedence
@@ -208,3 +209,23 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
         if tag not in found.tags:  # made by an earlier version, or by a person in the UI
             client.set_experiment_tag(found.experiment_id, tag, value)
     return str(found.experiment_id)
+
+
+@contextmanager
+def best_effort(what: str) -> Iterator[None]:
+    """Turn MLflow's failures into a warning."""
+    try:
+        yield
+    except TrackingError as error:
+        logger.warning("%s could not be logged to MLflow: %s", what, error)
+
+
+def all_pages(search: Callable[..., Any]) -> Iterator[Any]:
+    """Every item of one of MLflow's paged searches."""
+    token = None
+    while True:
+        page = search(max_results=100, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return

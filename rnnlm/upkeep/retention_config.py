@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from rnnlm.config import Section
+from rnnlm.upkeep import HISTORY_DAYS
 
 
 class RetentionConfig(Section):
@@ -16,7 +17,7 @@ class RetentionConfig(Section):
         2, ge=1, le=1_000_000, description="Datasets kept per corpus, besides those of kept versions."
     )
     days: int = Field(
-        30,
+        HISTORY_DAYS,
         ge=0,
         le=36_500,
         description="Days to keep histories of MLflow and Prefect, runs without a version, and caches.",

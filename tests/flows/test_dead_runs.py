@@ -17,8 +17,9 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Pending
 
 from flows.operations import dead_runs
-from flows.operations.dead_runs import WAS_KILLED, has_dead_runs, settle_dead_runs
+from flows.operations.dead_runs import WAS_KILLED, settle_dead_runs
 from flows.operations.prefect_query import PrefectQuery
+from flows.operations.run_locks import has_dead_runs, lock_file, unlocked_name
 from rnnlm.home import Home
 from rnnlm.polling import poll_until
 
@@ -142,7 +143,7 @@ def test_a_process_killed_as_it_made_its_lock_does_not_stop_the_settling(home: H
     from prefect.states import Running
 
     run = client.create_flow_run(flow(lambda: None, name="beginning"), state=Running())
-    lock = dead_runs.unlocked_name(dead_runs.lock_file(home, run.id))
+    lock = unlocked_name(lock_file(home, run.id))
     lock.parent.mkdir(parents=True)
     lock.touch()
     assert settle_dead_runs(home) == 0  # its process may be about to lock it

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from flows.operations.dead_runs import lock_folder, oldest_living_run
 from flows.operations.flow_runner import run_flow
+from flows.operations.run_locks import lock_folder, oldest_living_run
 from flows.prune_flow import prune_flow
 from rnnlm.home import Home
 from rnnlm.upkeep.retention_config import RetentionConfig

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flows.command_line import main
-from flows.operations.dead_runs import lock_restored_runs
+from flows.operations.run_locks import lock_restored_runs
 from rnnlm.home import Home
 from tests.rnnlm.upkeep.registered_home import age_versions, register_night
 from tests.rnnlm.upkeep.test_prune import names_in

@@ -7,7 +7,7 @@ from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import TrackingConfig, TrainingConfig
 from rnnlm.home import Home, find_home
-from rnnlm.probes import run_probes
+from rnnlm.probes import kind_probes
 from rnnlm.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig, SyntheticTaskName
 from rnnlm.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
 from rnnlm.records import DatasetRecord
@@ -33,13 +33,13 @@ def probe_ability(
 def probe_abilities(config: AbilitiesConfig, force: bool = False) -> AbilityComparison:
     """Measure and plot what networks of each kind learn of synthetic tasks."""
     engine = engine_of(probe_ability, config)
-    return run_probes.compare_abilities(find_home(), config, force=force, open_engine=engine)
+    return kind_probes.compare_abilities(find_home(), config, force=force, open_engine=engine)
 
 
 @task(task_run_name="compare echo", cache_policy=NO_CACHE)
 def probe_echo(config: EchoConfig, force: bool = False) -> EchoComparison:
     """Measure and plot how long networks of each kind remember a symbol."""
-    return run_probes.compare_echo(find_home(), config, force=force)
+    return kind_probes.compare_echo(find_home(), config, force=force)
 
 
 @task(task_run_name="compare gradients on {dataset.corpus_name}", cache_policy=NO_CACHE)
@@ -47,7 +47,7 @@ def probe_gradients(
     dataset: DatasetRecord, training: TrainingConfig, config: GradientProbeConfig, force: bool = False
 ) -> GradientComparison:
     """Measure and plot how far back gradients reach in networks of each kind."""
-    return run_probes.compare_gradients(find_home(), dataset, training, config, force=force)
+    return kind_probes.compare_gradients(find_home(), dataset, training, config, force=force)
 
 
 @task(task_run_name="log to MLflow", cache_policy=NO_CACHE)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from flows.operations.prefect_environment import WORK_POOL
+from flows.operations.prefect_names import WORK_POOL
 from flows.operations.run_locks import (
     LOCK_SUFFIX,
     STARTS_WITHIN,

@@ -11,7 +11,6 @@ from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
 from rnnlm.upkeep import HISTORY_DAYS
 
 DEFAULT_PORT = 4200  # where `prefect server start` listens
-WORK_POOL = "rnnlm"  # as in prefect.yaml
 LOCAL_API = f"http://127.0.0.1:{DEFAULT_PORT}/api"
 VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

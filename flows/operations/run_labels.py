@@ -10,7 +10,7 @@ from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 
 from flows.operations.flow_start import with_deployment_values
-from flows.operations.schedules import OWN
+from flows.operations.prefect_names import OWN_SCHEDULE
 from rnnlm.comparison.comparison_config import CompareConfig
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.download import corpus_name
@@ -51,7 +51,7 @@ def own_schedule(context: FlowRunContext) -> str:
         return ""
     with get_client(sync_client=True) as client:
         deployment = client.read_deployment(run.deployment_id)
-    return deployment.name if OWN in deployment.tags else ""
+    return deployment.name if OWN_SCHEDULE in deployment.tags else ""
 
 
 def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from flows.operations.deployments import apply, full_name, read_plans
+from flows.operations.prefect_names import OWN_SCHEDULE
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.records import Record
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 100  # characters; Prefect has no limit, but a table of runs shows the names of all
 NAME = re.compile(rf"\w(?:[\w .-]{{0,{LONGEST_NAME - 2}}}[\w.-])?")
-OWN = "own-schedule"  # tag of a deployment that `rnnlm schedule` has made
 
 
 class ScheduleRow(Record):
@@ -58,8 +58,8 @@ def schedule(
         "parameters": {"config": {"limits": nightly_limits} | config.model_dump(mode="json", exclude_defaults=True)},
         "schedules": [{"slug": name, "cron": cron, "timezone": timezone, "active": True}],
     }
-    is_first = not any(OWN in one.tags for one in client.read_deployments())
-    apply(client, plan, tags=(OWN,))
+    is_first = not any(OWN_SCHEDULE in one.tags for one in client.read_deployments())
+    apply(client, plan, tags=(OWN_SCHEDULE,))
     return full_name(plan), is_first and pause_example(client, full_name(nightly))
 
 
@@ -98,7 +98,7 @@ def schedule_row(
         cron=str(getattr(timing.schedule, "cron", "")),
         timezone=str(getattr(timing.schedule, "timezone", "") or "UTC"),
         active=timing.active and not deployment.paused,
-        own=OWN in deployment.tags,
+        own=OWN_SCHEDULE in deployment.tags,
         next_run=next_run,
         last_state=str(last.state_name) if last else "",
         last_run=last.start_time if last else None,
@@ -139,7 +139,7 @@ def last_run(client: "SyncPrefectClient", deployment: "DeploymentResponse") -> "
 def unschedule(client: "SyncPrefectClient", name: str) -> str:
     """Delete the user's own deployment; pause one that comes with rnnlm. Returns what was done."""
     deployment, full = find_deployment(client, name)
-    if OWN in deployment.tags:
+    if OWN_SCHEDULE in deployment.tags:
         client.delete_deployment(deployment.id)
         return f"deleted {full}; its runs, corpora and models stay"
     client.pause_deployment(deployment.id)

@@ -27,7 +27,8 @@ from types import FrameType
 import httpx
 
 from flows.operations.home_password import client_variables, credentials, home_password, server_variables
-from flows.operations.prefect_environment import WORK_POOL, server_environment
+from flows.operations.prefect_environment import server_environment
+from flows.operations.prefect_names import WORK_POOL
 from flows.operations.prefect_query import PrefectQuery
 from flows.operations.prefect_server import health_problem, server_command
 from flows.operations.run_locks import has_dead_runs

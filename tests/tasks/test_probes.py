@@ -14,9 +14,9 @@ from rnnlm.polling import poll_until
 from rnnlm.probes import abilities
 from rnnlm.probes.echo import measure_echo
 from rnnlm.probes.gradients import measure_gradients as measured
+from rnnlm.probes.kind_probes import stored_ability
 from rnnlm.probes.probe_config import AbilitiesConfig
 from rnnlm.probes.probe_records import AbilityComparison
-from rnnlm.probes.run_probes import stored_ability
 from rnnlm.records import DatasetRecord
 from rnnlm.reports.probe_page import abilities_report, abilities_text, echo_report, gradient_comparison_report
 from rnnlm.tracking.mlflow_store import reaching_mlflow
@@ -39,7 +39,7 @@ PROGRAM = """
 import sys
 from rnnlm.home import find_home
 from rnnlm.probes.probe_config import AbilitiesConfig
-from rnnlm.probes.run_probes import compare_abilities
+from rnnlm.probes.kind_probes import compare_abilities
 compare_abilities(find_home(), AbilitiesConfig.model_validate_json(sys.argv[1]))
 """
 

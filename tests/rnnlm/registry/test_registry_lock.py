@@ -14,6 +14,7 @@ import pytest
 from rnnlm.home import Home
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.tracking.mlflow_store import embedded_uri
+from tests.exclusion import assert_one_at_a_time
 
 HOLDER = """
 import time
@@ -40,21 +41,7 @@ def another_process(home: Home, **environment: str) -> Iterator[subprocess.Popen
 
 
 def test_only_one_holds_it_at_a_time_and_all_get_their_turn(tracked_home: Home) -> None:
-    inside: list[str] = []
-
-    def take(name: str) -> None:
-        with registry_lock(tracked_home, "contest"):
-            inside.append(name)
-            time.sleep(0.1)
-            inside.append(name)
-
-    threads = [threading.Thread(target=take, args=(name,)) for name in "abc"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(inside) == sorted("aabbcc")
-    assert inside[::2] == inside[1::2]
+    assert_one_at_a_time(lambda: registry_lock(tracked_home, "contest"))
 
 
 @pytest.mark.long

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.records import StageRecord
-from rnnlm.tokenizers.token_colors import visible
 
 FactRows = list[tuple[str, object]]  # (name, value)
 TableRows = list[dict[str, Any]]  # heading → cell
 NAME_WIDTH, LINE_WIDTH = 11, 80  # characters on the terminal
 LETTERS = re.compile(r"[^\W\d]")
+JOINERS = "\u200c\u200d\u200e\u200f"  # zero-width non-joiner and joiner, left-to-right and right-to-left mark
 
 
 def facts(title: str, record: StageRecord, rows: FactRows) -> str:
@@ -107,3 +107,13 @@ def shorten(text: str, width: int = 72) -> str:
     """At most `width` characters, with control characters made visible."""
     text = visible(text)
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def visible(text: str) -> str:
+    """The text with control characters escaped: untrusted text must not control the terminal.
+
+    Characters that join letters or emoji stay, and so do direction marks, which reach no further than their word.
+    """
+    return "".join(
+        character if character.isprintable() or character in JOINERS else repr(character)[1:-1] for character in text
+    )

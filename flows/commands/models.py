@@ -151,7 +151,7 @@ def generate_command(
 
 def print_samples(session: Session, samples: "tuple[Sample, ...]") -> None:
     """Prompt and continuation as one text; --json gives the exact characters."""
-    from rnnlm.tokenizers.token_colors import visible
+    from rnnlm.text_layout import visible
 
     texts = ["\n".join(map(visible, sample.whole.strip().split("\n"))) for sample in samples]
     values = [sample.model_dump(mode="json") for sample in samples]

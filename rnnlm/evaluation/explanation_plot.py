@@ -8,7 +8,7 @@ import numpy as np
 
 from rnnlm.evaluation.explanation import Explanation, Step
 from rnnlm.plots import BLUE, GREY, INK, RED, new_figure, set_titles
-from rnnlm.tokenizers.token_colors import visible
+from rnnlm.text_layout import visible
 
 STEP_INCHES, SMALLEST_INCHES, LARGEST_INCHES = 0.3, 6.0, 30.0  # of the picture's width
 MOST_LABELS = 100  # more would overlap

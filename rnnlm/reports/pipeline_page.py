@@ -31,8 +31,8 @@ from rnnlm.text_layout import (
     labelled,
     markdown_table,
     markdown_text,
+    visible,
 )
-from rnnlm.tokenizers.token_colors import visible
 
 # What would give a better model than an Elman network; measured in docs/explanation/minutes.md
 HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 5% in the same time (on python-docs)"

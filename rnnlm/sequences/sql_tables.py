@@ -6,12 +6,11 @@ import duckdb
 import pyarrow as pa
 
 from rnnlm.sql_statements import statement
-from rnnlm.text_layout import TableRows
 
 NARROW_VOCABULARY = 65_536  # ids that fit two bytes
 
 
-def table(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, Any]) -> TableRows:
+def table(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows that a statement of sql/ returns."""
     found = connection.execute(statement(name), parameters)
     columns = [column[0] for column in found.description or []]

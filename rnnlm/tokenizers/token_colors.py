@@ -1,11 +1,11 @@
 """Show the tokens of a line in colours on a terminal."""
 
+from rnnlm.text_layout import visible
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
 COLOURS = (44, 42, 45, 46)  # ANSI backgrounds in turn: blue, green, magenta, cyan
 UNKNOWN = 41  # red
 RESET = "\x1b[0m"
-JOINERS = "\u200c\u200d\u200e\u200f"  # zero-width non-joiner and joiner, left-to-right and right-to-left mark
 
 
 def coloured(tokenizer: TextTokenizer, line: str) -> str:
@@ -22,13 +22,3 @@ def coloured(tokenizer: TextTokenizer, line: str) -> str:
         shown.append(f"\x1b[30;{colour}m{visible(text)}{RESET}")
         end = max(end, stop)
     return "".join([*shown, visible(line[end:])])
-
-
-def visible(text: str) -> str:
-    """The text with control characters escaped: untrusted text must not control the terminal.
-
-    Characters that join letters or emoji stay, and so do direction marks, which reach no further than their word.
-    """
-    return "".join(
-        character if character.isprintable() or character in JOINERS else repr(character)[1:-1] for character in text
-    )

@@ -227,7 +227,9 @@ class TrainingConfig(Section):
     device: Literal["auto", "cpu", "cuda", "mps"] = setting(
         "auto", "Where to train. auto: cuda if there is one, else mps, else cpu."
     )
-    cuda_graphs: bool = setting(False, "Replay recorded steps on a GPU: faster for small models; one process only.")
+    cuda_graphs: bool = setting(
+        False, "Compile the step for a GPU and replay it as CUDA graphs: faster for small models; one process only."
+    )
     deterministic: bool = setting(False, "Refuse algorithms whose results vary between calls.")
     seed: Seed = setting(0, "Seed of initial weights, batch order, dropout and samples.")
     temperature_scaling: bool = setting(

@@ -4,7 +4,8 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch import Tensor
 from rnnlm.errors import DeviceError
 
 NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")  # x86, x86 with matrix units, ARM; torch's names
+T = TypeVar("T")
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # from malloc.h
 
 
@@ -62,11 +64,20 @@ def keep_freed_memory() -> None:
         mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)  # keep up to 2 GiB, the largest value it takes
 
 
-def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy to the device. Pinned memory makes the copy to a GPU asynchronous."""
-    if device.type == "cuda" and tensor.device.type == "cpu":
-        tensor = tensor.pin_memory()
-    return tensor.to(device, non_blocking=True)
+def to_device(value: T, device: torch.device) -> T:
+    """Copy a tensor, or all tensors in dataclasses, tuples and dictionaries. Pinned memory does not wait for a GPU."""
+    found: Any = value
+    if isinstance(found, Tensor):
+        pinned = found.pin_memory() if device.type == "cuda" and found.device.type == "cpu" else found
+        return pinned.to(device, non_blocking=True)  # type: ignore[return-value]
+    if isinstance(found, tuple):
+        return tuple(to_device(item, device) for item in found)  # type: ignore[return-value]
+    if isinstance(found, dict):
+        return {name: to_device(item, device) for name, item in found.items()}  # type: ignore[return-value]
+    if is_dataclass(found) and not isinstance(found, type):
+        moved = {field.name: to_device(getattr(found, field.name), device) for field in fields(found)}
+        return replace(found, **moved)  # type: ignore[return-value]
+    return value
 
 
 @contextmanager

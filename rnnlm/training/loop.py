@@ -69,14 +69,15 @@ class Training:
     on_event: Callable[[Event], None]
     checkpoints: Checkpoints | None = None
     interruption: Interruption = field(default_factory=Interruption)
-    updater_type: type[Updater] = Updater
+    compiled: bool = False  # replay each step of a GPU as a CUDA graph
 
     def __post_init__(self) -> None:
         state, clip_norm = self.state, self.plan.config.optimizer.clip_norm
-        batch_loss = state.process_group.data_parallel(BatchLoss(state.model, self.loss, state.regularizers.dropout))
-        self.updater = self.updater_type(
-            batch_loss, state.optimizer, clip_norm, state.process_group, self.plan.mean_tokens
-        )
+        batch_loss = BatchLoss(state.model, self.loss, state.regularizers.dropout)
+        if self.compiled:
+            batch_loss.compile(mode="reduce-overhead")
+        parallel = state.process_group.data_parallel(batch_loss)
+        self.updater = Updater(parallel, state.optimizer, clip_norm, state.process_group, self.plan.mean_tokens)
         self.monitor = DivergenceMonitor(self.plan.loss_limit)
         self.interval_start, self.interval_tokens = time.perf_counter(), 0
 
@@ -129,7 +130,7 @@ class Training:
         self.monitor.note(state.step, step.loss, step.norm)
         if measured:
             self.monitor.check()
-        state.carried = step.state.detach()
+        state.carried = step.state
         state.schedule.step()
         state.step += 1
         state.regularizers.after_step(state.model, state.step)

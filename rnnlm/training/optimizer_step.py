@@ -12,7 +12,6 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.training.batch_loss import Draws
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.optimizers import clip_gradients
-from rnnlm.training.tree_map import map_tensors
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Step:
 
     loss: Tensor  # scalar, nats per predicted token of the whole batch
     norm: Tensor  # scalar, L2 norm of the gradients before clipping
-    state: Tensor  # (b, L, H) after this rank's rows
+    state: Tensor  # (b, L, H) after this rank's rows, without a gradient
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,9 @@ class Updater:
                 weighted = loss if part.weight is None else loss * part.weight.to(loss.dtype)
                 # DistributedDataParallel averages gradients over ranks; multiplying by size makes it a sum.
                 (weighted * size if size > 1 else weighted).backward()
-            losses.append(loss.detach())
-            states.append(state)
+            # Copies: a compiled step overwrites its results. Without gradients: this truncates backpropagation.
+            losses.append(loss.detach().clone())
+            states.append(state.detach().clone())
         norm = clip_gradients(self.batch_loss.parameters(), self.clip_norm)
         self.optimizer.step()
         if len(micro_batches) == 1:
@@ -77,9 +77,7 @@ def take_step(
     updater: Updater, batch: Batch, state: Tensor | None, generator: torch.Generator, accumulation: int = 1
 ) -> Step:
     """Update by the whole batch. The result does not depend on the number of ranks and micro-batches."""
-    # Truncated backpropagation through time: the state is carried over, its gradient is not.
-    state = state.detach() if batch.carries_state and state is not None else None
-    return updater(split_batch(updater, batch, state, generator, accumulation))
+    return updater(split_batch(updater, batch, state if batch.carries_state else None, generator, accumulation))
 
 
 def split_batch(
@@ -103,5 +101,5 @@ def split_batch(
         whole = len(pieces) == 1 and size == 1
         share = None if whole else (piece.mask.sum().double() / batch.predicted_tokens).to(own.model.head.bias.dtype)
         micro_batch = MicroBatch(piece.input_ids, piece.target_ids, states[index], draws, share, weight)
-        micro_batches.append(map_tensors(micro_batch, lambda tensor: to_device(tensor, device)))
+        micro_batches.append(to_device(micro_batch, device))
     return micro_batches

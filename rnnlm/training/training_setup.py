@@ -25,14 +25,12 @@ from rnnlm.training.batch_loss import choose_loss
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.checkpointing.training_state import TrainingState
-from rnnlm.training.cuda_graphs import Recorder
 from rnnlm.training.distributed.job import Job, TrainingResult
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.events import Event, Measurement
 from rnnlm.training.export import sample_sentences, write_model
 from rnnlm.training.history import HISTORY, History, write_samples
 from rnnlm.training.loop import Outcome, Training, TrainingPlan
-from rnnlm.training.optimizer_step import Updater
 from rnnlm.training.optimizers import LazyAdamW, make_optimizer
 from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import Schedule
@@ -183,9 +181,8 @@ def run_loop(
             return perplexity(nats / tokens)
 
         loss = choose_loss(training, training_counts(dataset), network.never_predicted.cpu().numpy())
-        use_graphs = training.cuda_graphs and device.type == "cuda" and process_group.size == 1
-        updater_type = Recorder if use_graphs else Updater
-        return Training(state, feed, loss, plan, validate, record, checkpoints, interruption, updater_type).run()
+        compiled = training.cuda_graphs and device.type == "cuda" and process_group.size == 1
+        return Training(state, feed, loss, plan, validate, record, checkpoints, interruption, compiled).run()
 
 
 def prepare_updates(

@@ -8,6 +8,7 @@ import torch
 
 from rnnlm.errors import DeviceError
 from rnnlm.models.devices import choose_device, float32_products, to_device
+from rnnlm.models.dropout import Masks
 
 
 @pytest.mark.parametrize(("precision", "expected"), [("float32", "ieee"), ("bfloat16", "tf32")])
@@ -48,6 +49,18 @@ def test_freed_memory_stays_for_the_next_step() -> None:
 def test_what_is_on_the_device_already_is_sent_as_it_is() -> None:
     tensor = torch.arange(3)
     assert to_device(tensor, torch.device("cpu")) is tensor
+
+
+def test_every_tensor_of_a_step_is_sent() -> None:
+    """To the device `meta`, which takes no memory: of a dataclass with tuples, a dictionary and what is None."""
+    masks = Masks(torch.ones(4), None, (torch.ones(2), torch.ones(3)), None, {"cells.0.U": torch.ones(5)})
+    sent = to_device(masks, torch.device("meta"))
+    assert (sent.inputs, sent.outputs) == (None, None)
+    assert sent.words is not None
+    assert {tensor.device.type for tensor in (sent.words, *sent.layers, *sent.recurrent.values())} == {"meta"}
+    assert [tensor.numel() for tensor in (sent.words, *sent.layers, *sent.recurrent.values())] == [4, 2, 3, 5]
+    assert masks.words is not None
+    assert masks.words.device.type == "cpu"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")

@@ -1,7 +1,6 @@
 """What a GPU does, beside the CPU. Skipped where there is none."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
-from rnnlm.training.cuda_graphs import Recorder
 from rnnlm.training.optimizer_step import Step, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
@@ -33,16 +31,6 @@ LOSSES: dict[str, Loss] = {
 ALL_KINDS = Dropout(words=0.1, inputs=0.2, layers=0.2, outputs=0.2, recurrent=0.3)
 
 
-class Noted(Recorder):
-    """A Recorder that can be looked at after training."""
-
-    last: "Noted"
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        Noted.last = self
-
-
 def batches(device: torch.device | None) -> list[Batch]:
     generator = np.random.default_rng(0)
     rows = rows_from_lists([generator.integers(3, VOCABULARY, 3 + index % 5).tolist() for index in range(16 * STEPS)])
@@ -53,7 +41,7 @@ def train(
     device: str,
     loss: Loss,
     dropout: Dropout = NO_DROPOUT,
-    updater_type: type[Updater] = Updater,
+    compiled: bool = False,
     forbid_waiting: bool = False,
 ) -> tuple[list[Step], list[torch.Tensor]]:
     resident = torch.device(device) if device == "cuda" else None
@@ -61,7 +49,10 @@ def train(
     model = build_model(config, VOCABULARY, 0)
     model.to(device)
     optimizer = make_optimizer(model, OptimizerConfig())
-    updater = updater_type(BatchLoss(model, loss, dropout), optimizer, 1.0)
+    batch_loss = BatchLoss(model, loss, dropout)
+    if compiled:
+        batch_loss.compile(mode="reduce-overhead")
+    updater = Updater(batch_loss, optimizer, 1.0)
     taken = []
     with float32_products("float32"):
         for number, batch in enumerate(batches(resident)):
@@ -94,14 +85,13 @@ def test_no_step_waits_for_the_gpu(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(LOSSES))
 @pytest.mark.parametrize("dropout", [NO_DROPOUT, ALL_KINDS], ids=["plain", "dropout"])
-def test_recorded_steps_are_the_steps(name: str, dropout: Dropout) -> None:
+def test_compiled_steps_are_the_steps(name: str, dropout: Dropout) -> None:
     expected, weights = train("cuda", LOSSES[name], dropout)
-    got, recorded_weights = train("cuda", LOSSES[name], dropout, Noted)
-    assert any(Noted.last.recordings.values())
+    got, compiled_weights = train("cuda", LOSSES[name], dropout, compiled=True)
     for one, other in zip(expected, got, strict=True):
         for field in dataclasses.fields(Step):
             torch.testing.assert_close(getattr(other, field.name), getattr(one, field.name), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(recorded_weights, weights, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(compiled_weights, weights, rtol=1e-3, atol=1e-4)
 
 
 def test_batches_on_the_gpu_are_the_batches_that_are_read() -> None:

@@ -46,11 +46,14 @@ def windows() -> list[Batch]:
 
 
 def steps(
-    loss: Loss, accumulation: int, sparse: bool = False, dropout: Dropout = NO_DROPOUT
+    loss: Loss, accumulation: int, sparse: bool = False, dropout: Dropout = NO_DROPOUT, compiled: bool = False
 ) -> tuple[list[Step], list[Tensor]]:
     model = network(sparse)
     optimizer = make_optimizer(model, OptimizerConfig())
-    updater = Updater(BatchLoss(model, loss, dropout), optimizer, 0.5)
+    batch_loss = BatchLoss(model, loss, dropout)
+    if compiled:
+        batch_loss.compile(backend="aot_eager")  # traced and differentiated as for a GPU, without a compiler of kernels
+    updater = Updater(batch_loss, optimizer, 0.5)
     taken: list[Step] = []
     for number, batch in enumerate(windows()):
         state = taken[-1].state if taken else None
@@ -103,6 +106,17 @@ def test_rows_keep_their_masks_in_whatever_part_they_are() -> None:
     whole, expected = steps(LOSSES["sampled"], 1, dropout=dropout)
     apart, got = steps(LOSSES["sampled"], 3, dropout=dropout)
     torch.testing.assert_close([step.loss for step in apart], [step.loss for step in whole])
+    torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["exact", "sampled"])
+def test_a_compiled_step_is_the_step(name: str) -> None:
+    dropout = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurrent=0.5)
+    plain, expected = steps(LOSSES[name], 1, dropout=dropout)
+    compiled, got = steps(LOSSES[name], 1, dropout=dropout, compiled=True)
+    for one, other in zip(plain, compiled, strict=True):
+        torch.testing.assert_close((other.loss, other.state), (one.loss, one.state), rtol=1e-9, atol=1e-11)
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-11)
 
 

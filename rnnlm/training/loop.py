@@ -102,7 +102,7 @@ class Training:
             self.interruption.deferred(),
         ):
             if state.step < plan.total_steps:
-                for batch in self.feed(state.batches):
+                for batch in self.feed(state.step):
                     # Before the next step, not after the last one, because a resumed run starts here.
                     if state.step in plan.validation_steps:
                         self.validate_and_record()
@@ -134,7 +134,6 @@ class Training:
         state.schedule.step()
         state.step += 1
         state.regularizers.after_step(state.model, state.step)
-        state.batches += 1
         state.tokens += batch.predicted_tokens
         self.interval_tokens += batch.predicted_tokens
         progress.update()

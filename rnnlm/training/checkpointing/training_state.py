@@ -26,9 +26,8 @@ class TrainingState:
     schedule: Schedule
     regularizers: Regularizers = field(default_factory=Regularizers)
     process_group: ProcessGroup = SINGLE_PROCESS  # all ranks hold the same state, except `carried`
-    step: int = 0  # optimizer steps done
+    step: int = 0  # optimizer steps done: one for each batch of the feed, over all epochs
     tokens: int = 0  # predicted tokens trained on
-    batches: int = 0  # taken from the feed, over all epochs
     rollbacks: int = 0  # after divergence
     carried: Tensor | None = None  # (b, L, H) after this rank's rows of the last batch
     best_perplexity: float | None = None  # None: not yet validated
@@ -54,7 +53,6 @@ class TrainingState:
         return {
             "step": self.step,
             "tokens": self.tokens,
-            "batches": self.batches,
             "rollbacks": self.rollbacks,
             "carried": None if self.carried is None else self.process_group.gather_rows(self.carried),
             "best_perplexity": self.best_perplexity,
@@ -71,7 +69,6 @@ class TrainingState:
         """Restore everything, including the global random states. The model must already be on its device."""
         self.step = state["step"]
         self.tokens = state["tokens"]
-        self.batches = state["batches"]
         self.rollbacks = state["rollbacks"]
         carried = state["carried"]
         own_rows = slice(self.process_group.rank, None, self.process_group.size)  # as Batch.share distributes them

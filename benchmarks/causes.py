@@ -30,7 +30,7 @@ from rnnlm.home import Home
 from rnnlm.metrics import NATS_PER_BIT
 from rnnlm.plots import new_figure, set_titles
 from rnnlm.presets import build_config
-from rnnlm.probes.abilities import measure_ability
+from rnnlm.probes.kind_probes import stored_ability
 from rnnlm.probes.probe_config import AbilitiesConfig
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.training.training_run import run_training
@@ -93,7 +93,7 @@ def main() -> None:
     costs = Costs(options.text, Home(options.home), options.epochs)
     contexts = table(costs, "tokens of context", [(context, CONTEXT_UNITS, context) for context in CONTEXTS])
     sizes = table(costs, "units of the Elman network", [(units, units, SIZE_CONTEXT) for units in SIZES])
-    memory = memory_table()
+    memory = memory_table(costs.home)
     print_causes(costs, contexts, sizes)
     if options.picture:
         draw(costs, contexts, sizes, memory, options.picture)
@@ -111,13 +111,13 @@ def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[
     return found
 
 
-def memory_table() -> dict[ModelKind, tuple[float, ...]]:
+def memory_table(home: Home) -> dict[ModelKind, tuple[float, ...]]:
     """kind → share of rows of each length whose first symbol is named at the end."""
     config = AbilitiesConfig(kinds=COMPARED, tasks=("echo",), seeds=1)
     print("\n| row of `echo` | " + " | ".join(map(str, config.lengths)) + " |\n|" + "---|" * (1 + len(config.lengths)))
     found = {}
     for kind in COMPARED:
-        found[kind] = measure_ability(config, kind, "echo", seed=0).accuracies
+        found[kind] = stored_ability(home, config, kind, "echo", seed=0, force=False).accuracies
         print(f"| {NAMES[kind]} | " + " | ".join(f"{share:.0%}" for share in found[kind]) + " |", flush=True)
     return found
 
@@ -159,11 +159,12 @@ def draw(
         axes.set_xticks(list(found["elman"]), [str(value) for value in found["elman"]], minor=False)
         axes.minorticks_off()
         set_titles(axes, title, x, "bits per byte, test split")
-    for kind in COMPARED:
-        panels[2].semilogx(AbilitiesConfig().lengths, memory[kind], color=colour_of(kind), marker="o")
+    for kind, size in zip(COMPARED, (11, 7, 7), strict=True):  # two of the lines coincide
+        panels[2].semilogx(AbilitiesConfig().lengths, memory[kind], color=colour_of(kind), marker="o", markersize=size)
     panels[2].set_xticks(AbilitiesConfig().lengths, list(map(str, AbilitiesConfig().lengths)))
     panels[2].minorticks_off()
-    set_titles(panels[2], "Memory: the first symbol is still known", "tokens in the row")
+    panels[2].yaxis.set_major_formatter("{x:.0%}")
+    set_titles(panels[2], "Memory: rows whose symbol is known", "tokens since then")
     panels[0].legend(frameon=False)
     figure.savefig(picture)
 

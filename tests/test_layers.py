@@ -110,3 +110,13 @@ def test_no_docstring_is_a_genitive_or_a_question(package: str) -> None:
         for line in re.findall(r'"""((?:What|Of|Who|Whose|Whoever|Be) .*)', path.read_text(encoding="utf-8"))
     ]
     assert found == []
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    names = [
+        node.name
+        for path in FILES
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name for name in names if names.count(name) > 1} == set()

@@ -32,7 +32,7 @@ CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)$")
 
 
 @dataclass(frozen=True)
-class Version:
+class ResourceVersion:
     """The version of a file on a server."""
 
     etag: str | None
@@ -44,11 +44,11 @@ class Version:
         """The value for If-Range: a strong ETag, else the date."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
-    def is_confirmed_by(self, other: "Version") -> bool:
+    def is_confirmed_by(self, other: "ResourceVersion") -> bool:
         """True if the other has the ETag or date that was sent as If-Range."""
         return self.validator is not None and self.validator in (other.etag, other.modified)
 
-    def differs(self, other: "Version") -> bool:
+    def differs(self, other: "ResourceVersion") -> bool:
         """True if any field that both have differs."""
         return any(
             mine is not None and theirs is not None and mine != theirs
@@ -72,10 +72,10 @@ class StoredDownload:
         return self.path.stat().st_size if self.path.exists() else 0
 
     @property
-    def version(self) -> Version | None:
+    def version(self) -> ResourceVersion | None:
         known = read_json(self.note)
         try:
-            return Version(**known["version"])
+            return ResourceVersion(**known["version"])
         except (TypeError, KeyError):
             return None
 
@@ -87,7 +87,7 @@ class StoredDownload:
     def mark_whole(self) -> None:
         write_json(self.note, {**read_json(self.note), "sha256": file_digest(self.path)})
 
-    def begin(self, url: str, version: Version) -> None:
+    def begin(self, url: str, version: ResourceVersion) -> None:
         self.discard()
         write_json(self.note, {"url": redacted(url), "version": vars(version)})
 
@@ -103,7 +103,7 @@ class DownloadRequest:
     url: str
     sha256: str | None
     policy: FetchPolicy
-    known: Version | None  # download only if the server has another version
+    known: ResourceVersion | None  # download only if the server has another version
     deadline: float  # time.monotonic()
     abandoned: threading.Event = field(default_factory=threading.Event)  # nobody waits for it any more
 
@@ -120,14 +120,14 @@ class DownloadRequest:
 
     def refuse_delay(self) -> None:
         if time.monotonic() > self.deadline or self.abandoned.is_set():
-            raise TimeLimitError(
+            raise DownloadTimeoutError(
                 f"{self.label}: took more than {self.policy.maximum_seconds:,.0f} s "
                 "(corpus.maximum_download_seconds);\n"
                 "run again (if the server can resume, the received bytes are kept), or raise it"
             )
 
 
-class TimeLimitError(FetchError):
+class DownloadTimeoutError(FetchError):
     """No time is left for another attempt."""
 
 
@@ -137,8 +137,8 @@ def fetch(
     downloads: Path,
     sha256: str | None = None,
     policy: FetchPolicy | None = None,
-    known: Version | None = None,
-) -> Version | None:
+    known: ResourceVersion | None = None,
+) -> ResourceVersion | None:
     """Download `url` to `target`. `downloads`, on the same disk, holds files to resume, and whole ones to use again.
 
     Returns the version received, or None, without a target, if the server still has the known one. A whole file is
@@ -178,7 +178,7 @@ def fetch(
             logger.warning("%s; attempt %d of %d in %.1f s", error, attempt + 1, policy.attempts, wait)
             time.sleep(min(wait, max(0.0, request.deadline - time.monotonic())))
             request.refuse_delay()
-        except TimeLimitError:
+        except DownloadTimeoutError:
             forget_what_cannot_be_resumed(stored, sha256)
             raise
         except CorpusError:
@@ -289,7 +289,7 @@ def check_space(request: DownloadRequest, path: Path, offset: int, total: int | 
         )
 
 
-def range_of(response: requests.Response) -> tuple[int | None, Version]:
+def range_of(response: requests.Response) -> tuple[int | None, ResourceVersion]:
     """The offset at which the response begins, and its version."""
     headers = response.headers
     if response.status_code == 200:
@@ -300,7 +300,7 @@ def range_of(response: requests.Response) -> tuple[int | None, Version]:
         match = CONTENT_RANGE.match(headers.get("Content-Range", ""))
         begin = int(match[1]) if match and match[1] else None
         total = int(match[2]) if match and match[2] != "*" else None
-    return begin, Version(headers.get("ETag"), headers.get("Last-Modified"), total)
+    return begin, ResourceVersion(headers.get("ETag"), headers.get("Last-Modified"), total)
 
 
 def append(response: requests.Response, path: Path, offset: int, total: int | None, request: DownloadRequest) -> None:

@@ -11,7 +11,7 @@ from rnnlm.corpora import http_download
 from rnnlm.corpora.catalogue import CATALOGUE, Entry
 from rnnlm.corpora.cleaning import without_gutenberg_frame
 from rnnlm.corpora.file_formats import Opener, SourceFile
-from rnnlm.corpora.http_download import Version
+from rnnlm.corpora.http_download import ResourceVersion
 from rnnlm.corpora.hub import HUB_PREFIX, find_revision, hub_name, write_hub
 from rnnlm.corpora.local_files import WILDCARDS, Found, digest_of_file, files_of_glob, states, texts_below
 from rnnlm.corpora.markup import library_versions
@@ -103,14 +103,14 @@ class Downloaded:
         label = redacted(self.url)
         name = PurePosixPath(unquote(urlsplit(self.url).path)).name
         path = writer.folder / "downloaded"
-        version = self.download(home, config, path, Version(**known) if known else None)
+        version = self.download(home, config, path, ResourceVersion(**known) if known else None)
         opener = Opener(label, config, writer.folder)
         for text in opener.texts([SourceFile(path, label, name)], named=False):
             pieces = without_gutenberg_frame(text.pieces, label) if self.gutenberg else text.pieces
             writer.append(text.role, pieces, text.label, rows=text.rows and not self.gutenberg)
         return Written(version=vars(version), left_out=tuple(opener.left_out))
 
-    def download(self, home: Home, config: CorpusConfig, path: Path, known: Version | None) -> Version:
+    def download(self, home: Home, config: CorpusConfig, path: Path, known: ResourceVersion | None) -> ResourceVersion:
         downloads = home.corpora / "downloads"
         home.make(downloads)
         policy = replace(

@@ -16,7 +16,7 @@ from rnnlm.tokenizers.text_tokenizer import BOS, EOS, LONE_SURROGATE, UNK, TextT
 
 
 @dataclass(frozen=True)
-class Step:
+class ExplanationStep:
     """One shifted pair: the model reads the input and predicts the target, the token after it."""
 
     input_text: str  # as in the text; special tokens by their names
@@ -43,7 +43,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Explanation:
-    steps: tuple[Step, ...]
+    steps: tuple[ExplanationStep, ...]
     states: np.ndarray  # (steps, layers, hidden size) float32: after the input of each step
     loss: DocumentLoss  # of the whole text, as `rnnlm evaluate` computes it
 
@@ -64,14 +64,14 @@ def explain(
     (loss,) = document_losses(model, tokenizer, [text], cut)
     count = min(alternatives, tokenizer.vocabulary_size)
     readings = [reading for row in scored_rows(tokenizer, cut, text) for reading in read_row(model, row, count, check)]
-    steps: list[Step] = []
+    steps: list[ExplanationStep] = []
     for reading, (start, end), nll_nats in zip(
         readings, token_positions(tokenizer, cut, text), loss.nll_nats.tolist(), strict=True
     ):
         target_text = text_of(tokenizer, reading.target_id, text[start:end])
         is_unknown = reading.target_id == UNK
         steps.append(
-            Step(
+            ExplanationStep(
                 # Each input but `<bos>` was the target of the step before.
                 input_text=spelling(tokenizer, BOS) if reading.input_id == BOS else steps[-1].target_text,
                 input_id=reading.input_id,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rnnlm.evaluation.explanation import Explanation, Step
+from rnnlm.evaluation.explanation import Explanation, ExplanationStep
 from rnnlm.plots import BLUE, GREY, INK, RED, new_figure, set_titles
 from rnnlm.text_layout import visible
 
@@ -66,6 +66,6 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
 
 
-def row_starts(steps: tuple[Step, ...]) -> list[int]:
+def row_starts(steps: tuple[ExplanationStep, ...]) -> list[int]:
     """Steps, after the first one, before which the state is set to zero."""
     return [place + 1 for place, (_, step) in enumerate(pairwise(steps)) if step.starts_row]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rnnlm.evaluation.explanation import Explanation, Step
+from rnnlm.evaluation.explanation import Explanation, ExplanationStep
 from rnnlm.text_layout import LINE_WIDTH, columns, shorten
 
 LONGEST_TOKEN = 12  # characters shown of a token
@@ -32,7 +32,7 @@ def explanation_text(explanation: Explanation) -> str:
     return "\n".join(lines)
 
 
-def step_row(step: Step) -> dict[str, Any]:
+def step_row(step: ExplanationStep) -> dict[str, Any]:
     return {
         "reads": f"{shorten(step.input_text, LONGEST_TOKEN)} {step.input_id}",
         "→ predicts": f"{shorten(step.target_text, LONGEST_TOKEN)} {step.target_id}" + UNKNOWN_MARK * step.is_unknown,
@@ -42,7 +42,7 @@ def step_row(step: Step) -> dict[str, Any]:
     }
 
 
-def best_guesses(step: Step, width: int) -> str:
+def best_guesses(step: ExplanationStep, width: int) -> str:
     """As many of the most probable tokens as fit, with their probability in percent."""
     text = ""
     for token, probability in step.alternatives:

@@ -137,7 +137,7 @@ class ScoredTexts(Message):
     texts: list[Scored] = Field(description="in the order of the request")
 
 
-class Step(ScoredToken):
+class ExplainedToken(ScoredToken):
     """One shifted pair: the model reads the input and predicts the token after it, which has the fields of Token."""
 
     input_text: str = Field(description="the token that the model reads")
@@ -160,7 +160,7 @@ class Explained(Message):
     unknown_tokens: int
     hidden_size: int = Field(description="units of each layer's state")
     units: list[int] = Field(description=f"units shown of each layer's state; at most {MAXIMUM_UNITS} in all layers")
-    steps: list[Step]
+    steps: list[ExplainedToken]
 
 
 class ModelFacts(Message):

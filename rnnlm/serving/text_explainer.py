@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rnnlm.evaluation.explanation import explain
-from rnnlm.serving.messages import MAXIMUM_UNITS, Alternative, Explained, ExplainRequest, Step
+from rnnlm.serving.messages import MAXIMUM_UNITS, Alternative, Explained, ExplainedToken, ExplainRequest
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.text_scorer import sums_of_text
 
@@ -23,7 +23,7 @@ def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[
         hidden_size=hidden_size,
         units=units,
         steps=[
-            Step(
+            ExplainedToken(
                 text=step.target_text,
                 token_id=step.target_id,
                 surprisal_nats=step.nll_nats,

@@ -399,7 +399,7 @@ def test_the_api_page_names_every_route_and_every_bound(live: LiveServer) -> Non
         "Generated",
         "Scored",
         "ScoredTexts",
-        "Step",
+        "ExplainedToken",
         "Problem",
     ):
         assert f"id='{message}'" in text

@@ -1,21 +1,18 @@
 """Initial weights. Sources: Xavier-uniform, Glorot and Bengio 2010; he, He et al. 2015."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
-
 import torch
 from torch import Tensor, nn
 
 from rnnlm.config import ModelConfig
 from rnnlm.errors import ConfigError
+from rnnlm.models.block import Block
+from rnnlm.models.cell import Cell
+from rnnlm.models.elman import ElmanCell
 from rnnlm.models.language_model import LanguageModel
-
-if TYPE_CHECKING:  # each layer is imported by its kind's name: see kinds.py
-    from rnnlm.models.block import Block
-    from rnnlm.models.cell import Cell
-    from rnnlm.models.elman import ElmanCell
-    from rnnlm.models.mlstm import MLSTMCell
-    from rnnlm.models.slstm import SLSTMCell
+from rnnlm.models.lstm import LSTMCell
+from rnnlm.models.mlstm import MLSTMCell
+from rnnlm.models.slstm import SLSTMCell
+from rnnlm.models.xlstm import XLSTMBlock
 
 FORGET_BIASES = (3.0, 6.0)  # of an xLSTM, lowest and highest, as in its authors' mLSTM
 EMBEDDING_STD = 0.1  # small compared with the recurrent input, so that tanh starts in its linear part
@@ -38,11 +35,10 @@ def initialize(
     else:
         embedding.copy_(torch.randn(embedding.shape, generator=generator) * EMBEDDING_STD)
     embedding[model.embedding.padding_idx] = 0.0
-    cells: Iterable[Any] = model.stack.cells  # of the kind's class
-    for cell in cells:
-        if config.kind == "elman":
+    for cell in model.stack.cells:
+        if isinstance(cell, ElmanCell):
             initialize_elman(cell, config, generator)
-        elif config.kind in ("transformer", "xlstm"):
+        elif isinstance(cell, Block):
             initialize_block(cell, config, generator)
         elif own := getattr(cell, "initialize", None):  # of a layer of one's own
             own(generator)
@@ -64,7 +60,7 @@ def initialize_matrix(matrix: Tensor, inputs: int, config: ModelConfig, generato
         nn.init.xavier_uniform_(matrix, generator=generator)
 
 
-def initialize_elman(cell: "ElmanCell", config: ModelConfig, generator: torch.Generator) -> None:
+def initialize_elman(cell: ElmanCell, config: ModelConfig, generator: torch.Generator) -> None:
     """U by config.recurrent_initialization, b 0.
 
     identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, or spread: a diagonal from 0 to 1,
@@ -94,7 +90,7 @@ def initial_leak(units: int, layers: int) -> float:
     return 0.9 ** max(1.0, units / 256) if layers == 1 else 0.5
 
 
-def initialize_gates(cell: "Cell", config: ModelConfig, generator: torch.Generator) -> None:
+def initialize_gates(cell: Cell, config: ModelConfig, generator: torch.Generator) -> None:
     """Each gate's U orthogonal, biases 0; an LSTM's forget gate 1 (Jozefowicz et al. 2015)."""
     parameters = dict(cell.named_parameters())
     if not parameters:
@@ -111,11 +107,11 @@ def initialize_gates(cell: "Cell", config: ModelConfig, generator: torch.Generat
             nn.init.orthogonal_(gate, generator=generator)
     for bias in parameters.values():
         nn.init.zeros_(bias)
-    if config.kind == "lstm":
-        parameters["b"].chunk(4)[1].fill_(1.0)
+    if isinstance(cell, LSTMCell):
+        cell.b.chunk(4)[1].fill_(1.0)
 
 
-def initialize_block(block: "Block", config: ModelConfig, generator: torch.Generator) -> None:
+def initialize_block(block: Block, config: ModelConfig, generator: torch.Generator) -> None:
     """Matrices that add to the residual are divided by √(2 L), as in GPT-2 (Radford et al. 2019)."""
     for module in block.modules():
         if isinstance(module, nn.Linear):
@@ -127,23 +123,19 @@ def initialize_block(block: "Block", config: ModelConfig, generator: torch.Gener
     for name, matrix in block.named_parameters():
         if name in ("output.weight", "cell.output.weight", "down.weight"):
             matrix.div_((2 * config.layers) ** 0.5)
-    if config.kind == "xlstm":
-        cell: Any = block.cell
-        if hasattr(cell, "forget_gate"):
-            initialize_mlstm(cell)
-        else:
-            initialize_slstm(cell, config, generator)
+    if isinstance(block, XLSTMBlock):
+        initialize_memory(block.cell, config, generator)
 
 
-def initialize_mlstm(cell: "MLSTMCell") -> None:
-    """Biases of forget gates from 3 to 6, from heads that forget early to those that forget late."""
+def initialize_memory(cell: MLSTMCell | SLSTMCell, config: ModelConfig, generator: torch.Generator) -> None:
+    """Biases of forget gates from 3 to 6, from heads or units that forget early to those that forget late.
+
+    In an sLSTM, besides, each gate's W as any matrix, U orthogonal in each head, and other biases 0.
+    """
     nn.init.ones_(cell.gain)
-    cell.forget_gate.bias.copy_(torch.linspace(*FORGET_BIASES, cell.heads))
-
-
-def initialize_slstm(cell: "SLSTMCell", config: ModelConfig, generator: torch.Generator) -> None:
-    """Each gate's W as any matrix, U orthogonal in each head, biases of forget gates from 3 to 6, others 0."""
-    nn.init.ones_(cell.gain)
+    if isinstance(cell, MLSTMCell):
+        cell.forget_gate.bias.copy_(torch.linspace(*FORGET_BIASES, cell.heads))
+        return
     for gate in cell.W.chunk(4, dim=1):
         initialize_matrix(gate, len(gate), config, generator)
     for head in cell.U:

@@ -11,6 +11,7 @@ from torch.nn.utils import parameters_to_vector
 from rnnlm.config import ModelKind, TrainingConfig
 from rnnlm.models.block import feed_forward_size
 from rnnlm.models.cell import Cell
+from rnnlm.models.elman import ElmanCell
 from rnnlm.models.feed_forward import FeedForwardCell
 from rnnlm.models.gru import GRUCell
 from rnnlm.models.language_model import LanguageModel
@@ -18,13 +19,14 @@ from rnnlm.models.lstm import LSTMCell
 from rnnlm.models.min_gru import MinGRUCell
 from rnnlm.models.min_lstm import MinLSTMCell
 from rnnlm.models.mlstm import CHUNK, MLSTMCell
+from rnnlm.models.model_factory import build_model
 from rnnlm.models.parallel_scan import parallel_scan
 from rnnlm.models.slstm import SLSTMCell
 from rnnlm.models.transformer import TransformerBlock
 from rnnlm.models.xlstm import XLSTMBlock
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.training_setup import prepare_updates
-from tests.configs import KINDS, new_model
+from tests.configs import KINDS, new_model, plain_model
 
 VOCABULARY = 11
 
@@ -447,3 +449,19 @@ def test_an_xlstm_begins_by_remembering_and_has_both_kinds_of_layers() -> None:
     assert second.b.view(4, 2, 8)[1, :, [0, -1]].tolist() == [[3, 6], [3, 6]]
     assert not second.b.view(4, 16)[[0, 2, 3]].any()
     assert model.stack.state_size == 2 * (8 * 8 + 8 + 1)
+
+
+class DerivedElman(ElmanCell):
+    """A layer of one's own that is derived from one of ours."""
+
+
+class DerivedLSTM(LSTMCell):
+    """The same from a gated one."""
+
+
+@pytest.mark.parametrize(("kind", "derived"), [("elman", DerivedElman), ("lstm", DerivedLSTM)])
+def test_a_layer_derived_from_ours_begins_with_its_weights(kind: str, derived: type) -> None:
+    own = plain_model({"kind": f"{__name__}:{derived.__name__}", "hidden_size": 6})
+    ours = build_model(plain_model({"kind": kind, "hidden_size": 6}), 20, seed=0)
+    for one, other in zip(build_model(own, 20, seed=0).parameters(), ours.parameters(), strict=True):
+        assert torch.equal(one, other)

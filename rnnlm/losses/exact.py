@@ -46,12 +46,12 @@ class SummedCrossEntropy(GradientInForward):
         ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, predicted: Tensor, precision: torch.dtype
     ) -> Tensor:
         projection = Projection(rows, weight, bias, predicted, precision)
-        total = torch.zeros((), device=rows.device)
+        total = torch.zeros((), device=rows.device)  # never added to in place: torch 2.11 would compile no gradient
         for chunk, logits in projection.chunks():
             target = targets[chunk, None]
             probabilities = logits.softmax(dim=1)
             nll = log_normalizers(logits, probabilities) - logits.gather(1, target).float()[:, 0]
-            total += nll.masked_fill(~predicted[chunk], 0.0).sum()
+            total = total + nll.masked_fill(~predicted[chunk], 0.0).sum()
             # Gradient with respect to the logits: probabilities minus the one-hot target.
             minus_one = torch.full_like(target, -1, dtype=precision)
             projection.accumulate(chunk, probabilities.scatter_add_(1, target, minus_one))

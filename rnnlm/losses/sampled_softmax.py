@@ -108,7 +108,7 @@ class SummedLogZ(GradientInForward):
             probabilities = logits.softmax(dim=1)
             target_grad[chunk] = probabilities[:, -1].to(rows.dtype)
             nll = log_normalizers(logits, probabilities) - logits[:, -1].float()  # with the rounded target logit
-            total += (target_logits[chunk] + nll).masked_fill(~predicted[chunk], 0.0).sum()
+            total = total + (target_logits[chunk] + nll).masked_fill(~predicted[chunk], 0.0).sum()
             probabilities[:, -1] = 0.0  # its gradient goes to the target logit
             projection.accumulate(chunk, probabilities)
         rows_grad, weight_grad, bias_grad = projection.gradients()

@@ -47,6 +47,19 @@ class Cell(nn.Module):
         return {}
 
 
+def kernel_weights(*weights: Tensor) -> list[Tensor]:
+    """A cell's matrices, transposed, and biases, in the order of torch's recurrent kernels.
+
+    cuDNN wants them to follow each other in memory; on a CPU any layout will do.
+    """
+    transposed = [weight.t() for weight in weights]  # a vector stays as it is
+    if not weights[0].is_cuda:
+        return transposed
+    flat = torch.cat([weight.flatten() for weight in transposed])
+    parts = flat.split([weight.numel() for weight in transposed])
+    return [part.view(weight.shape) for part, weight in zip(parts, transposed, strict=True)]
+
+
 def product(x: Tensor, W: Tensor, precision: torch.dtype | None) -> Tensor:
     """x W, (…, n) and (n, m) → (…, m). When training on a CPU it is in `precision`, and so is its gradient."""
     if precision is None or x.device.type != "cpu" or not torch.is_grad_enabled():

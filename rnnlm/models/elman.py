@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell
+from .cell import Cell, kernel_weights
 
 
 class ElmanCell(Cell):
@@ -48,8 +48,8 @@ class ElmanCell(Cell):
         return self.kernel(x, state)
 
     def kernel(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """torch's kernel, which takes transposed weights and two biases; the second one is zero."""
-        weights = [self.W.t(), self.recurrent().t(), self.b, torch.zeros_like(self.b)]
+        """torch's kernel, which takes two biases; the second one is zero."""
+        weights = kernel_weights(self.W, self.recurrent(), self.b, torch.zeros_like(self.b))
         kernel = getattr(torch, f"rnn_{self.nonlinearity}")
         # arguments: biases, layers, dropout, training, bidirectional, batch first; state is (1, b, H) there
         states, last = kernel(x, state[None].contiguous(), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell
+from .cell import Cell, kernel_weights
 
 
 class GRUCell(Cell):
@@ -35,7 +35,7 @@ class GRUCell(Cell):
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """With torch's kernel."""
         c = torch.cat([torch.zeros_like(self.b[self.hidden_size :]), self.c])  # r and z need no second bias
-        weights = [self.W.t(), self.U.t(), self.b, c]
+        weights = kernel_weights(self.W, self.U, self.b, c)
         h = self.initial_state(x) if state is None else state
         # arguments: biases, layers, dropout, training, bidirectional, batch first; h is (1, b, H) there
         outputs, last = torch.gru(x, h[None].contiguous(), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)

@@ -6,7 +6,7 @@ Imports only torch.
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell
+from .cell import Cell, kernel_weights
 
 
 class LSTMCell(Cell):
@@ -37,7 +37,8 @@ class LSTMCell(Cell):
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """With torch's kernel."""
-        weights = [self.W.t(), self.U.t(), self.b, torch.zeros_like(self.b)]  # two biases would add up to one
+        no_bias = torch.zeros_like(self.b)  # two biases would add up to one
+        weights = kernel_weights(self.W, self.U, self.b, no_bias)
         before = (self.initial_state(x) if state is None else state)[None].chunk(2, dim=-1)
         h, c = (part.contiguous() for part in before)
         # arguments: biases, layers, dropout, training, bidirectional, batch first; h and c are (1, b, H) there

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.config import OptimizerConfig
+from rnnlm.config import ModelKind, OptimizerConfig, PipelineConfig
+from rnnlm.home import Home
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.devices import float32_products
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.model_factory import build_model
+from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import rows_from_lists
@@ -20,7 +22,9 @@ from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
 from rnnlm.training.optimizer_step import Step, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
-from tests.configs import plain_model
+from tests.configs import KINDS, plain_model, random_model
+from tests.rnnlm.training.checkpointing.test_resuming import check_bit_identity, configured
+from tests.rnnlm.training.trainer import Trainer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 VOCABULARY, STEPS = 300, 12
@@ -78,6 +82,36 @@ def test_a_gpu_trains_as_the_cpu_does(name: str, dropout: Dropout) -> None:
     torch.testing.assert_close(gpu_weights, weights, rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_computes_as_on_the_cpu(kind: ModelKind) -> None:
+    """Logits, state and gradients, from a state that has been carried in."""
+    results = []
+    for device in ("cpu", "cuda"):
+        model = random_model(kind, VOCABULARY).to(device)
+        ids = torch.from_numpy(np.random.default_rng(0).integers(3, VOCABULARY, (4, 24))).to(device)
+        _, state = model(ids[:, :12])
+        logits, state = model(ids[:, 12:], state)
+        logits[..., 3:].square().mean().backward()
+        with torch.no_grad():
+            scored, _ = model(ids)
+        gradients = [parameter.grad.cpu() for parameter in model.parameters() if parameter.grad is not None]
+        results.append((logits.detach().cpu(), state.detach().cpu(), scored.cpu(), gradients))
+    torch.testing.assert_close(*results, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["exact", "sampled"])
+def test_kills_change_no_bit(
+    home: Home, trainer: Trainer, toy_config: PipelineConfig, toy_dataset: DatasetRecord, loss: str
+) -> None:
+    settings = {
+        "training.device": "cuda",
+        "training.deterministic": True,
+        "training.loss.kind": loss,
+        "training.epochs": 80,
+    }
+    check_bit_identity(trainer, home, configured(toy_config, settings), toy_dataset, kills=2, seed=1)
+
+
 @pytest.mark.parametrize("name", list(LOSSES))
 def test_no_step_waits_for_the_gpu(name: str) -> None:
     train("cuda", LOSSES[name], ALL_KINDS, forbid_waiting=True)
@@ -86,6 +120,7 @@ def test_no_step_waits_for_the_gpu(name: str) -> None:
 @pytest.mark.parametrize("name", list(LOSSES))
 @pytest.mark.parametrize("dropout", [NO_DROPOUT, ALL_KINDS], ids=["plain", "dropout"])
 def test_compiled_steps_are_the_steps(name: str, dropout: Dropout) -> None:
+    torch.compiler.reset()  # after too many versions of a function torch goes on without compiling it
     expected, weights = train("cuda", LOSSES[name], dropout)
     got, compiled_weights = train("cuda", LOSSES[name], dropout, compiled=True)
     for one, other in zip(expected, got, strict=True):

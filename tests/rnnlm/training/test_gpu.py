@@ -89,11 +89,12 @@ def test_every_kind_computes_as_on_the_cpu(kind: ModelKind) -> None:
     for device in ("cpu", "cuda"):
         model = random_model(kind, VOCABULARY).to(device)
         ids = torch.from_numpy(np.random.default_rng(0).integers(3, VOCABULARY, (4, 24))).to(device)
-        _, state = model(ids[:, :12])
-        logits, state = model(ids[:, 12:], state)
-        logits[..., 3:].square().mean().backward()
-        with torch.no_grad():
-            scored, _ = model(ids)
+        with float32_products("float32"):
+            _, state = model(ids[:, :12])
+            logits, state = model(ids[:, 12:], state)
+            logits[..., 3:].square().mean().backward()
+            with torch.no_grad():
+                scored, _ = model(ids)
         gradients = [parameter.grad.cpu() for parameter in model.parameters() if parameter.grad is not None]
         results.append((logits.detach().cpu(), state.detach().cpu(), scored.cpu(), gradients))
     torch.testing.assert_close(*results, rtol=1e-3, atol=1e-4)

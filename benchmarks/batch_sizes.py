@@ -21,14 +21,14 @@ from torch.nn.utils import parameters_to_vector
 from untracked import untracked
 
 from rnnlm.config import PipelineConfig
+from rnnlm.display.plots import BLUE, BROWN, GREEN, ORANGE, RED, new_figure, set_titles
 from rnnlm.home import Home
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
-from rnnlm.plots import BLUE, BROWN, GREEN, ORANGE, RED, new_figure, set_titles
 from rnnlm.presets import build_config
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.history import HISTORY, read_series
 from rnnlm.training.training_run import run_training

@@ -14,17 +14,17 @@ from pathlib import Path
 
 from untracked import untracked
 
-from rnnlm.comparison.comparison_config import NAMES, CompareConfig
-from rnnlm.comparison.comparison_plots import colour_of
-from rnnlm.comparison.run_plan import matched_configs
 from rnnlm.config import ModelKind, PipelineConfig
+from rnnlm.display.plots import new_figure, set_titles
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.home import Home
+from rnnlm.lab.comparison.comparison_config import NAMES, CompareConfig
+from rnnlm.lab.comparison.comparison_plots import colour_of
+from rnnlm.lab.comparison.run_plan import matched_configs
 from rnnlm.models.kinds import KINDS
-from rnnlm.plots import new_figure, set_titles
 from rnnlm.presets import build_config
-from rnnlm.records import DatasetRecord, SplitScore
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.records import DatasetRecord, SplitScore
 from rnnlm.training.training_run import run_training
 
 PARAMETERS = 2_000_000

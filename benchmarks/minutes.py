@@ -17,8 +17,8 @@ from rnnlm.config import EvaluationConfig, PipelineConfig
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.home import Home
 from rnnlm.presets import build_config
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.time_budget import fit_to_minutes
 from rnnlm.training.training_run import run_training
 

@@ -26,7 +26,7 @@ from rnnlm.evaluation.ngram.ngram_config import NgramConfig  # noqa: E402
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord  # noqa: E402
 from rnnlm.evaluation.ngram.ngram_perplexity import measure_split, open_scores  # noqa: E402
 from rnnlm.sequences.sql_tables import insert  # noqa: E402
-from rnnlm.sql_statements import statement  # noqa: E402
+from rnnlm.storage.sql_statements import statement  # noqa: E402
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS  # noqa: E402
 
 HEADS = (

@@ -30,9 +30,9 @@ from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
 from flows.service.ports import free_port
 from flows.service.status import disk_bytes
+from rnnlm.display.text_layout import columns
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
-from rnnlm.text_layout import columns
+from rnnlm.runtime.polling import poll_until
 
 NAME = "growing"
 PATIENCE_SECONDS = 1800

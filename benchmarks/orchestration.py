@@ -25,9 +25,9 @@ from flows.operations.prefect_server import health_problem
 from flows.service.ports import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
 from rnnlm.presets import build_config
-from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.records import DatasetRecord, RunRecord
 
 BIN = Path(sys.executable).parent
 STEP_TOKENS = 100  # maximum_tokens of a run of one step: any batch has more

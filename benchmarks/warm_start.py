@@ -24,11 +24,11 @@ from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.generation.generate import generate_samples
 from rnnlm.home import Home
 from rnnlm.presets import build_config
-from rnnlm.records import RegisteredVersion, RunRecord
 from rnnlm.registry.registration import register_model
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.records import RegisteredVersion, RunRecord
 from rnnlm.training.training_run import run_training
 
 PARAGRAPH_LINES = 5

@@ -14,10 +14,12 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from flows.operations.flow_start import plain_failures, start_flow_run
 from flows.operations.run_labels import flow_run_label
 from flows.pipeline_flow import prepare
-from rnnlm.comparison.comparison_config import CompareConfig
-from rnnlm.comparison.model_comparison import ModelComparison, TrainedModel
-from rnnlm.comparison.model_result import Trial, best_settings
-from rnnlm.comparison.run_plan import (
+from rnnlm.config import PipelineConfig
+from rnnlm.errors import TrainingError
+from rnnlm.lab.comparison.comparison_config import CompareConfig
+from rnnlm.lab.comparison.model_comparison import ModelComparison, TrainedModel
+from rnnlm.lab.comparison.model_result import Trial, best_settings
+from rnnlm.lab.comparison.run_plan import (
     TunedSettings,
     configured_settings,
     matched_configs,
@@ -27,18 +29,16 @@ from rnnlm.comparison.run_plan import (
     with_settings,
     with_token_budget,
 )
-from rnnlm.config import PipelineConfig
-from rnnlm.errors import TrainingError
-from rnnlm.records import DatasetRecord
 from rnnlm.reports.comparison_page import comparison_report
-from rnnlm.run_names import page_key
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.tracking.run_names import page_key
 from tasks.comparison import compare_costs, log_compared_models, report_comparison
 from tasks.evaluation import evaluate_perplexity
 from tasks.training import train_model
 
 FINALISTS = 2  # trials of each model that are trained on all tokens
 
-logger = logging.getLogger("rnnlm.comparison")
+logger = logging.getLogger("rnnlm.lab.comparison")
 
 
 @flow(name="compare", flow_run_name=flow_run_label)

@@ -35,13 +35,13 @@ from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import find_home
 from rnnlm.models.model_factory import check_kind
 from rnnlm.presets import with_choices
-from rnnlm.records import DatasetRecord, PipelineRecord, PreparedRecord, TrainedRecord
 from rnnlm.registry.night_events import gate_events, night_ended, registration_events, unchanged_since
 from rnnlm.reports.gates_page import gates_report
 from rnnlm.reports.pipeline_page import data_report, training_report
 from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.summary_page import summary_report
-from rnnlm.run_names import PROMOTED, UNCHANGED, page_key
+from rnnlm.storage.records import DatasetRecord, PipelineRecord, PreparedRecord, TrainedRecord
+from rnnlm.tracking.run_names import PROMOTED, UNCHANGED, page_key
 from tasks.corpus import download_corpus, learn_tokenizer
 from tasks.evaluation import (
     evaluate_perplexity,

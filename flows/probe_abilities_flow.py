@@ -6,8 +6,8 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from flows.operations.flow_start import plain_failures, start_flow_run
 from flows.operations.run_labels import flow_run_label
 from rnnlm.config import TrackingConfig
-from rnnlm.probes.probe_config import AbilitiesConfig
-from rnnlm.probes.probe_records import AbilityComparison
+from rnnlm.lab.probes.probe_config import AbilitiesConfig
+from rnnlm.lab.probes.probe_records import AbilityComparison
 from rnnlm.reports.probe_page import abilities_report
 from tasks.probes import log_probe, probe_abilities
 

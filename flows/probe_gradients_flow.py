@@ -7,8 +7,8 @@ from flows.operations.flow_start import plain_failures, start_flow_run
 from flows.operations.run_labels import flow_run_label
 from flows.pipeline_flow import prepare
 from rnnlm.config import PipelineConfig
-from rnnlm.probes.probe_config import GradientProbeConfig
-from rnnlm.probes.probe_records import GradientComparison
+from rnnlm.lab.probes.probe_config import GradientProbeConfig
+from rnnlm.lab.probes.probe_records import GradientComparison
 from rnnlm.reports.probe_page import gradient_comparison_report
 from tasks.probes import log_probe, probe_gradients
 

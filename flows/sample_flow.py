@@ -7,9 +7,9 @@ from flows.operations.flow_start import plain_failures, start_flow_run
 from flows.operations.run_labels import flow_run_label
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name
-from rnnlm.records import SamplesRecord
 from rnnlm.reports.pipeline_page import samples_report
-from rnnlm.run_names import page_key
+from rnnlm.storage.records import SamplesRecord
+from rnnlm.tracking.run_names import page_key
 from tasks.registration import sample_champion
 
 

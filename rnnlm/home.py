@@ -16,9 +16,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from rnnlm.contained_paths import inside
-from rnnlm.disk_errors import ABSENT, read_with_retries
 from rnnlm.errors import HomeError
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.disk_errors import ABSENT, read_with_retries
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ import yaml
 from pydantic import BaseModel
 
 from rnnlm.config import SIZE_SETTINGS, PipelineConfig
+from rnnlm.config.moved_settings import MOVED, flatten, nest
+from rnnlm.config.validation import close_to, validated
 from rnnlm.errors import ConfigError
-from rnnlm.moved_settings import MOVED, flatten, nest
-from rnnlm.package_files import package_file
-from rnnlm.validation import close_to, validated
+from rnnlm.storage.package_files import package_file
 
 
 @functools.cache

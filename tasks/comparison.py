@@ -3,15 +3,15 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from rnnlm.comparison import model_comparison
-from rnnlm.comparison.comparison_config import CompareConfig
-from rnnlm.comparison.comparison_plots import draw_comparison
-from rnnlm.comparison.model_comparison import ModelComparison, TrainedModel, stored_costs
-from rnnlm.comparison.training_costs import TrainingCosts
 from rnnlm.config import ModelKind, PipelineConfig, TrackingConfig
 from rnnlm.home import atomic_file, find_home
-from rnnlm.records import DatasetRecord
+from rnnlm.lab.comparison import model_comparison
+from rnnlm.lab.comparison.comparison_config import CompareConfig
+from rnnlm.lab.comparison.comparison_plots import draw_comparison
+from rnnlm.lab.comparison.model_comparison import ModelComparison, TrainedModel, stored_costs
+from rnnlm.lab.comparison.training_costs import TrainingCosts
 from rnnlm.reports.comparison_page import comparison_html
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking import comparison_runs
 
 

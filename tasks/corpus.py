@@ -11,7 +11,7 @@ from rnnlm.config import CorpusConfig, EngineConfig, TokenizerConfig
 from rnnlm.corpora.download import corpus_name, obtain_corpus
 from rnnlm.corpora.splits import Stretch
 from rnnlm.home import find_home
-from rnnlm.records import CorpusRecord, TokenizerRecord
+from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from rnnlm.tokenizers import tokenizer_training
 from tasks.operations.task_runners import engine_of, piece_task
 

@@ -10,8 +10,9 @@ from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
 from rnnlm.generation import generate
 from rnnlm.home import find_home
-from rnnlm.probes.run_probes import measure_gradient_flow, measure_positions
-from rnnlm.records import (
+from rnnlm.lab.probes.run_probes import measure_gradient_flow, measure_positions
+from rnnlm.reports.surprise_page import surprise_report
+from rnnlm.storage.records import (
     DatasetRecord,
     EvaluationRecord,
     GradientFlowRecord,
@@ -20,7 +21,6 @@ from rnnlm.records import (
     RunRecord,
     SamplesRecord,
 )
-from rnnlm.reports.surprise_page import surprise_report
 from rnnlm.tracking.mlflow_runs import (
     log_loss_curve,
     log_losses,

@@ -7,10 +7,10 @@ from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import TrackingConfig, TrainingConfig
 from rnnlm.home import Home, find_home
-from rnnlm.probes import kind_probes
-from rnnlm.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig, SyntheticTaskName
-from rnnlm.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
-from rnnlm.records import DatasetRecord
+from rnnlm.lab.probes import kind_probes
+from rnnlm.lab.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig, SyntheticTaskName
+from rnnlm.lab.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking import probe_runs
 from tasks.operations.task_runners import engine_of
 

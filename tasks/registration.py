@@ -16,12 +16,19 @@ from rnnlm.corpora.download import corpus_name
 from rnnlm.errors import TrackingError
 from rnnlm.generation.generate import sample_model
 from rnnlm.home import find_home
-from rnnlm.records import DatasetRecord, EvaluationRecord, NightEvent, RegisteredVersion, RunRecord, SamplesRecord
 from rnnlm.registry import registration
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.model_names import registered_name
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.scoring import reference_scores
+from rnnlm.storage.records import (
+    DatasetRecord,
+    EvaluationRecord,
+    NightEvent,
+    RegisteredVersion,
+    RunRecord,
+    SamplesRecord,
+)
 from tasks.operations.registry_turn import registry_turn
 
 

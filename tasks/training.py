@@ -14,10 +14,10 @@ from prefect.utilities.urls import url_for
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import find_home
-from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.registry.starting_model import choose_start
-from rnnlm.run_names import page_key
+from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tracking.mlflow_runs import open_tracker, tracked_run, tracked_run_url, ui_answers
+from rnnlm.tracking.run_names import page_key
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.time_budget import fit_to_minutes

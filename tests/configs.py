@@ -6,9 +6,9 @@ from typing import Any, get_args
 import torch
 
 from rnnlm.config import ModelConfig, ModelKind, PipelineConfig, TrainingConfig
+from rnnlm.config.moved_settings import flatten, nest
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
-from rnnlm.moved_settings import flatten, nest
 
 KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
 PLAIN = {

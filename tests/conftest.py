@@ -15,7 +15,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.home import Home
-from rnnlm.records import (
+from rnnlm.storage.records import (
     CorpusRecord,
     DatasetRecord,
     EvaluationRecord,

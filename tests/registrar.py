@@ -2,7 +2,7 @@
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
 
 
 class Registrar:

@@ -19,9 +19,9 @@ from pydantic.fields import FieldInfo
 from rich.markup import escape
 
 from rnnlm.config import Section
-from rnnlm.disk_errors import full_disk_explained
+from rnnlm.config.validation import bounds_text, validated
 from rnnlm.home import Home, find_home
-from rnnlm.validation import bounds_text, validated
+from rnnlm.storage.disk_errors import full_disk_explained
 
 SectionT = TypeVar("SectionT", bound=Section)
 FlowResult = TypeVar("FlowResult")

@@ -6,9 +6,9 @@ import typer
 
 from flows.commands.command import FlowSession, Given, add_command, fields
 from flows.commands.options import ConfigFile, Preset, RequiredCorpus, Set, pipeline_config
-from rnnlm.comparison.comparison_config import CompareConfig, RegisteredModels
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError
+from rnnlm.lab.comparison.comparison_config import CompareConfig, RegisteredModels
 
 APP = typer.Typer()
 
@@ -67,7 +67,7 @@ def compare_registered(session: FlowSession, names: tuple[str, ...], corpus: Cor
     from rnnlm.registry.model_lookup import model_folder
 
     folders = {name: model_folder(session.home, name) for name in names}
-    from rnnlm.comparison.registered_models import compare_on_text
+    from rnnlm.lab.comparison.registered_models import compare_on_text
     from rnnlm.reports.comparison_page import registered_text
 
     found = compare_on_text(session.home, folders, corpus)

@@ -26,7 +26,7 @@ def corpora_command(session: ReadingSession) -> None:
     rnnlm corpora
     """
     from rnnlm.corpora.catalogue import CATALOGUE
-    from rnnlm.text_layout import labelled
+    from rnnlm.display.text_layout import labelled
 
     rows = [{field: getattr(entry, field) for field in CATALOGUE_FIELDS} for entry in CATALOGUE.values()]
     blocks = [
@@ -147,7 +147,7 @@ def ngram_command(
 
 def ngram_text(result: "NgramResult") -> str:
     """A one-row table, a warning if its figure is no perplexity, and the samples."""
-    from rnnlm.text_layout import columns
+    from rnnlm.display.text_layout import columns
 
     figures = {"test perplexity" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
     if result.validation_perplexity is not None:

@@ -13,9 +13,9 @@ from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError, HomeError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
-from rnnlm.harness.harness_config import HarnessConfig
-from rnnlm.records import HarnessRecord
+from rnnlm.lab.harness.harness_config import HarnessConfig
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.storage.records import HarnessRecord
 
 if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
@@ -77,10 +77,10 @@ def evaluate_command(
 
     folder = model_folder(session.home, model)
     source = corpus_to_evaluate(folder, corpus, set or [])
+    from rnnlm.display.text_layout import columns
     from rnnlm.evaluation.external_corpus import compare_on_corpus, score_corpus
     from rnnlm.evaluation.score_tables import adaptation_rows, score_table
     from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations
-    from rnnlm.text_layout import columns
 
     if any(adaptations.values()):
         comparison = compare_on_corpus(session.home, folder, source, Adaptations(**adaptations, tune=tune), split)
@@ -240,8 +240,8 @@ def lm_eval_command(
     from rnnlm.registry.model_lookup import model_folder
 
     folder = model_folder(session.home, model)
-    from rnnlm.harness.harness_run import run_harness
-    from rnnlm.text_layout import columns
+    from rnnlm.display.text_layout import columns
+    from rnnlm.lab.harness.harness_run import run_harness
 
     record = run_harness(session.home, folder, config)
     session.print_result("\n".join(columns(harness_rows(record))), record.model_dump(mode="json"))

@@ -16,8 +16,8 @@ from rnnlm.serving.listening_socket import bound_socket
 from rnnlm.serving.serving_config import ServingConfig
 
 if TYPE_CHECKING:
-    from rnnlm.records import Sample
     from rnnlm.registry.champion_history import Change
+    from rnnlm.storage.records import Sample
 
 APP = typer.Typer()
 TOKEN_VARIABLE = "RNNLM_SERVE_TOKEN"
@@ -36,9 +36,9 @@ def list_command(
     rnnlm models --best
     rnnlm models show rnnlm-python-docs@challenger
     """
+    from rnnlm.display.text_layout import columns
     from rnnlm.registry.model_lookup import best_versions, list_models, of_dataset
     from rnnlm.reports.registry_page import model_row
-    from rnnlm.text_layout import columns
 
     versions = list_models(session.home)
     nothing = "no models of that dataset: rnnlm models" if versions and dataset else "no models yet: rnnlm run"
@@ -151,7 +151,7 @@ def generate_command(
 
 def print_samples(session: Session, samples: "tuple[Sample, ...]") -> None:
     """Prompt and continuation as one text; --json gives the exact characters."""
-    from rnnlm.text_layout import visible
+    from rnnlm.display.text_layout import visible
 
     texts = ["\n".join(map(visible, sample.whole.strip().split("\n"))) for sample in samples]
     values = [sample.model_dump(mode="json") for sample in samples]

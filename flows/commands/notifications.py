@@ -6,9 +6,9 @@ import typer
 
 from flows.commands.command import Session, add_command
 from flows.commands.schedules import prefect_client
+from rnnlm.display.redaction import redacted
+from rnnlm.display.text_layout import labelled
 from rnnlm.errors import ConfigError
-from rnnlm.redaction import redacted
-from rnnlm.text_layout import labelled
 
 if TYPE_CHECKING:
     from prefect.blocks.abstract import NotificationBlock

@@ -26,8 +26,8 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.presets import parse_override
-from rnnlm.records import DatasetRecord
-from rnnlm.stages import forget_verified
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.stages import forget_verified
 
 APP = typer.Typer()
 Resume = Annotated[

@@ -6,7 +6,7 @@ import typer
 
 from flows.commands.command import FlowSession, Given, add_command, add_group, fields
 from flows.commands.options import Corpus, Set, dataset_config
-from rnnlm.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig
+from rnnlm.lab.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig
 
 APP = typer.Typer()
 RUNNING_TEXT = "sequences.mode=stream"  # sentences are too short to look far back in

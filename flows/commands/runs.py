@@ -20,7 +20,7 @@ def runs_command(session: ReadingSession) -> None:
 
     rnnlm runs
     """
-    from rnnlm.text_layout import columns
+    from rnnlm.display.text_layout import columns
     from rnnlm.tracking.run_comparison import list_runs
 
     runs = list_runs(session.home)
@@ -65,7 +65,7 @@ def run_row(run: "RunOverview") -> dict[str, Any]:
 
 def comparison_text(comparison: "RunComparison") -> str:
     """A table with a column per run: scores first, then the settings that differ."""
-    from rnnlm.text_layout import columns
+    from rnnlm.display.text_layout import columns
 
     names = [run.run_id[:8] for run in comparison.runs]
     scores = {

@@ -11,8 +11,8 @@ import typer
 
 from flows.commands.command import Session, add_command
 from flows.commands.options import ConfigFile, Preset, RequiredCorpus, Set, pipeline_config
+from rnnlm.display.text_layout import columns, labelled
 from rnnlm.errors import ConfigError
-from rnnlm.text_layout import columns, labelled
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.command import Session, add_command
+from rnnlm.display.text_layout import labelled, shorten, text_tables
 from rnnlm.errors import ConfigError, RnnlmError
-from rnnlm.text_layout import labelled, shorten, text_tables
 from rnnlm.tracking.experiment_page import TRAINING_VIEW
 
 if TYPE_CHECKING:

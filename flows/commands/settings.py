@@ -10,10 +10,10 @@ import typer
 from flows.commands.command import ReadingSession, add_command
 from flows.commands.options import Preset
 from rnnlm.config import PipelineConfig, Section
+from rnnlm.config.validation import bounds_text
+from rnnlm.display.text_layout import LINE_WIDTH
 from rnnlm.errors import ConfigError
 from rnnlm.presets import build_config, is_section
-from rnnlm.text_layout import LINE_WIDTH
-from rnnlm.validation import bounds_text
 
 APP = typer.Typer()
 TYPE_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}

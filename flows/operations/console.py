@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 from httpx import TransportError
 
-from rnnlm.disk_errors import is_full_disk, mentions_full_disk
+from rnnlm.display.progress import clear_bars
 from rnnlm.errors import RnnlmError
-from rnnlm.progress import clear_bars
+from rnnlm.storage.disk_errors import is_full_disk, mentions_full_disk
 
 FINAL_STATE = "Finished in state Failed("  # the beginning of a line of Prefect
 FULL_DISK = "no space is left on the disk of Prefect's database; free some"

@@ -18,7 +18,7 @@ from flows.operations.interrupted_runs import resume_interrupted
 from flows.operations.prefect_names import WORK_POOL
 from flows.operations.prefect_server import wait_for_server
 from rnnlm.home import Home
-from rnnlm.package_files import package_file
+from rnnlm.storage.package_files import package_file
 from rnnlm.tracking.mlflow_store import prepare_store
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from flows.operations.home_password import USER, client_variables, credentials, server_variables
 from rnnlm.errors import ConfigError, RnnlmError
+from rnnlm.runtime.subprocess_environment import python_path
 from rnnlm.serving.middleware import LOOPBACK_NAMES, OwnOrigin
-from rnnlm.subprocess_environment import python_path
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -11,12 +11,12 @@ from prefect.context import FlowRunContext
 
 from flows.operations.flow_start import with_deployment_values
 from flows.operations.prefect_names import OWN_SCHEDULE
-from rnnlm.comparison.comparison_config import CompareConfig
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.download import corpus_name
+from rnnlm.lab.comparison.comparison_config import CompareConfig
 from rnnlm.presets import with_choices
-from rnnlm.run_names import run_name
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.tracking.run_names import run_name
 
 logger = logging.getLogger(__name__)
 MAIN_FLOW = "pipeline"  # its runs are named without the flow

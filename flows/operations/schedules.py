@@ -10,7 +10,7 @@ from flows.operations.deployments import apply, full_name, read_plans
 from flows.operations.prefect_names import OWN_SCHEDULE
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
-from rnnlm.records import Record
+from rnnlm.storage.records import Record
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

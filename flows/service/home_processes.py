@@ -9,7 +9,7 @@ import psutil
 
 from flows.service.service_process import SERVICE_VARIABLE
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
+from rnnlm.runtime.polling import poll_until
 
 POLL_SECONDS = 0.1
 FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # set by Prefect's worker

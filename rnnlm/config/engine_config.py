@@ -1,4 +1,4 @@
-"""Where independent pieces of work run; see rnnlm/engines.py."""
+"""Where independent pieces of work run; see rnnlm/runtime/engines.py."""
 
 from typing import Literal
 

@@ -5,8 +5,8 @@ from typing import Any, Literal, Self
 from pydantic import field_validator, model_validator
 
 from rnnlm.config.section import Section, setting
+from rnnlm.config.validation import close_to
 from rnnlm.models.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
-from rnnlm.validation import close_to
 
 ModelKind = Literal[  # NETWORKS, for type checks
     "elman", "feed-forward", "gru", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"

@@ -8,10 +8,10 @@ from rnnlm.config.bounds import LARGEST_COUNT, NonNegativeFloat, NonNegativeInt,
 from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig, TokenizerConfig
 from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
 from rnnlm.config.model_config import ModelConfig
+from rnnlm.config.moved_settings import upgrade
 from rnnlm.config.section import Section, setting
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.models.kinds import kind_of
-from rnnlm.moved_settings import upgrade
 
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)

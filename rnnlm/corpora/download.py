@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from rnnlm.config import CorpusConfig
-from rnnlm.contained_paths import inside
 from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.freshness import Note, fetch_note, freshness_of, is_current, now, read_note, write_note
 from rnnlm.corpora.hub import HUB_PREFIX, hub_name, look_at_hub
@@ -35,9 +34,10 @@ from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.corpora.training_sample import sample_training
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home, digest_of, read_json, write_json
-from rnnlm.records import CorpusRecord, LeftOut
-from rnnlm.stages import STAGE_VERSIONS, stage, write_once
-from rnnlm.storage import find_storage
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import CorpusRecord, LeftOut
+from rnnlm.storage.shared_storage import find_storage
+from rnnlm.storage.stages import STAGE_VERSIONS, stage, write_once
 
 logger = logging.getLogger(__name__)
 LEFT_OUT_KEPT = 1_000  # of the names of files that were not read

@@ -34,7 +34,7 @@ from rnnlm.corpora.text_encoding import (
     unreadable,
 )
 from rnnlm.errors import CorpusError
-from rnnlm.records import LeftOut
+from rnnlm.storage.records import LeftOut
 
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
 HTML_MARKS = (b"<!doctype html", b"<html")

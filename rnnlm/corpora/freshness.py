@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.config import CorpusConfig
-from rnnlm.contained_paths import UnsafeNameError, inside
 from rnnlm.corpora.sources import Metadata, Source
 from rnnlm.home import Home, read_json, write_json
-from rnnlm.records import LeftOut
-from rnnlm.stages import fetch_folder, find_new_damage, mark_used
-from rnnlm.storage import find_storage
+from rnnlm.storage.contained_paths import UnsafeNameError, inside
+from rnnlm.storage.records import LeftOut
+from rnnlm.storage.shared_storage import find_storage
+from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 
 from rnnlm.corpora.splits import corpus_files, stored_lines
-from rnnlm.records import CorpusRecord
+from rnnlm.storage.records import CorpusRecord
 
 LINES_READ = 5_000  # of the training text
 FEWEST_PAIRS = 50  # too few lines to tell

@@ -12,8 +12,8 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 
+from rnnlm.display.redaction import redacted
 from rnnlm.errors import CorpusError, FetchError
-from rnnlm.redaction import redacted
 
 MAXIMUM_REDIRECTS = 5
 RECEIVED_AT_ONCE = 1 << 20

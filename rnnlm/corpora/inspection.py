@@ -16,7 +16,7 @@ from rnnlm.corpora.splits import corpus_documents, corpus_files, stored_lines
 from rnnlm.corpora.text_encoding import EncodingError
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError
-from rnnlm.records import SPLITS, CorpusRecord, LeftOut, Record
+from rnnlm.storage.records import SPLITS, CorpusRecord, LeftOut, Record
 
 INSPECTED_BYTES = 32 << 20  # of text, in some seconds
 SECONDS_TO_START = 10.0  # of `rnnlm run`

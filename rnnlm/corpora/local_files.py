@@ -11,7 +11,7 @@ from rnnlm.corpora.split_names import is_archive_name, is_note, may_be_read, may
 from rnnlm.corpora.text_encoding import unreadable
 from rnnlm.errors import CorpusError
 from rnnlm.home import file_digest
-from rnnlm.records import LeftOut
+from rnnlm.storage.records import LeftOut
 
 WILDCARDS = set("*?[")
 NO_TEXT = "not text, judging by the name; corpus.format=text reads any"

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, suffix_of
-from rnnlm.extras import missing_packages
+from rnnlm.runtime.extras import missing_packages
 
 MAXIMUM_BYTES = {"rst": 4 << 20}  # docutils reads about 200 kB a second
 MAXIMUM_DOCUMENT_BYTES = 32 << 20  # of the others: a document is read whole

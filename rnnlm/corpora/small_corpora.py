@@ -1,7 +1,7 @@
 """Fill every split of a small text: cut it by line, and enlarge shares that leave a split empty."""
 
 from rnnlm.corpora.splits import corpus_documents, stored_lines
-from rnnlm.records import SPLITS, CorpusRecord, Split
+from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 
 SMALL_TEXT_BYTES = 2 << 20  # at least 256 documents: 5 % of them are hardly ever none
 

@@ -18,10 +18,10 @@ from rnnlm.corpora.markup import library_versions
 from rnnlm.corpora.table_files import text_column
 from rnnlm.corpora.text_encoding import unreadable
 from rnnlm.corpora.text_writer import CorpusWriter
+from rnnlm.display.redaction import redacted
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home, digest_of
-from rnnlm.records import LeftOut
-from rnnlm.redaction import redacted
+from rnnlm.storage.records import LeftOut
 
 Metadata = dict[str, Any]
 

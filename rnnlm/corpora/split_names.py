@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from rnnlm.corpora.text_encoding import printable
 from rnnlm.errors import CorpusError
-from rnnlm.records import SPLITS, Split
+from rnnlm.storage.records import SPLITS, Split
 
 logger = logging.getLogger(__name__)
 SHARD_NUMBER = re.compile(r"\d+|of")  # of train-00000-of-00003

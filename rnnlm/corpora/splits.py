@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from rnnlm.corpora.document_sources import Sources, read_sources
-from rnnlm.records import CorpusRecord, Split
+from rnnlm.storage.records import CorpusRecord, Split
 
 DOCUMENT_LINES = 50  # a longer paragraph, or text without paragraphs, is cut into blocks of this many lines
 DOCUMENT_BYTES = 8_192  # and of at most this many bytes, unless a single line is longer

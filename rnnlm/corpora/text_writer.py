@@ -10,7 +10,7 @@ from rnnlm.corpora.cleaning import cleaned, encoded
 from rnnlm.corpora.document_sources import SourceIndex
 from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
 from rnnlm.errors import CorpusError, HomeError
-from rnnlm.records import SPLITS
+from rnnlm.storage.records import SPLITS
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ import heapq
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home, read_json, write_json
-from rnnlm.records import CorpusRecord, TrainingSample
-from rnnlm.stages import stage_key
+from rnnlm.storage.records import CorpusRecord, TrainingSample
+from rnnlm.storage.stages import stage_key
 
 KEY_DIGITS = 16  # of a digest: 8 bytes, so that tens of millions of documents are all but surely different
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rnnlm.metrics import perplexity
-from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.dataset_reader import connect, training_counts
 from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.tokenizers.text_tokenizer import BOS, PAD
 
 

@@ -18,11 +18,11 @@ from rnnlm.evaluation.ngram.ngram_database import NgramRecord
 from rnnlm.evaluation.test_time_adaptation.interpolation import PRECISION, best_share
 from rnnlm.models.count_model import CountModel
 from rnnlm.models.mixture import CountMixture, histories
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import RowSource, chunks
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.shift import contexts, shifted_rows
+from rnnlm.storage.records import DatasetRecord
 
 COUNTED_TOKENS = 20_000_000
 FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from rnnlm.display.plots import BLUE, GREY, INK, RED, new_figure, set_titles
+from rnnlm.display.text_layout import visible
 from rnnlm.evaluation.explanation import Explanation, ExplanationStep
-from rnnlm.plots import BLUE, GREY, INK, RED, new_figure, set_titles
-from rnnlm.text_layout import visible
 
 STEP_INCHES, SMALLEST_INCHES, LARGEST_INCHES = 0.3, 6.0, 30.0  # of the picture's width
 MOST_LABELS = 100  # more would overlap

@@ -14,12 +14,12 @@ from rnnlm.home import Home
 from rnnlm.metrics import Score, perplexity
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import CountMixture, load_mixture, mixed
-from rnnlm.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split, SplitScore
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.sql_tables import table
-from rnnlm.stages import stage, stage_key, write_json_once
+from rnnlm.storage.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split, SplitScore
+from rnnlm.storage.stages import stage, stage_key, write_json_once
 
 COMPARED_ORDER = 5  # of the counts beside a model that has none
 

@@ -5,8 +5,8 @@ A heading names the split and the measure, such as `test perplexity`, unless the
 
 from typing import TYPE_CHECKING, Any
 
-from rnnlm.records import EvaluationRecord, PartScore, SplitScore
-from rnnlm.text_layout import TableRows
+from rnnlm.display.text_layout import TableRows
+from rnnlm.storage.records import EvaluationRecord, PartScore, SplitScore
 
 if TYPE_CHECKING:  # its import would load torch
     from rnnlm.evaluation.test_time_adaptation.adaptation_table import AdaptationTable

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from rnnlm.display.progress import Progress
 from rnnlm.evaluation.count_shares import mixed_nll
 from rnnlm.evaluation.full_softmax import TokenLoss
 from rnnlm.evaluation.shared_prefix_scoring import contexts
@@ -15,8 +16,6 @@ from rnnlm.models.devices import choose_device, float32_products
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import load_mixture
 from rnnlm.models.model_factory import load_model
-from rnnlm.progress import Progress
-from rnnlm.records import DatasetRecord, RunRecord, Split
 from rnnlm.sequences.batches import (
     EVALUATION_WINDOW,
     Batch,
@@ -28,7 +27,8 @@ from rnnlm.sequences.batches import (
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import Mode, TokenRows
 from rnnlm.sequences.shift import shifted_rows
-from rnnlm.stages import write_once
+from rnnlm.storage.records import DatasetRecord, RunRecord, Split
+from rnnlm.storage.stages import write_once
 
 NLL_FILE, KEY_FILE = "nll.npy", "key.json"
 

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rnnlm.contained_paths import inside
 from rnnlm.corpora.splits import letters_of
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_text
 from rnnlm.home import Home
 from rnnlm.models.training_provenance import TrainingProvenance
-from rnnlm.records import DatasetRecord, Record, Split
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
-from rnnlm.sql_statements import statement
-from rnnlm.stages import stage_key, write_json_once
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import DatasetRecord, Record, Split
+from rnnlm.storage.sql_statements import statement
+from rnnlm.storage.stages import stage_key, write_json_once
 
 NOTICEABLE_SHARE = 0.1  # any two texts share some short lines, such as greetings
 MOSTLY_COPIES = 0.5  # source code repeats up to a third of its bytes

@@ -10,9 +10,9 @@ from rnnlm.generation.sampling import Sampling, continue_batch, text_sampling
 from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import DatasetRecord, RunRecord, Sample, SamplesRecord
 from rnnlm.sequences.dataset_reader import read_openings
-from rnnlm.stages import stage, stage_key, write_json_once
+from rnnlm.storage.records import DatasetRecord, RunRecord, Sample, SamplesRecord
+from rnnlm.storage.stages import stage, stage_key, write_json_once
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)

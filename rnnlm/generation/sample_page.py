@@ -2,7 +2,7 @@
 
 import re
 
-from rnnlm.records import Sample
+from rnnlm.storage.records import Sample
 
 
 def samples_page(samples: tuple[Sample, ...]) -> str:

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 
 from rnnlm.errors import ConfigError, ModelError
-from rnnlm.extras import need_extra
 from rnnlm.home import atomic_file, write_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import ExportRecord
+from rnnlm.runtime.extras import need_extra
+from rnnlm.storage.records import ExportRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
 
 TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"  # beside the file

@@ -5,7 +5,7 @@ import torch
 from rnnlm.config import ModelConfig
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import architecture
-from rnnlm.records import Record
+from rnnlm.storage.records import Record
 
 LARGEST_SIZE = 16_384  # units
 

@@ -12,12 +12,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rnnlm.disk_errors import ABSENT
 from rnnlm.home import digest_of, file_digest, read_json
 from rnnlm.models.count_model import FILE as COUNTS
 from rnnlm.models.kinds import KINDS, OWN_MODULES, cell_class, kind_of, own_module_name
 from rnnlm.registry.tag_names import facts_of
-from rnnlm.stages import COMPLETE, find_damage
+from rnnlm.storage.disk_errors import ABSENT
+from rnnlm.storage.stages import COMPLETE, find_damage
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rnnlm.current_user import who
-from rnnlm.records import Record
 from rnnlm.registry.tag_names import facts_of, set_facts
+from rnnlm.runtime.current_user import who
+from rnnlm.storage.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

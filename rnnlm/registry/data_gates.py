@@ -23,13 +23,13 @@ from rnnlm.corpora.character_profile import character_distance, count_characters
 from rnnlm.errors import DatasetError, ModelError, TrackingError
 from rnnlm.evaluation.training_overlap import CopiedShares, copied_shares, repeated_sentence, seen_sentence
 from rnnlm.home import Home, read_json
-from rnnlm.records import DatasetRecord, Record, Split
 from rnnlm.registry.bundle import CHARACTERS, evidence_folder
 from rnnlm.registry.model_lookup import find_version, registered_folder
 from rnnlm.registry.model_names import registered_name
 from rnnlm.registry.tag_names import facts_of
 from rnnlm.registry.version_tags import corpus_folder
 from rnnlm.sequences.dataset_report import Description, describe_dataset
+from rnnlm.storage.records import DatasetRecord, Record, Split
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion

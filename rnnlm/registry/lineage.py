@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
-from rnnlm.records import Evidence, ModelVersion, Record
 from rnnlm.registry.champion_history import Change, read_history
 from rnnlm.registry.model_lookup import known_models, listed, registered_versions
 from rnnlm.registry.registration import evidence_of
 from rnnlm.registry.tag_names import facts_of
+from rnnlm.storage.records import Evidence, ModelVersion, Record
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ import textwrap
 from pathlib import Path
 
 from rnnlm.config import PipelineConfig
+from rnnlm.display.text_layout import markdown_table
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import read_json
 from rnnlm.models.count_model import FILE as COUNTS
 from rnnlm.models.kinds import kind_of
-from rnnlm.records import DatasetRecord, EvaluationRecord, Evidence, RunRecord, VersionScores
 from rnnlm.registry.version_tags import Candidate
-from rnnlm.text_layout import markdown_table
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, Evidence, RunRecord, VersionScores
 
 COMPARISON = "## Beside version"  # heading
 LONGEST_DESCRIPTION = 5_000  # characters: the column of MLflow's database

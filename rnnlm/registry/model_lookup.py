@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.config import CorpusConfig
-from rnnlm.contained_paths import inside
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, digest_of, read_json
-from rnnlm.records import ModelVersion
 from rnnlm.registry.bundle import (
     BUNDLE,
     CONFIGURATION,
@@ -23,7 +21,9 @@ from rnnlm.registry.bundle import (
 )
 from rnnlm.registry.champion_history import all_versions, created
 from rnnlm.registry.tag_names import facts_of
-from rnnlm.stages import mark_used, write_once
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import ModelVersion
+from rnnlm.storage.stages import mark_used, write_once
 from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_empty, reaching_mlflow, tracking_uri
 
 if TYPE_CHECKING:

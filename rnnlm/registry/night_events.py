@@ -18,11 +18,11 @@ from datetime import datetime
 
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home
-from rnnlm.records import EvaluationRecord, LeftOut, NightEvent, RegisteredVersion, TrainedRecord
 from rnnlm.registry.data_gates import CHAMPION_STAYS, GatesRecord
 from rnnlm.registry.model_lookup import registered_versions
 from rnnlm.registry.tag_names import facts_of
-from rnnlm.run_names import short_date
+from rnnlm.storage.records import EvaluationRecord, LeftOut, NightEvent, RegisteredVersion, TrainedRecord
+from rnnlm.tracking.run_names import short_date
 
 logger = logging.getLogger(__name__)
 NIGHT_ENDED = "rnnlm.night.ended"

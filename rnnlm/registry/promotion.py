@@ -28,7 +28,6 @@ from rnnlm.evaluation.paired.paired_losses import Contestant, KnownDocuments, lo
 from rnnlm.evaluation.token_losses import evaluation_device, stored_nll
 from rnnlm.home import Home
 from rnnlm.models.devices import float32_products
-from rnnlm.records import Evidence
 from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS, evidence_folder
 from rnnlm.registry.champion_history import all_versions, read_history
 from rnnlm.registry.model_lookup import registered_folder
@@ -36,7 +35,8 @@ from rnnlm.registry.model_names import Alias
 from rnnlm.registry.tag_names import facts_of
 from rnnlm.registry.version_tags import Candidate, corpus_folder
 from rnnlm.sequences.dataset_reader import connect
-from rnnlm.sql_statements import statement
+from rnnlm.storage.records import Evidence
+from rnnlm.storage.sql_statements import statement
 from rnnlm.tracking.mlflow_store import all_pages
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS
 

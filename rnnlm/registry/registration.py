@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from rnnlm.corpora.character_profile import count_characters, training_text
 from rnnlm.home import Home, write_json
-from rnnlm.records import Evidence, RegisteredVersion, VersionScores
 from rnnlm.registry.bundle import (
     CHARACTERS,
     CONFIGURATION,
@@ -28,7 +27,8 @@ from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.tag_names import SHOWN, as_tags, facts_of, set_facts
 from rnnlm.registry.unfinished_models import MODEL_TYPE, delete_unfinished
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, corpus_folder, identity_tags, origin_tags
-from rnnlm.stages import mark_complete, stage
+from rnnlm.storage.records import Evidence, RegisteredVersion, VersionScores
+from rnnlm.storage.stages import mark_complete, stage
 from rnnlm.tracking.mlflow_runs import ensure_mlflow_run, log_model_scores, shown_parameters, version_address
 from rnnlm.tracking.mlflow_store import ignoring, reaching_mlflow
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from rnnlm.config import PipelineConfig, result_settings
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.home import Home, digest_of
-from rnnlm.records import DatasetRecord, StartedFrom
 from rnnlm.registry.bundle import model_digest
 from rnnlm.registry.model_lookup import find_version, full_reference, registered_folder, registered_version
 from rnnlm.registry.model_names import registered_name
 from rnnlm.registry.promotion import cleaning_hides_text, training_digests
-from rnnlm.stages import write_json_once, write_once
+from rnnlm.storage.records import DatasetRecord, StartedFrom
+from rnnlm.storage.stages import write_json_once, write_once
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, find_difference, shared_tokens, start_folder
 

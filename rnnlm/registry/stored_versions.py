@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
-from rnnlm.contained_paths import UnsafeNameError, inside
 from rnnlm.home import Home
-from rnnlm.records import Record
 from rnnlm.registry.champion_history import Change, read_history
 from rnnlm.registry.registration import evidence_of
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.tag_names import facts_of
+from rnnlm.storage.contained_paths import UnsafeNameError, inside
+from rnnlm.storage.records import Record
 from rnnlm.tracking.mlflow_store import all_pages, embedded_uri, ignoring, is_embedded, is_empty, reaching_mlflow
 
 if TYPE_CHECKING:

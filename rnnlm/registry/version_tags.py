@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rnnlm.config import PipelineConfig
-from rnnlm.contained_paths import inside
 from rnnlm.home import Home, read_json
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.registry.bundle import LIBRARY, model_digest
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
-from rnnlm.stages import STAGE_VERSIONS
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
 
 PERPLEXITIES = {"train": "train_perplexity", "valid": "validation_perplexity", "test": "test_perplexity"}

@@ -6,13 +6,13 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from rnnlm.comparison.comparison_config import NAMES
-from rnnlm.comparison.document_bootstrap import PairDifference
-from rnnlm.comparison.model_comparison import ModelComparison
-from rnnlm.comparison.model_result import ModelResult
-from rnnlm.comparison.registered_models import RegisteredComparison
+from rnnlm.display.text_layout import TableRows, columns, labelled, markdown_table, picture_report
 from rnnlm.evaluation.score_tables import SPLIT_NAMES
-from rnnlm.text_layout import TableRows, columns, labelled, markdown_table, picture_report
+from rnnlm.lab.comparison.comparison_config import NAMES
+from rnnlm.lab.comparison.document_bootstrap import PairDifference
+from rnnlm.lab.comparison.model_comparison import ModelComparison
+from rnnlm.lab.comparison.model_result import ModelResult
+from rnnlm.lab.comparison.registered_models import RegisteredComparison
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -167,8 +167,8 @@ def cost_row(result: ModelResult, target: float | None) -> dict[str, Any] | None
 
 def costs_note(comparison: ModelComparison) -> str:
     return (
-        "MFLOP/token: of training on a token, by the formula in `rnnlm/comparison/training_costs.py`. Speed and memory "
-        "are measured side by side, each model in a process of its own. "
+        "MFLOP/token: of training on a token, by the formula in `rnnlm/lab/comparison/training_costs.py`. Speed and "
+        "memory are measured side by side, each model in a process of its own. "
         f"s to {comparison.target_perplexity:.1f}: seconds of training until that sampled validation perplexity, "
         "at the measured speed. ms/token: of generating one text. state: of one text. reach: tokens back at which the "
         "gradient is at least 1 % of that at the loss's own token."

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from rnnlm.display.text_layout import TableRows, markdown_tables, picture_report, shorten, span, text_tables, visible
 from rnnlm.sequences.dataset_report import Description
-from rnnlm.text_layout import TableRows, markdown_tables, picture_report, shorten, span, text_tables, visible
 
 BYTE_SIGNS = "in tokens, Ġ is a space before the piece, and signs such as Ã are single bytes of other characters"
 BAR = 40  # characters of the longest bar on a terminal

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from rnnlm.display.text_layout import LINE_WIDTH, columns, shorten
 from rnnlm.evaluation.explanation import Explanation, ExplanationStep
-from rnnlm.text_layout import LINE_WIDTH, columns, shorten
 
 LONGEST_TOKEN = 12  # characters shown of a token
 UNKNOWN_MARK = "*"

@@ -1,7 +1,7 @@
 """The report on the checks before training."""
 
+from rnnlm.display.text_layout import TableRows, markdown_table
 from rnnlm.registry.data_gates import GatesRecord
-from rnnlm.text_layout import TableRows, markdown_table
 
 
 def gates_report(gates: GatesRecord) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rnnlm.corpora.inspection import INSPECTED_BYTES, Inspection
 from rnnlm.corpora.text_encoding import printable
-from rnnlm.text_layout import LINE_WIDTH, labelled
+from rnnlm.display.text_layout import LINE_WIDTH, labelled
 
 NAMES_SHOWN = 20  # per reason
 SCRIPT_SHARE_SHOWN = 0.001

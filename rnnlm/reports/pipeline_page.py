@@ -4,10 +4,23 @@ import textwrap
 from typing import Any
 
 from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
+from rnnlm.display.text_layout import (
+    LINE_WIDTH,
+    FactRows,
+    TableRows,
+    columns,
+    facts,
+    labelled,
+    markdown_table,
+    markdown_text,
+    visible,
+)
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.home import read_json
 from rnnlm.models.kinds import kind_of
-from rnnlm.records import (
+from rnnlm.registry.night_events import unchanged_since
+from rnnlm.reports.registry_page import registered_lines
+from rnnlm.storage.records import (
     CorpusRecord,
     DatasetRecord,
     EvaluationRecord,
@@ -19,19 +32,6 @@ from rnnlm.records import (
     SplitScore,
     TokenizerRecord,
     TrainedRecord,
-)
-from rnnlm.registry.night_events import unchanged_since
-from rnnlm.reports.registry_page import registered_lines
-from rnnlm.text_layout import (
-    LINE_WIDTH,
-    FactRows,
-    TableRows,
-    columns,
-    facts,
-    labelled,
-    markdown_table,
-    markdown_text,
-    visible,
 )
 
 # What would give a better model than an Elman network; measured in docs/explanation/minutes.md

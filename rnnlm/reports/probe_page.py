@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from rnnlm.probes.probe_records import LEARNED, AbilityComparison, EchoComparison, GradientComparison, GradientCurve
-from rnnlm.records import GradientFlowRecord, PositionsRecord
-from rnnlm.text_layout import (
+from rnnlm.display.text_layout import (
     TableRows,
     columns,
     markdown_lines,
@@ -13,6 +11,8 @@ from rnnlm.text_layout import (
     picture_report,
     text_tables,
 )
+from rnnlm.lab.probes.probe_records import LEARNED, AbilityComparison, EchoComparison, GradientComparison, GradientCurve
+from rnnlm.storage.records import GradientFlowRecord, PositionsRecord
 
 SHOWN_DISTANCES = (1, 10, 50)
 

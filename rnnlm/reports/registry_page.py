@@ -3,9 +3,9 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from rnnlm.moved_settings import flatten
-from rnnlm.records import EvaluationRecord, Evidence, ModelVersion, RegisteredVersion
-from rnnlm.text_layout import FactRows, facts, labelled, markdown_lines
+from rnnlm.config.moved_settings import flatten
+from rnnlm.display.text_layout import FactRows, facts, labelled, markdown_lines
+from rnnlm.storage.records import EvaluationRecord, Evidence, ModelVersion, RegisteredVersion
 
 if TYPE_CHECKING:  # their import would load torch
     from rnnlm.registry.champion_history import Change

@@ -1,9 +1,9 @@
 """Reports on a bulk scoring: text for the terminal, markdown with the plot for the Prefect UI."""
 
+from rnnlm.display.text_layout import FactRows, TableRows, columns, facts, markdown_table, markdown_text, picture_report
 from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.scoring.drift import Distributions, Drift
 from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.text_layout import FactRows, TableRows, columns, facts, markdown_table, markdown_text, picture_report
 
 
 def scoring_text(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> str:

@@ -3,14 +3,14 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rnnlm.display.text_layout import markdown_lines, markdown_text, picture_report
 from rnnlm.evaluation.score_tables import counts_sentence
-from rnnlm.records import EvaluationRecord, RegisteredVersion, StageRecord, TrainedRecord, VersionScores
 from rnnlm.registry.night_events import unchanged_since, verdict
 from rnnlm.reports.registry_page import evidence_table
-from rnnlm.run_names import page_key, short_date
-from rnnlm.stages import COMPLETE
-from rnnlm.text_layout import markdown_lines, markdown_text, picture_report
+from rnnlm.storage.records import EvaluationRecord, RegisteredVersion, StageRecord, TrainedRecord, VersionScores
+from rnnlm.storage.stages import COMPLETE
 from rnnlm.tracking.mlflow_runs import run_list_address
+from rnnlm.tracking.run_names import page_key, short_date
 
 SAMPLES_SHOWN = 3
 

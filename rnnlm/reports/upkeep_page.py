@@ -1,6 +1,6 @@
 """Reports of prune, backup and restore: for the terminal, and as markdown for Prefect."""
 
-from rnnlm.text_layout import TableRows, columns, labelled, markdown_table
+from rnnlm.display.text_layout import TableRows, columns, labelled, markdown_table
 from rnnlm.upkeep.backup import BackupRecord
 from rnnlm.upkeep.backup_archive import Manifest
 from rnnlm.upkeep.prune import PruneRecord

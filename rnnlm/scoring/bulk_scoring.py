@@ -17,11 +17,10 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from rnnlm.engines import OpenEngine, in_this_process, results_in_order
+from rnnlm.display.progress import Progress
 from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device
-from rnnlm.progress import Progress
-from rnnlm.records import Record, StageRecord
+from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.scoring.document_reader import DOCUMENT_SCHEMA, InputDocument, in_shards, read_documents, shard_growth
 from rnnlm.scoring.document_scores import Scorer, tail_dtype
 from rnnlm.scoring.input_files import InputFile, find_inputs, input_states
@@ -37,7 +36,8 @@ from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import FoundModel, find_model
 from rnnlm.sequences.corpus_shards import SHARDS_A_FOLDER
 from rnnlm.sequences.sql_tables import table
-from rnnlm.stages import STAGE_VERSIONS, stage
+from rnnlm.storage.records import Record, StageRecord
+from rnnlm.storage.stages import STAGE_VERSIONS, stage
 
 logger = logging.getLogger(__name__)
 BYTES_WORTH_A_PROCESS = 16 << 20  # a process starts in 5 to 10 s, and scores less than 1 MB in a second

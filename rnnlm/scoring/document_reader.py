@@ -30,7 +30,7 @@ from rnnlm.scoring.input_files import InputFile
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.sequences.corpus_shards import SHARD_BYTES, shard_bytes
 from rnnlm.sequences.dataset_parts import locate_parts
-from rnnlm.sql_statements import literal, statement
+from rnnlm.storage.sql_statements import literal, statement
 
 SHARD_CHARACTERS = 2 << 20  # a shard ends with the document that reaches it
 LARGEST_GROWTH = 16

@@ -4,17 +4,17 @@ import math
 from itertools import accumulate
 from pathlib import Path
 
+from rnnlm.display.plots import PALE, RED, new_figure, set_titles
+from rnnlm.display.text_layout import TableRows
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home, atomic_file
-from rnnlm.plots import PALE, RED, new_figure, set_titles
-from rnnlm.records import NightEvent, Record
 from rnnlm.scoring.bulk_scoring import ScoringRecord, work_folder
 from rnnlm.scoring.reference_scores import find_reference
 from rnnlm.scoring.score_output import reading_scores
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.sequences.sql_tables import table
-from rnnlm.sql_statements import literal, statement
-from rnnlm.text_layout import TableRows
+from rnnlm.storage.records import NightEvent, Record
+from rnnlm.storage.sql_statements import literal, statement
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 PLOTTED_LEVELS = [0.005, 0.995]  # quantiles at the ends of the plot's bins

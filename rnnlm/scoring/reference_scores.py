@@ -17,20 +17,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import EvaluationConfig
-from rnnlm.contained_paths import inside
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.document_losses import in_order
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home, atomic_file, remove_partials
-from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.scoring.document_reader import InputDocument, in_shards
 from rnnlm.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import FoundModel, find_model, model_in
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
-from rnnlm.sql_statements import statement
-from rnnlm.stages import STAGE_VERSIONS
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.sql_statements import statement
+from rnnlm.storage.stages import STAGE_VERSIONS
 
 Unit = Literal["line", "paragraph"]
 UNITS: tuple[Unit, ...] = get_args(Unit)

@@ -18,7 +18,7 @@ from rnnlm.errors import ConfigError, HomeError
 from rnnlm.home import atomic_file, remove_partials
 from rnnlm.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.sql_statements import literal, statement
+from rnnlm.storage.sql_statements import literal, statement
 
 PROVENANCE = b"rnnlm"  # the key in a Parquet file's metadata
 SCORES_SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}

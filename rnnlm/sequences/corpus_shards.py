@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 
 from rnnlm.config import SequencesConfig
 from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in, stretches, text_fingerprint
-from rnnlm.engines import OpenEngine, in_this_process, results_in_order
+from rnnlm.display.progress import BYTES, Progress
 from rnnlm.home import atomic_file
-from rnnlm.progress import BYTES, Progress
-from rnnlm.records import SPLITS, CorpusRecord, Split
+from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.sequences.segmentation import (
     TokenRows,
     ends,
@@ -30,6 +29,7 @@ from rnnlm.sequences.segmentation import (
 )
 from rnnlm.sequences.sql_tables import token_type
 from rnnlm.sequences.truncation import beginnings, first_rows
+from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 SHARD_BYTES = 2 << 20  # of text: about half a million tokens; what is tokenized at once, and the smallest shard

@@ -1,9 +1,9 @@
 """Check a dataset file with sql/checks: every check must return no row."""
 
 from rnnlm.errors import DatasetError
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.dataset_reader import connect
-from rnnlm.sql_statements import names, statement
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.sql_statements import names, statement
 
 
 def check_dataset(dataset: DatasetRecord) -> list[str]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home, read_json
-from rnnlm.records import DatasetRecord
-from rnnlm.stages import find_new_damage, mark_used
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.stages import find_new_damage, mark_used
 
 
 def find_dataset(home: Home, name: str) -> DatasetRecord | None:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.errors import DatasetError
-from rnnlm.records import SPLITS, Split
 from rnnlm.sequences.segmentation import TokenRows, ends, join_rows
-from rnnlm.sql_statements import literal, statement
+from rnnlm.storage.records import SPLITS, Split
+from rnnlm.storage.sql_statements import literal, statement
 
 PART_TOKENS = 1 << 26  # a part ends with the insertion that reaches it: 128 MiB at two bytes a token
 GROUP_TOKENS = 1 << 16  # of a row group, the least that is read: a quarter of a chunk of batches.py

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from rnnlm.plots import PALE, RED, new_figure, set_titles
+from rnnlm.display.plots import PALE, RED, new_figure, set_titles
 
 SIZE = (7.0, 3.6)
 

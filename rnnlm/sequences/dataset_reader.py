@@ -8,10 +8,10 @@ import duckdb
 import numpy as np
 
 from rnnlm.errors import DatasetError
-from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.dataset_parts import PartReader, locate_parts, rows_from_arrow
 from rnnlm.sequences.segmentation import TokenRows
-from rnnlm.sql_statements import statement
+from rnnlm.storage.records import DatasetRecord, Split
+from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import EOS
 
 MEMORY_LIMIT = "64MiB"  # for DuckDB while reading

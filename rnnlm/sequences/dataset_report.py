@@ -4,14 +4,14 @@ from pathlib import Path
 
 import duckdb
 
+from rnnlm.display.text_layout import TableRows
 from rnnlm.home import Home, read_json, write_json
-from rnnlm.records import DatasetRecord, Record
 from rnnlm.sequences.dataset_plots import draw_description
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
-from rnnlm.sql_statements import names
-from rnnlm.stages import write_once
-from rnnlm.text_layout import TableRows
+from rnnlm.storage.records import DatasetRecord, Record
+from rnnlm.storage.sql_statements import names
+from rnnlm.storage.stages import write_once
 
 LENGTH_BINS = 40
 TOKENS_SHOWN = 15

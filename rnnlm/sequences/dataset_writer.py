@@ -17,18 +17,18 @@ from rnnlm.config import PipelineConfig, SequencesConfig, result_settings
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
 from rnnlm.corpora.small_corpora import explain_empty_split
-from rnnlm.engines import OpenEngine, in_this_process
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.home import Home, digest_of, write_json
-from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
+from rnnlm.runtime.engines import OpenEngine, in_this_process
 from rnnlm.sequences.corpus_shards import Shard, arrow_rows, tokenize_shards
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import record_of
 from rnnlm.sequences.dataset_parts import PartWriter, create_view, rows_from_arrow
 from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows
 from rnnlm.sequences.sql_tables import create_token_type, insert, token_type
-from rnnlm.sql_statements import statement
-from rnnlm.stages import COMPLETE, STAGE_VERSIONS, stage, write_once
+from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
+from rnnlm.storage.sql_statements import statement
+from rnnlm.storage.stages import COMPLETE, STAGE_VERSIONS, stage, write_once
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 

@@ -5,7 +5,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from rnnlm.sql_statements import statement
+from rnnlm.storage.sql_statements import statement
 
 NARROW_VOCABULARY = 65_536  # ids that fit two bytes
 

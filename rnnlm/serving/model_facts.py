@@ -8,7 +8,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-from rnnlm.contained_paths import inside
 from rnnlm.home import Home, read_json
 from rnnlm.metrics import finite_or_none
 from rnnlm.models.language_model import LanguageModel
@@ -16,7 +15,8 @@ from rnnlm.registry.model_card import weight_count
 from rnnlm.registry.model_lookup import registered_version
 from rnnlm.registry.tag_names import facts_of
 from rnnlm.serving.messages import ModelFacts
-from rnnlm.stages import read_stored_json
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.stages import read_stored_json
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer
 
 

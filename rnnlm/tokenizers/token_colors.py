@@ -1,6 +1,6 @@
 """Show the tokens of a line in colours on a terminal."""
 
-from rnnlm.text_layout import visible
+from rnnlm.display.text_layout import visible
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
 COLOURS = (44, 42, 45, 46)  # ANSI backgrounds in turn: blue, green, magenta, cyan

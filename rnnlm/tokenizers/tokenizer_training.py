@@ -9,10 +9,10 @@ from tokenizers import Tokenizer, processors
 
 from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.splits import documents_in, stretches
-from rnnlm.engines import OpenEngine, in_this_process
 from rnnlm.home import Home, read_json, write_json
-from rnnlm.records import CorpusRecord, TokenizerRecord
-from rnnlm.stages import stage, stage_key, write_once
+from rnnlm.runtime.engines import OpenEngine, in_this_process
+from rnnlm.storage.records import CorpusRecord, TokenizerRecord
+from rnnlm.storage.stages import stage, stage_key, write_once
 from rnnlm.tokenizers.pretrained import PRETRAINED_PREFIX, load_pretrained
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.text_tokenizer import BOS, SETTINGS_FILE

@@ -11,9 +11,9 @@ from tokenizers import Tokenizer
 
 from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.splits import Stretch, documents_in, stretches
-from rnnlm.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.home import atomic_file
-from rnnlm.records import CorpusRecord
+from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
+from rnnlm.storage.records import CorpusRecord
 from rnnlm.tokenizers.vocabularies import splitter
 
 logger = logging.getLogger(__name__)

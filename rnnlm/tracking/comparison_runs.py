@@ -5,9 +5,9 @@ Best effort, like all tracking: a failure of MLflow is a warning, and home.compa
 
 from typing import TYPE_CHECKING
 
-from rnnlm.comparison.model_comparison import ModelComparison
 from rnnlm.config import TrackingConfig
 from rnnlm.home import Home
+from rnnlm.lab.comparison.model_comparison import ModelComparison
 from rnnlm.tracking.mlflow_runs import as_text, run_address
 from rnnlm.tracking.mlflow_store import best_effort, experiment_id, reaching_mlflow
 from rnnlm.tracking.probe_runs import newest_run

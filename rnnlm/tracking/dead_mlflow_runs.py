@@ -2,8 +2,8 @@
 
 import logging
 
-from rnnlm.contained_paths import inside
 from rnnlm.home import Home, read_json
+from rnnlm.storage.contained_paths import inside
 from rnnlm.tracking.mlflow_store import best_effort, is_empty, reaching_mlflow
 from rnnlm.training.events import TRACKING
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from rnnlm.display.plots import BLUE, INK, PALE, RED, new_figure, set_titles
 from rnnlm.metrics import perplexity
-from rnnlm.plots import BLUE, INK, PALE, RED, new_figure, set_titles
 from rnnlm.training.history import read_series
 
 

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rnnlm.config import PipelineConfig
-from rnnlm.current_user import who
+from rnnlm.config.moved_settings import flatten
 from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import Home, atomic_file
 from rnnlm.models.kinds import kind_of
-from rnnlm.moved_settings import flatten
-from rnnlm.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from rnnlm.run_names import run_name
+from rnnlm.runtime.current_user import who
+from rnnlm.storage.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.experiment_page import RUN_LIST_VIEW, TRAINING_VIEW
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
 from rnnlm.tracking.mlflow_store import best_effort, experiment_id, ignoring, is_embedded, reaching_mlflow, tracking_uri
+from rnnlm.tracking.run_names import run_name
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.events import TRACKING

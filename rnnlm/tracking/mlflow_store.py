@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from rnnlm.display.redaction import redacted
 from rnnlm.errors import ConfigError, TrackingError
 from rnnlm.home import Home
-from rnnlm.redaction import redacted
 from rnnlm.tracking.experiment_page import EXPERIMENT_TAGS
 from rnnlm.tracking.stored_locations import mend_locations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rnnlm.config import TrackingConfig
 from rnnlm.home import Home
-from rnnlm.probes.probe_records import ProbeComparison
+from rnnlm.lab.probes.probe_records import ProbeComparison
 from rnnlm.tracking.mlflow_runs import as_text, run_address
 from rnnlm.tracking.mlflow_store import best_effort, experiment_id, reaching_mlflow
 from rnnlm.tracking.tracker import METRICS_PER_CALL

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rnnlm.config.moved_settings import flatten
+from rnnlm.display.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, new_figure, set_titles
+from rnnlm.display.redaction import redacted
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, read_json
-from rnnlm.moved_settings import flatten
-from rnnlm.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, new_figure, set_titles
-from rnnlm.records import Record
-from rnnlm.redaction import redacted
-from rnnlm.stages import COMPLETE
+from rnnlm.storage.records import Record
+from rnnlm.storage.stages import COMPLETE
 from rnnlm.tracking.loss_curve import smoothed
 from rnnlm.training.checkpointing.run_lookup import find_run
 from rnnlm.training.history import HISTORY, read_measurements, read_series

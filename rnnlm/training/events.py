@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from rnnlm.records import Sample
+from rnnlm.storage.records import Sample
 
 TRACKING = "tracking.json"  # in a run's folder: how much of it was sent; may change after the run is complete
 

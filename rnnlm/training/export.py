@@ -8,9 +8,9 @@ from rnnlm.generation.generate import choose_prompts, continue_prompt
 from rnnlm.home import write_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import save_model
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.dataset_reader import connect
-from rnnlm.sql_statements import statement
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.training.events import TrainingSamples
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from rnnlm.config import TrainingConfig
+from rnnlm.display.progress import Progress
 from rnnlm.losses.loss import Loss
-from rnnlm.progress import Progress
-from rnnlm.records import ProcessChange
 from rnnlm.sequences.batches import Batch
+from rnnlm.storage.records import ProcessChange
 from rnnlm.training.batch_loss import BatchLoss
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.checkpointing.divergence import DivergedError, DivergenceMonitor, all_finite, roll_back_training

@@ -9,14 +9,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from rnnlm.config import DEFAULT_UNITS, SIZE_SETTINGS, PipelineConfig, Precision, TrainingConfig, result_settings
+from rnnlm.config.moved_settings import flatten
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device, has_native_bfloat16
 from rnnlm.models.model_factory import build_model
 from rnnlm.models.parameter_count import ParameterCount, count_parameters
-from rnnlm.moved_settings import flatten
-from rnnlm.records import DatasetRecord, Record
-from rnnlm.stages import write_json_once
+from rnnlm.storage.records import DatasetRecord, Record
+from rnnlm.storage.stages import write_json_once
 from rnnlm.training.training_speed import training_speed
 
 logger = logging.getLogger(__name__)

@@ -20,12 +20,12 @@ from typing import Any
 from rnnlm.config import PipelineConfig, TrainingConfig, result_settings
 from rnnlm.evaluation.count_shares import fit_mixture
 from rnnlm.evaluation.token_losses import stored_network_nll
-from rnnlm.extras import need_extra
 from rnnlm.home import Home, read_json, remove_partials, write_json
 from rnnlm.models.devices import choose_device
 from rnnlm.models.mixture import save_mixture
-from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
-from rnnlm.stages import (
+from rnnlm.runtime.extras import need_extra
+from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
+from rnnlm.storage.stages import (
     COMPLETE,
     copy_to_storage,
     fetch_folder,

@@ -16,11 +16,11 @@ from rnnlm.models.cell import Cell
 from rnnlm.models.devices import float32_products, has_native_bfloat16, keep_freed_memory
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import Batch, RowSource
 from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches, training_loader
 from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
 from rnnlm.sequences.tuning_sample import tuning_sample
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.batch_loss import choose_loss
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption

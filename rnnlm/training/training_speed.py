@@ -11,9 +11,9 @@ from rnnlm.config import PipelineConfig
 from rnnlm.models.devices import float32_products
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.dataset_reader import training_counts
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.batch_loss import BatchLoss, choose_loss
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.optimizer_step import Updater, take_step

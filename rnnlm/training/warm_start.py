@@ -5,13 +5,13 @@ from pathlib import Path
 import torch
 
 from rnnlm.config import ModelConfig
-from rnnlm.contained_paths import inside
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, read_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import architecture, load_model
-from rnnlm.records import StartedFrom
-from rnnlm.stages import find_damage
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import StartedFrom
+from rnnlm.storage.stages import find_damage
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 # In a start's folder and in a run's: fingerprints of all documents that the model a run started from has seen.

@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from rnnlm.contained_paths import problem_of
-from rnnlm.disk_errors import ABSENT, full_disk_explained
+from rnnlm.display.redaction import redacted
 from rnnlm.errors import HomeError
 from rnnlm.home import Home, atomic_file
-from rnnlm.records import Record
-from rnnlm.redaction import redacted
-from rnnlm.stages import COMPLETE
-from rnnlm.storage import read_marker
+from rnnlm.storage.contained_paths import problem_of
+from rnnlm.storage.disk_errors import ABSENT, full_disk_explained
+from rnnlm.storage.records import Record
+from rnnlm.storage.shared_storage import read_marker
+from rnnlm.storage.stages import COMPLETE
 from rnnlm.tracking.mlflow_store import is_embedded, tracking_uri
 from rnnlm.upkeep.backup_archive import FORMAT, SUFFIX, ArchiveWriter, Manifest, find_archive_damage, read_manifest
 from rnnlm.upkeep.inventory import Inventory, Key, take_inventory

@@ -15,7 +15,7 @@ from typing import BinaryIO
 from pydantic import ValidationError
 
 from rnnlm.errors import HomeError
-from rnnlm.records import Record
+from rnnlm.storage.records import Record
 
 FORMAT = 2
 MANIFEST = "MANIFEST.json"

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from rnnlm.home import Home, read_json, size_of
-from rnnlm.records import Record
 from rnnlm.registry.stored_versions import StoredModels, StoredRun, StoredVersion, read_store
-from rnnlm.stages import COMPLETE, read_stored_json
+from rnnlm.storage.records import Record
+from rnnlm.storage.stages import COMPLETE, read_stored_json
 from rnnlm.training.events import TRACKING
 
 Derived = Literal["tokenizer", "shards", "scores", "ngram", "probe", "comparison", "reference", "fetched", "download"]
@@ -191,7 +191,7 @@ def entries(folder: Path) -> list[Path]:
 
 
 def last_used(path: Path) -> float:
-    """The newest modification time of a file or folder and its direct entries. mark_used of rnnlm/stages.py sets it."""
+    """The newest modification time of a file or folder and its direct entries. stages.mark_used sets it."""
     times = []
     for place in (path, *entries(path)):
         try:

@@ -2,7 +2,7 @@
 
 Registered versions go first, then their files in MLflow, then runs, datasets, corpora: nothing registered ever lacks
 its files. While it works, other processes may find a verified output and skip their stage. They mark the output as used
-(mark_used of rnnlm/stages.py) before they verify it. So each folder is renamed before it is deleted, under the lock of
+(stages.mark_used) before they verify it. So each folder is renamed before it is deleted, under the lock of
 its writers, and is renamed back if it was used since the inventory was taken.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rnnlm.home import Home, partial_path, size_of
-from rnnlm.records import Record
 from rnnlm.registry.stored_versions import StoredVersion, compact_database, remove_model, remove_run, remove_versions
-from rnnlm.stages import COMPLETE, replaced_path
+from rnnlm.storage.records import Record
+from rnnlm.storage.stages import COMPLETE, replaced_path
 from rnnlm.upkeep.inventory import KINDS, Inventory, Item, Key, Kind, last_used, take_inventory
 from rnnlm.upkeep.retention import RetentionPlan, plan_retention, removable_versions
 from rnnlm.upkeep.retention_config import RetentionConfig

@@ -7,11 +7,11 @@ last, so a killed restore leaves no home that looks complete; run it again. What
 import hashlib
 from pathlib import Path
 
-from rnnlm.contained_paths import UnsafeNameError, inside
-from rnnlm.disk_errors import full_disk_explained
 from rnnlm.errors import HomeError
 from rnnlm.home import Home, atomic_file, digest_of, file_digest, read_json, write_json
-from rnnlm.records import Record
+from rnnlm.storage.contained_paths import UnsafeNameError, inside
+from rnnlm.storage.disk_errors import full_disk_explained
+from rnnlm.storage.records import Record
 from rnnlm.tracking.stored_locations import move_locations
 from rnnlm.upkeep.backup import MLFLOW_DATABASE, PREFECT_DATABASE
 from rnnlm.upkeep.backup_archive import BackedUpFile, Manifest, pieces_of, read_manifest

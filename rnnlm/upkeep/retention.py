@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
-from rnnlm.records import Record
 from rnnlm.registry.champion_history import Change, champion_before
 from rnnlm.registry.stored_versions import StoredVersion
+from rnnlm.storage.records import Record
 from rnnlm.upkeep.inventory import KINDS, Derived, Inventory, Item, Key, Kind, version_key
 from rnnlm.upkeep.retention_config import RetentionConfig
 

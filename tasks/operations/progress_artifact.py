@@ -11,7 +11,7 @@ from uuid import UUID
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.context import FlowRunContext
 
-from rnnlm.progress import ProgressReport, listening
+from rnnlm.display.progress import ProgressReport, listening
 
 logger = logging.getLogger("rnnlm.training")
 LAST_REPORT_SECONDS = 10.0  # that the end of training waits for a slow Prefect server

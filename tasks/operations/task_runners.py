@@ -21,9 +21,9 @@ from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 from prefect.utilities.callables import get_call_parameters
 
 from rnnlm.config import EngineConfig
-from rnnlm.engines import Engine, OpenEngine, Result, in_this_process
 from rnnlm.errors import EngineError, RnnlmError
-from rnnlm.extras import need_extra
+from rnnlm.runtime.engines import Engine, OpenEngine, Result, in_this_process
+from rnnlm.runtime.extras import need_extra
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")

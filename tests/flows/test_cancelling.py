@@ -16,10 +16,10 @@ from pydantic import BaseModel
 from rnnlm.config import CorpusConfig, PipelineConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.corpus_shards import Shard, ShardMaker
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training.training_run import name_run
@@ -48,14 +48,14 @@ def run(task, *kinds):
 """
 TRAINING = """
 from rnnlm.config import PipelineConfig
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 from tasks.training import train_model
 
 run(train_model, PipelineConfig, DatasetRecord)
 """
 TOKENIZING = """
 from rnnlm.config import SequencesConfig
-from rnnlm.records import CorpusRecord, TokenizerRecord
+from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from tasks.sequences import tokenize_corpus
 
 run(tokenize_corpus, CorpusRecord, TokenizerRecord, SequencesConfig)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from flows.command_line import COMMANDS, app, build_group, main
 from rnnlm.home import Home
 from rnnlm.presets import read_presets
-from rnnlm.records import RunRecord
+from rnnlm.storage.records import RunRecord
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -11,10 +11,10 @@ import pytest
 from prefect.artifacts import Artifact
 
 from flows.command_line import main
-from rnnlm.comparison.comparison_config import ALL_MODELS, NAMES
 from rnnlm.home import Home
+from rnnlm.lab.comparison.comparison_config import ALL_MODELS, NAMES
 from rnnlm.models.min_gru import MinGRUCell
-from rnnlm.records import CorpusRecord, RunRecord
+from rnnlm.storage.records import CorpusRecord, RunRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 pytestmark = [pytest.mark.usefixtures("home"), pytest.mark.long]

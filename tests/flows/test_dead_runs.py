@@ -21,7 +21,7 @@ from flows.operations.dead_runs import WAS_KILLED, settle_dead_runs
 from flows.operations.prefect_query import PrefectQuery
 from flows.operations.run_locks import has_dead_runs, lock_file, unlocked_name
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
+from rnnlm.runtime.polling import poll_until
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOW = """

@@ -21,16 +21,16 @@ from flows.operations.deployments import JOB_TEMPLATE, create_work_pool, deploy_
 from flows.operations.home_password import credentials, home_password
 from flows.service.ports import free_port
 from rnnlm.config import PipelineConfig
+from rnnlm.config.moved_settings import flatten
 from rnnlm.corpora.download import corpus_name
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home
-from rnnlm.moved_settings import flatten
-from rnnlm.polling import poll_until
 from rnnlm.presets import read_presets
-from rnnlm.records import NightEvent
 from rnnlm.registry.data_gates import GateResult, GatesRecord
 from rnnlm.registry.model_names import registered_name
+from rnnlm.runtime.polling import poll_until
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.storage.records import NightEvent
 from tests.conftest import copy_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.command_line import main
-from rnnlm.records import CorpusRecord, EvaluationRecord, RunRecord
+from rnnlm.storage.records import CorpusRecord, EvaluationRecord, RunRecord
 from tests.registrar import Registrar
 
 pytestmark = pytest.mark.usefixtures("home")

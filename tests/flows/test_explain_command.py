@@ -9,7 +9,7 @@ import pytest
 
 from flows.command_line import main
 from rnnlm.home import Home
-from rnnlm.records import RunRecord
+from rnnlm.storage.records import RunRecord
 
 pytestmark = pytest.mark.usefixtures("home")
 SENTENCE = "the cat sees the zebra"

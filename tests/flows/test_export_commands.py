@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flows.command_line import main
-from rnnlm.records import RunRecord
+from rnnlm.storage.records import RunRecord
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "use-a-model.md"
 TEXT = "the cat sees the dog near the river .\n\nthe zebra likes the naïve fox .\nthe bird follows the cat\n"

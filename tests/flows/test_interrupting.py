@@ -16,7 +16,7 @@ import pytest
 from flows.operations.prefect_server import wait_for_server
 from flows.service.ports import free_port
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
+from rnnlm.runtime.polling import poll_until
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,15 +19,15 @@ from flows.operations.flow_runner import run_flow
 from flows.operations.prefect_server import drain_prefect_workers
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import STAGES, PipelineConfig
+from rnnlm.display.text_layout import markdown_text
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import Home
 from rnnlm.presets import build_config
-from rnnlm.records import PipelineRecord
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.night_events import unchanged_since
 from rnnlm.reports.pipeline_page import corpus_report, pipeline_json, pipeline_summary
-from rnnlm.text_layout import markdown_text
+from rnnlm.storage.records import PipelineRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.conftest import home_in, write_toy_corpus
 

@@ -18,7 +18,7 @@ from flows.operations.home_password import credentials
 from flows.operations.prefect_server import wait_for_server
 from flows.service.ports import free_port
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
+from rnnlm.runtime.polling import poll_until
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 PREFECT = [sys.executable, "-m", "prefect"]

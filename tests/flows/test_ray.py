@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
-from rnnlm.records import RunRecord
+from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.records import RunRecord
 from tests.ray_cluster import ROOT, two_nodes, workers_that_run
 
 pytest.importorskip("prefect_ray", reason='the extra "ray" is not installed')

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from flows.command_line import main
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 from tests.registrar import Registrar
 
 NAME = "rnnlm-toy"

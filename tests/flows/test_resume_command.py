@@ -6,8 +6,8 @@ import pytest
 
 from flows.command_line import main
 from rnnlm.home import Home
-from rnnlm.records import RunRecord
-from rnnlm.stages import is_complete
+from rnnlm.storage.records import RunRecord
+from rnnlm.storage.stages import is_complete
 
 pytestmark = pytest.mark.usefixtures("home")
 

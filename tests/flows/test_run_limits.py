@@ -14,7 +14,7 @@ from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import LimitsConfig, PipelineConfig
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import UntrackedRun

@@ -8,7 +8,7 @@ import pytest
 
 from flows.command_line import main
 from rnnlm.home import Home, read_json, write_json
-from rnnlm.records import RunRecord
+from rnnlm.storage.records import RunRecord
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -5,7 +5,7 @@ from flows.sample_flow import sample_flow
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
-from rnnlm.records import SamplesRecord
+from rnnlm.storage.records import SamplesRecord
 from tests.registrar import Registrar
 
 pytestmark = pytest.mark.usefixtures("prefect_server")

@@ -17,7 +17,7 @@ from flows.operations.prefect_names import WORK_POOL
 from flows.operations.schedules import absolute_source, check_name
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
-from rnnlm.run_names import page_key
+from rnnlm.tracking.run_names import page_key
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from prefect.client.orchestration import get_client
 from flows.operations.flow_runner import run_flow
 from flows.score_flow import score_flow
 from rnnlm.home import Home
-from rnnlm.records import RunRecord
 from rnnlm.scoring import bulk_scoring
 from rnnlm.scoring.reference_scores import keep_references
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.storage.records import RunRecord
 from tests.registrar import Registrar
 from tests.tasks.drift_events import awaited_drift_events
 

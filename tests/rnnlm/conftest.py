@@ -8,7 +8,7 @@ import pytest
 from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from tests.configs import plain_config
 from tests.rnnlm.stories import NAMES, write_stories

@@ -13,7 +13,7 @@ import pytest
 
 from rnnlm.errors import HomeError
 from rnnlm.home import Home, atomic_file, digest_of, find_home, read_json, write_json
-from rnnlm.stages import COMPLETE, find_damage, is_complete, mark_complete, write_once
+from rnnlm.storage.stages import COMPLETE, find_damage, is_complete, mark_complete, write_once
 
 UNREADABLE = Path("/proc/self/mem")  # reading it from the start fails with EIO
 
@@ -125,7 +125,7 @@ def test_a_damaged_file_is_named(home: Home, caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_read_error_is_not_damage(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rnnlm.disk_errors.FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("rnnlm.storage.disk_errors.FIRST_PAUSE_SECONDS", 0.0)
     final = home.corpora / "one"
     write_once(home, final, greet)
     (final / "greeting.txt").unlink()
@@ -148,7 +148,7 @@ def test_a_read_error_that_passes_is_not_noticed(home: Home, monkeypatch: pytest
         greeting.unlink()
         greet(final)
 
-    monkeypatch.setattr("rnnlm.disk_errors.time.sleep", mend)
+    monkeypatch.setattr("rnnlm.storage.disk_errors.time.sleep", mend)
     assert find_damage(final) is None
 
 
@@ -156,7 +156,7 @@ def test_what_is_replaced_stays_until_its_replacement_is_there(home: Home) -> No
     final = home.corpora / "one"
     write_once(home, final, greet)
     script = (
-        "import os, signal; from pathlib import Path; from rnnlm import stages as module\n"
+        "import os, signal; from pathlib import Path; from rnnlm.storage import stages as module\n"
         f"home = module.Home(Path({str(home.root)!r}))\n"
         "module.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL) if path.name == 'corpora' else None\n"
         "real = Path.replace\n"
@@ -197,7 +197,7 @@ def test_failed_build_leaves_what_was_there_and_nothing_else(home: Home) -> None
 def test_leftovers_of_a_killed_build_are_cleared(home: Home) -> None:
     script = (
         "import os, signal\nfrom pathlib import Path\n"
-        "from rnnlm.home import Home\nfrom rnnlm.stages import write_once\n"
+        "from rnnlm.home import Home\nfrom rnnlm.storage.stages import write_once\n"
         f"home = Home(Path({str(home.root)!r}))\n"
         "write_once(home, home.corpora / 'one', lambda p: os.kill(os.getpid(), signal.SIGKILL))"
     )

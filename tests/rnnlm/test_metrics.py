@@ -6,7 +6,7 @@ import re
 import pytest
 
 from rnnlm.metrics import Score, finite_or_none, perplexity, spelled_bits
-from rnnlm.package_files import package_file
+from rnnlm.storage.package_files import package_file
 
 
 def test_figures_of_a_text() -> None:

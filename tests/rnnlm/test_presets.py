@@ -8,10 +8,10 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from rnnlm.config import SIZE_SETTINGS, PipelineConfig, Preset, Section, changes_results, result_settings, setting
+from rnnlm.config.moved_settings import MOVED, flatten, nest
 from rnnlm.config.section import fact_of
 from rnnlm.errors import ConfigError
 from rnnlm.home import digest_of
-from rnnlm.moved_settings import MOVED, flatten, nest
 from rnnlm.presets import build_config, change_preset, read_presets, with_choices
 
 

@@ -19,7 +19,7 @@ import yaml
 
 from flows.service.ports import free_port
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
+from rnnlm.runtime.polling import poll_until
 from tests.services.database import Database, unprivileged
 from tests.tracking_server import answers
 

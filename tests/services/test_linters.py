@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rnnlm.package_files import package_file
+from rnnlm.storage.package_files import package_file
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

@@ -11,7 +11,7 @@ import pytest
 
 from rnnlm.home import file_digest, read_json
 from rnnlm.registry.bundle import BUNDLE
-from rnnlm.storage import KINDS
+from rnnlm.storage.shared_storage import KINDS
 from tests.conftest import write_toy_corpus
 from tests.services.compose_team import CHOSEN, DOMAIN, Team, read_lines
 

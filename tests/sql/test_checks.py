@@ -6,10 +6,10 @@ import duckdb
 import pytest
 
 from rnnlm.errors import DatasetError
-from rnnlm.package_files import package_file
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.dataset_checks import check_dataset
-from rnnlm.sql_statements import names, statement
+from rnnlm.storage.package_files import package_file
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.sql_statements import names, statement
 
 INSERT = "insert into shifted_sequences (split, sequence_id, token_ids) values "
 FAULTS = {  # check → SQL that breaks a good dataset so that this check, at least, sees it

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from rnnlm.sql_statements import statement
+from rnnlm.storage.sql_statements import statement
 
 ROWS = [(0, [2, 4, 5, 3]), (1, [2, 3]), (2, [5, 4, 5])]  # the last one goes on a sentence that was cut
 

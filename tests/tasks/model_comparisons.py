@@ -1,11 +1,11 @@
 """A small comparison of models: two kinds with one run each, beside the count-based model."""
 
-from rnnlm.comparison.comparison_config import CompareConfig
-from rnnlm.comparison.model_comparison import TrainedModel
-from rnnlm.comparison.run_plan import matched_configs, trial_settings
-from rnnlm.comparison.training_costs import TrainingCosts
 from rnnlm.config import ModelKind
-from rnnlm.records import DatasetRecord
+from rnnlm.lab.comparison.comparison_config import CompareConfig
+from rnnlm.lab.comparison.model_comparison import TrainedModel
+from rnnlm.lab.comparison.run_plan import matched_configs, trial_settings
+from rnnlm.lab.comparison.training_costs import TrainingCosts
+from rnnlm.storage.records import DatasetRecord
 from tasks.evaluation import evaluate_perplexity
 from tasks.training import train_model
 from tests.configs import plain_config

@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from rnnlm.comparison.run_plan import matched_configs
 from rnnlm.config import TrackingConfig
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
+from rnnlm.lab.comparison.run_plan import matched_configs
 from rnnlm.registry.data_gates import check_gates
 from rnnlm.reports.comparison_page import comparison_text
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.comparison import compare_costs, log_compared_models, report_comparison
 from tests.tasks.comparisons import artifacts

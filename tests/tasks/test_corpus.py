@@ -10,7 +10,7 @@ from rnnlm.corpora.http_request import FetchPolicy
 from rnnlm.corpora.splits import Stretch
 from rnnlm.errors import FetchError
 from rnnlm.home import Home
-from rnnlm.records import CorpusRecord
+from rnnlm.storage.records import CorpusRecord
 from rnnlm.tokenizers.word_counts import count_stretch
 from tasks.corpus import count_stretch_words, download_corpus, learn_tokenizer
 

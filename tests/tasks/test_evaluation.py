@@ -3,8 +3,8 @@ import pytest
 from rnnlm.config import EvaluationConfig, GenerationConfig, PipelineConfig, ProbesConfig
 from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.reports.probe_page import gradient_report, positions_report
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.evaluation import (

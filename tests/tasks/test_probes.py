@@ -10,15 +10,15 @@ import pytest
 
 from rnnlm.config import TrackingConfig, TrainingConfig
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
-from rnnlm.probes import abilities
-from rnnlm.probes.echo import measure_echo
-from rnnlm.probes.gradients import measure_gradients as measured
-from rnnlm.probes.kind_probes import stored_ability
-from rnnlm.probes.probe_config import AbilitiesConfig
-from rnnlm.probes.probe_records import AbilityComparison
-from rnnlm.records import DatasetRecord
+from rnnlm.lab.probes import abilities
+from rnnlm.lab.probes.echo import measure_echo
+from rnnlm.lab.probes.gradients import measure_gradients as measured
+from rnnlm.lab.probes.kind_probes import stored_ability
+from rnnlm.lab.probes.probe_config import AbilitiesConfig
+from rnnlm.lab.probes.probe_records import AbilityComparison
 from rnnlm.reports.probe_page import abilities_report, abilities_text, echo_report, gradient_comparison_report
+from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.probes import log_probe, probe_abilities, probe_ability, probe_echo, probe_gradients
 from tests.ability_scores import ability_score
@@ -38,8 +38,8 @@ def test_a_network_is_measured_and_stored(home: Home) -> None:
 PROGRAM = """
 import sys
 from rnnlm.home import find_home
-from rnnlm.probes.probe_config import AbilitiesConfig
-from rnnlm.probes.kind_probes import compare_abilities
+from rnnlm.lab.probes.probe_config import AbilitiesConfig
+from rnnlm.lab.probes.kind_probes import compare_abilities
 compare_abilities(find_home(), AbilitiesConfig.model_validate_json(sys.argv[1]))
 """
 

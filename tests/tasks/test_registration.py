@@ -6,10 +6,10 @@ from prefect.states import Failed
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.scoring.drift import Distributions, Drift, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from tasks.registration import is_tracking_failure, raise_events, register_run, sample_champion, store_references
 from tests.registrar import Registrar
 from tests.tasks.drift_events import awaited_drift_events

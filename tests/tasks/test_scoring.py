@@ -4,12 +4,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.home import Home
-from rnnlm.records import RunRecord
 from rnnlm.scoring import bulk_scoring
 from rnnlm.scoring.bulk_scoring import ShardScorer
 from rnnlm.scoring.document_reader import DOCUMENT_SCHEMA
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import find_model
+from rnnlm.storage.records import RunRecord
 from tasks.scoring import compare_scores, score_input, score_shard
 
 

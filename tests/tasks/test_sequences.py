@@ -5,9 +5,9 @@ import pytest
 from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.corpora.splits import Stretch
 from rnnlm.home import Home
-from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences.corpus_shards import Shard, ShardMaker
 from rnnlm.sequences.dataset_writer import stored_rows
+from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, TokenizerRecord
 from tasks.sequences import check_data, describe_sequences, tokenize_corpus, tokenize_shard
 
 

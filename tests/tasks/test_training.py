@@ -4,9 +4,9 @@ import pytest
 
 from rnnlm.config import PipelineConfig, result_settings
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.stages import is_complete
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.stages import is_complete
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training import time_budget
 from tasks.training import choose_network, train_model

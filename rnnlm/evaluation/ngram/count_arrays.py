@@ -5,7 +5,7 @@ import numpy as np
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
 from rnnlm.models.count_model import CountModel, Level
-from rnnlm.sql_statements import statement
+from rnnlm.storage.sql_statements import statement
 
 CONTEXT = ("c1", "c2", "c3", "c4")
 

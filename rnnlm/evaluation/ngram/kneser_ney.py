@@ -12,8 +12,8 @@ from pathlib import Path
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, create_tables, open_database, train_once
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
-from rnnlm.sql_statements import statement
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.sql_statements import statement
 
 logger = logging.getLogger(__name__)
 

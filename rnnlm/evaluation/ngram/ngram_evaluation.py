@@ -12,8 +12,8 @@ from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split, unknown_r
 from rnnlm.evaluation.ngram.ngram_sampling import sample_texts
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
 from rnnlm.home import Home
-from rnnlm.records import Record, Sample
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.records import Record, Sample
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 

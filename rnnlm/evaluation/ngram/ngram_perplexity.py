@@ -11,9 +11,9 @@ from rnnlm.errors import DatasetError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
 from rnnlm.metrics import Score
-from rnnlm.records import DatasetRecord, Split
 from rnnlm.sequences.sql_tables import table
-from rnnlm.sql_statements import statement
+from rnnlm.storage.records import DatasetRecord, Split
+from rnnlm.storage.sql_statements import statement
 
 SCORES = {"kneser-ney": "ngram/view_kneser_ney_probabilities", "textbook": "ngram/view_textbook_scores"}
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import Method, NgramRecord, open_model
-from rnnlm.records import Sample
-from rnnlm.sql_statements import statement
+from rnnlm.storage.records import Sample
+from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
 DISTRIBUTIONS = {"kneser-ney": "ngram/distribute_kneser_ney", "textbook": "ngram/distribute_textbook"}

@@ -18,9 +18,9 @@ from rnnlm.errors import CorpusError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, create_tables, open_database, train_once
 from rnnlm.home import Home
-from rnnlm.records import SPLITS, CorpusRecord
 from rnnlm.sequences.sql_tables import insert, token_type
-from rnnlm.sql_statements import statement
+from rnnlm.storage.records import SPLITS, CorpusRecord
+from rnnlm.storage.sql_statements import statement
 
 BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # of the lower-cased text
 TRAINING_SHARE = 0.9  # of the words, from the beginning

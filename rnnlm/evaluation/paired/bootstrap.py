@@ -18,9 +18,9 @@ import duckdb
 import numpy as np
 
 from rnnlm.config import RegistryConfig
-from rnnlm.records import Evidence
 from rnnlm.sequences.sql_tables import table
-from rnnlm.sql_statements import literal, statement
+from rnnlm.storage.records import Evidence
+from rnnlm.storage.sql_statements import literal, statement
 
 MAXIMUM_UNITS = 10_000  # of more documents, runs of neighbours are drawn together, to keep a resample quick
 DRAWN_AT_ONCE = 2_000_000  # units

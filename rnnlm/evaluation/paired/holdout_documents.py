@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rnnlm.contained_paths import inside
 from rnnlm.errors import CorpusError
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.sql_tables import table
 from rnnlm.sequences.tuning_sample import tuning_sample
-from rnnlm.sql_statements import literal, statement
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.sql_statements import literal, statement
 
 TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: one loss per token for each of two models
 KEPT_FINGERPRINTS = 2_000_000  # with a registered version: 14 MB

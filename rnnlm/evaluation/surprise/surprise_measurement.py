@@ -4,17 +4,17 @@ import shutil
 from pathlib import Path
 
 from rnnlm.config import EvaluationConfig, PipelineConfig
-from rnnlm.contained_paths import inside
 from rnnlm.errors import DatasetError, ModelError
 from rnnlm.evaluation.surprise.surprise_plots import draw_surprise
 from rnnlm.evaluation.surprise.surprise_tables import SurpriseTables, query_surprise
 from rnnlm.evaluation.surprise.token_loss_files import write_token_losses
 from rnnlm.evaluation.token_losses import stored_nll, token_losses
 from rnnlm.home import Home, read_json, write_json
-from rnnlm.records import LOSSES, DatasetRecord, Record, RunRecord, Split
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
-from rnnlm.stages import stage_key, write_once
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import LOSSES, DatasetRecord, Record, RunRecord, Split
+from rnnlm.storage.stages import stage_key, write_once
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 SPLIT: Split = "test"

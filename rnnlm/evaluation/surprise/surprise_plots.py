@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from rnnlm.display.plots import BLUE, INK, PALE, RED, new_figure, set_titles
+from rnnlm.display.text_layout import TableRows
 from rnnlm.evaluation.surprise.surprise_tables import SurpriseTables
-from rnnlm.plots import BLUE, INK, PALE, RED, new_figure, set_titles
-from rnnlm.text_layout import TableRows
 
 MINIMUM_BUCKET_TOKENS = 30
 BY_POSITION, BY_FREQUENCY = "loss_by_position.png", "loss_by_frequency.png"

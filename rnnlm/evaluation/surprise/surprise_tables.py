@@ -5,11 +5,11 @@ from typing import Any
 
 import duckdb
 
+from rnnlm.display.text_layout import TableRows
 from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS
-from rnnlm.records import Record
 from rnnlm.sequences.sql_tables import table
-from rnnlm.sql_statements import literal
-from rnnlm.text_layout import TableRows
+from rnnlm.storage.records import Record
+from rnnlm.storage.sql_statements import literal
 
 SENTENCES_SHOWN = 10
 MINIMUM_TOKENS = 5  # of a sentence among the worst

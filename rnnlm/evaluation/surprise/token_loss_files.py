@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from rnnlm.evaluation.token_losses import TokenLosses, joined_losses
 from rnnlm.metrics import perplexity
-from rnnlm.records import Split
 from rnnlm.sequences.segmentation import ends
+from rnnlm.storage.records import Split
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
 TOKENS, SEQUENCES = "tokens.parquet", "sequences.parquet"

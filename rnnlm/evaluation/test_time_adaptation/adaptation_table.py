@@ -16,8 +16,8 @@ from rnnlm.evaluation.token_losses import network_nll_of_split
 from rnnlm.metrics import perplexity
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import mixed
-from rnnlm.records import DatasetRecord, Record, Split
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.storage.records import DatasetRecord, Record, Split
 
 
 @dataclass(frozen=True)

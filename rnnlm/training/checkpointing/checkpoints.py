@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rnnlm.home import sync
-from rnnlm.stages import find_damage, mark_complete
+from rnnlm.storage.stages import find_damage, mark_complete
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)

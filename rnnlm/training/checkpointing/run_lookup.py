@@ -7,14 +7,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from rnnlm.config import PipelineConfig
-from rnnlm.contained_paths import inside
+from rnnlm.config.moved_settings import flatten, nest
+from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import Home, read_json
-from rnnlm.moved_settings import flatten, nest
-from rnnlm.records import DatasetRecord, StartedFrom
 from rnnlm.sequences.dataset_lookup import find_dataset
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import DatasetRecord, StartedFrom
 from rnnlm.training.training_run import STARTED, find_run_damage, name_run
-from rnnlm.validation import validated
 
 PROCESSES = "training.distributed.processes"
 CHANGEABLE = (

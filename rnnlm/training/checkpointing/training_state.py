@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.records import ProcessChange
+from rnnlm.storage.records import ProcessChange
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.regularizers import Regularizers
 from rnnlm.training.schedules import Schedule

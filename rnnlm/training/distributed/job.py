@@ -9,7 +9,7 @@ from filelock import FileLock
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import atomic_file, read_json
-from rnnlm.records import DatasetRecord, ProcessChange, Record
+from rnnlm.storage.records import DatasetRecord, ProcessChange, Record
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.distributed.launcher import Launch, RayLaunch, run_processes
 from rnnlm.training.events import Tracker

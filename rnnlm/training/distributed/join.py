@@ -5,7 +5,7 @@ import socket
 
 from rnnlm.errors import ConfigError, TrainingError
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
+from rnnlm.runtime.polling import poll_until
 from rnnlm.training.distributed.job import JOB_FILE, PROCESSES, Job
 from rnnlm.training.distributed.launcher import run_processes
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm import errors
+from rnnlm.display.progress import SHARE, ProgressReport, tell_listeners
 from rnnlm.errors import RnnlmError, TrainingError
-from rnnlm.progress import SHARE, ProgressReport, tell_listeners
-from rnnlm.subprocess_environment import python_path
+from rnnlm.runtime.subprocess_environment import python_path
 
 logger = logging.getLogger(__name__)
 # This module does without torch, whose import takes seconds in every process that a restart begins.

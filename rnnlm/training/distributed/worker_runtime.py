@@ -12,9 +12,9 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from rnnlm.display.progress import SHARE
 from rnnlm.errors import RnnlmError
 from rnnlm.home import write_json
-from rnnlm.progress import SHARE
 from rnnlm.training.distributed.launcher import (
     LOG_MARK,
     STOP_TIMEOUT_SECONDS,

@@ -17,7 +17,7 @@ from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
 from flows.service.ports import free_port
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
+from rnnlm.runtime.polling import poll_until
 from tests.conftest import home_in
 
 RNNLM = [sys.executable, "-m", "flows.command_line"]

@@ -20,7 +20,7 @@ from flows.operations.running_home import RunningHome, read_running
 from flows.service.home_processes import find_home_processes
 from flows.service.ports import free_port
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
+from rnnlm.runtime.polling import poll_until
 
 PATIENCE_SECONDS = 300
 SMALL = ["model.hidden_size=16", "tokenizer.kind=word", "training.device=cpu", "sequences.processes=1"]

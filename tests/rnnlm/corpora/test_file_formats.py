@@ -11,7 +11,7 @@ from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
-from rnnlm.records import CorpusRecord
+from rnnlm.storage.records import CorpusRecord
 from tests.rnnlm.corpora.packing import COMPRESSIONS, csv_of, json_of, parquet_of, tar_of, zip_of
 
 TEXTS = ["the cat sees\nthe dog", 'a "quoted", comma\n', "", "Zürich\ttab\r\nlast"]

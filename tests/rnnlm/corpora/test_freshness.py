@@ -14,9 +14,9 @@ from rnnlm.corpora import http_download, hub
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.home import Home
-from rnnlm.records import CorpusRecord
 from rnnlm.reports.pipeline_page import corpus_report
-from rnnlm.storage import VARIABLE
+from rnnlm.storage.records import CorpusRecord
+from rnnlm.storage.shared_storage import VARIABLE
 from tests.rnnlm.corpora.loopback import QUICK, TEXT, Server
 
 TODAY = datetime.now(UTC).date().isoformat()

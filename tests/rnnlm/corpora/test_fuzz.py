@@ -12,7 +12,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
-from rnnlm.records import CorpusRecord
+from rnnlm.storage.records import CorpusRecord
 from tests.rnnlm.corpora.packing import COMPRESSIONS, csv_of, json_of, parquet_of, tar_of, zip_of
 
 TEXTS = ["the cat sees the dog .", 'a "quoted"\nline', "", "Zürich ½ \u0301"]

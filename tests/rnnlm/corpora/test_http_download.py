@@ -19,9 +19,9 @@ from rnnlm.corpora import http_download
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.http_download import fetch
 from rnnlm.corpora.http_request import FetchPolicy, refuse_redirect, retry_after_seconds
+from rnnlm.display.progress import Progress
 from rnnlm.errors import CorpusError, FetchError, HomeError
 from rnnlm.home import Home
-from rnnlm.progress import Progress
 from tests.rnnlm.corpora.loopback import HALF, QUICK, TEXT, Server
 
 SHA256 = hashlib.sha256(TEXT).hexdigest()

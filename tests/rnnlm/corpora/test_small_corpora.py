@@ -14,8 +14,8 @@ from rnnlm.corpora.small_corpora import enlarged_shares
 from rnnlm.corpora.splits import carve, corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
-from rnnlm.records import CorpusRecord, DatasetRecord
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.records import CorpusRecord, DatasetRecord
 from tests.rnnlm.corpora.packing import json_of
 from tests.rnnlm.corpora.test_file_formats import write
 

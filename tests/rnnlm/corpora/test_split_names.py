@@ -7,7 +7,7 @@ import pytest
 
 from rnnlm.corpora.split_names import named_splits, split_named
 from rnnlm.home import Home
-from rnnlm.records import LeftOut
+from rnnlm.storage.records import LeftOut
 from tests.rnnlm.corpora.packing import tar_of, zip_of
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 

@@ -27,10 +27,10 @@ from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.evaluation.token_losses import stored_network_nll, stored_nll
 from rnnlm.home import Home
 from rnnlm.models.count_model import FILE
-from rnnlm.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split
 from rnnlm.sequences import batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import rows_from_lists
+from rnnlm.storage.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split
 from tests.split_scores import split_score_of
 
 SPLITS: tuple[Split, ...] = ("valid", "test")

@@ -12,7 +12,7 @@ from rnnlm.evaluation import shared_prefix_scoring
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer
 from tests.configs import KINDS, random_model
 from tests.slow_reading import log_probabilities_of

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from rnnlm.config import CorpusConfig, ModelKind, SequencesConfig
+from rnnlm.display.plots import new_figure
 from rnnlm.evaluation.explanation import Explanation, explain
 from rnnlm.evaluation.explanation_plot import draw_explanation, draw_states
 from rnnlm.evaluation.external_corpus import score_corpus
@@ -15,9 +16,8 @@ from rnnlm.home import Home
 from rnnlm.models.count_model import FILE
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
-from rnnlm.plots import new_figure
-from rnnlm.records import RunRecord
 from rnnlm.reports.explanation_page import explanation_text
+from rnnlm.storage.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
 from tests.configs import KINDS, random_model
 

@@ -15,7 +15,7 @@ from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.storage.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS
 from tests.slow_reading import log_probabilities_of
 

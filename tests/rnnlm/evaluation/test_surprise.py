@@ -16,8 +16,8 @@ from rnnlm.evaluation.surprise.surprise_tables import query_surprise
 from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS, whole_sentences, write_token_losses
 from rnnlm.evaluation.token_losses import TokenLosses, joined_losses
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.reports.surprise_page import surprise_report, surprise_text
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 # Two sentences of a stream and one of a single token: 5 <unk> 6 <eos>, 5 5 5 5 6 <eos>, <eos>.

@@ -19,11 +19,11 @@ from rnnlm.evaluation.token_losses import (
 from rnnlm.home import read_json, write_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, rows_from_lists
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
 from tests.configs import new_model
 
 LINES = [[4, 5, 6], [7], [5, 5, 4, 6, 7, 4], [6, 4]]

@@ -10,7 +10,7 @@ import pytest
 
 from rnnlm.errors import RnnlmError
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import RunRecord
+from rnnlm.storage.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 HARMS: dict[str, Callable[[bytes], bytes]] = {

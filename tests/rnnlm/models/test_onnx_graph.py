@@ -11,13 +11,13 @@ import torch
 
 from rnnlm.config import ModelKind
 from rnnlm.errors import ConfigError, ExtraError, ModelError
-from rnnlm.extras import EXTRAS
 from rnnlm.models import onnx_graph
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.models.onnx_graph import OneStep, check_size, export_onnx, prepare_folder
-from rnnlm.records import DatasetRecord, RunRecord, Split
+from rnnlm.runtime.extras import EXTRAS
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.storage.records import DatasetRecord, RunRecord, Split
 from rnnlm.tokenizers.text_tokenizer import PAD
 from tests.configs import plain_model
 

@@ -8,7 +8,7 @@ import pytest
 from rnnlm.errors import ModelError
 from rnnlm.home import read_json, write_json
 from rnnlm.models.training_provenance import read_training_provenance
-from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
 
 
 def test_a_trained_model_names_its_dataset_and_how_its_text_was_cut(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
 from tests.conftest import copy_store, home_in, untracked
 from tests.rnnlm.registry.contest import Contest, contest_config, write_contest_corpus
 

@@ -8,10 +8,10 @@ from typing import Any
 from safetensors.numpy import load_file, save_file
 
 from rnnlm.config import PipelineConfig
-from rnnlm.records import RegisteredVersion, RunRecord
 from rnnlm.registry.registration import register_model
 from rnnlm.registry.version_tags import Candidate
-from rnnlm.stages import mark_complete
+from rnnlm.storage.records import RegisteredVersion, RunRecord
+from rnnlm.storage.stages import mark_complete
 from rnnlm.training.training_run import UNMARKED
 from tests.configs import plain_config
 from tests.registrar import Registrar

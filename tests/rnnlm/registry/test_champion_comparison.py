@@ -13,13 +13,13 @@ from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model
-from rnnlm.records import DatasetRecord
 from rnnlm.registry import bundle, promotion
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.promotion import PAIRED_LOSSES
 from rnnlm.registry.tag_names import facts_of, set_facts
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training.export import write_model

@@ -3,10 +3,10 @@
 import pytest
 
 from rnnlm.models.model_factory import build_model, save_model
-from rnnlm.records import Sample
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_card import LONGEST_DESCRIPTION, description_of
 from rnnlm.registry.model_lookup import model_folder
+from rnnlm.storage.records import Sample
 from tests.configs import plain_model
 from tests.rnnlm.registry.contest import NAME, Contest
 

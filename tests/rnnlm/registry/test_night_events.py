@@ -3,9 +3,9 @@
 import pytest
 
 from rnnlm.errors import DatasetError
-from rnnlm.records import EvaluationRecord, NightEvent, RegisteredVersion
 from rnnlm.registry.data_gates import GateResult, GatesRecord, Outcome
 from rnnlm.registry.night_events import CANDIDATES, gate_events, registration_events
+from rnnlm.storage.records import EvaluationRecord, NightEvent, RegisteredVersion
 from tests.rnnlm.registry.contest import NAME, Contest
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from rnnlm.config import RegistryConfig
-from rnnlm.records import Evidence
 from rnnlm.registry.model_names import registered_name
 from rnnlm.registry.promotion import decide, undecidable
+from rnnlm.storage.records import Evidence
 
 NEWER, BETTER = RegistryConfig(policy="newer"), RegistryConfig(policy="better")
 

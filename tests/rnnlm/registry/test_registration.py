@@ -298,7 +298,7 @@ def test_a_model_that_only_this_repository_can_load_is_not_registered(
 ) -> None:
     library = shutil.copytree(LIBRARY, tmp_path / "rnnlm", ignore=shutil.ignore_patterns("__pycache__"))
     model = library / "models" / "language_model.py"
-    model.write_text("import rnnlm.plots\n" + model.read_text(encoding="utf-8"), encoding="utf-8")
+    model.write_text("import rnnlm.display.plots\n" + model.read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.setattr(bundle, "LIBRARY", library)
     with pytest.raises(ModelError, match="No module named 'rnnlm'") as refused:
         register()

@@ -12,9 +12,9 @@ from rnnlm.config import SequencesConfig, TokenizerConfig
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.home import Home, write_json
 from rnnlm.models.model_factory import build_model, load_model, save_model
-from rnnlm.records import CorpusRecord, RunRecord
 from rnnlm.registry.bundle import copy_portable_modules
 from rnnlm.registry.served_model import ServedModel
+from rnnlm.storage.records import CorpusRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.configs import plain_model

@@ -12,7 +12,6 @@ from rnnlm.config import ModelConfig
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.paired.holdout_documents import write_known_digests
 from rnnlm.home import Home
-from rnnlm.records import RegisteredVersion, RunRecord, StartedFrom
 from rnnlm.registry.bundle import TRAINING_DOCUMENTS, model_digest
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import model_folder
@@ -23,6 +22,7 @@ from rnnlm.registry.version_tags import Candidate
 from rnnlm.reports.pipeline_page import training_report
 from rnnlm.reports.registry_page import lineage_report
 from rnnlm.sequences.dataset_reader import connect
+from rnnlm.storage.records import RegisteredVersion, RunRecord, StartedFrom
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training.training_run import run_training
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder

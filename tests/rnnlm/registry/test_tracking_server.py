@@ -9,12 +9,12 @@ from mlflow.artifacts import list_artifacts
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
 from rnnlm.registry.registration import register_model
 from rnnlm.registry.tag_names import facts_of
 from rnnlm.registry.version_tags import Candidate
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import open_tracker, run_url
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import Contest

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from rnnlm.polling import poll_until
 from rnnlm.registry import registration
 from rnnlm.registry.champion_history import Change
 from rnnlm.registry.model_lookup import list_models
+from rnnlm.runtime.polling import poll_until
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 
@@ -25,7 +25,7 @@ import json, sys, time
 from pathlib import Path
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.registry import registration
 from rnnlm.registry.version_tags import Candidate
 

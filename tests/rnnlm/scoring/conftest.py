@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rnnlm.home import Home
-from rnnlm.records import RunRecord
 from rnnlm.scoring.bulk_scoring import ScoringRecord, score_texts
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.storage.records import RunRecord
 
 LINES = [
     *(

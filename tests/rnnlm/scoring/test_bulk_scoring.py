@@ -15,9 +15,9 @@ import pytest
 
 from rnnlm.errors import ConfigError, HomeError, ModelError
 from rnnlm.home import Home
-from rnnlm.records import EvaluationRecord
 from rnnlm.scoring import bulk_scoring
 from rnnlm.scoring.score_output import read_provenance
+from rnnlm.storage.records import EvaluationRecord
 from tests.rnnlm.scoring.conftest import LINES, Configure, Score
 
 KILLED_SCRIPT = """

@@ -9,10 +9,10 @@ import pytest
 from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import RunRecord
 from rnnlm.scoring.document_reader import InputDocument
 from rnnlm.scoring.document_scores import SCORES_SCHEMA, Scorer, surprising
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.storage.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, TextTokenizer, load_tokenizer
 
 TEXTS = ["the cat sees the dog near the river .\n", "the zebra\nthe fox .", "", "the fox", None]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rnnlm.models.count_model import FILE
-from rnnlm.records import RunRecord
 from rnnlm.scoring.score_output import reading_scores
+from rnnlm.storage.records import RunRecord
 from tests.rnnlm.scoring.conftest import LINES, Score
 
 DOCS = Path(__file__).parents[3] / "docs" / "how-to" / "score-texts.md"

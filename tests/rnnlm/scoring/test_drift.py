@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.scoring.bulk_scoring import score_texts
 from rnnlm.scoring.drift import chance_distance, distributions, measure_drift
 from rnnlm.scoring.reference_scores import keep_references
+from rnnlm.storage.records import DatasetRecord, RunRecord
 from tests.rnnlm.scoring.conftest import Configure
 
 

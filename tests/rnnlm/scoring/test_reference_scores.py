@@ -11,13 +11,13 @@ from rnnlm.errors import DatasetError
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.generation.generate import generate_samples
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.registry.promotion import known_documents
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.scoring import reference_scores
 from rnnlm.scoring.reference_scores import find_reference, keep_references, sampled_every, validation_texts
 from rnnlm.scoring.scoring_model import model_in
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked

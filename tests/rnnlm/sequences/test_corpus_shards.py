@@ -17,19 +17,19 @@ import pytest
 from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.splits import Stretch
-from rnnlm.engines import Engine
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
-from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, TokenizerRecord
+from rnnlm.runtime.engines import Engine
+from rnnlm.runtime.polling import poll_until
 from rnnlm.sequences import corpus_shards
 from rnnlm.sequences.corpus_shards import Shard, ShardMaker, shard_bytes, tokenize_shards
 from rnnlm.sequences.dataset_writer import store_sequences, stored_rows
+from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, TokenizerRecord
 
 SCRIPT = """
 import sys
 from pathlib import Path
 from rnnlm.config import SequencesConfig
-from rnnlm.records import CorpusRecord
+from rnnlm.storage.records import CorpusRecord
 from rnnlm.sequences import corpus_shards
 
 corpus_shards.SHARD_BYTES = 2000

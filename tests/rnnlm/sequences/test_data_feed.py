@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences import batches
 from rnnlm.sequences.batches import Batch, RowSource
 from rnnlm.sequences.data_feed import TrainingBatches, training_loader
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import Mode, StreamCutter
+from rnnlm.storage.records import DatasetRecord
 
 
 def order(batches: list[Batch]) -> list[list[list[int]]]:
@@ -40,7 +40,7 @@ def test_reading_touches_no_global_generator(toy_dataset: DatasetRecord) -> None
 FORKING_SCRIPT = """
 import sys
 from torch.utils.data import DataLoader
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.dataset_reader import StoredSplit
 

@@ -20,7 +20,6 @@ from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import SPLITS, CorpusRecord, DatasetRecord, RunRecord, TokenizerRecord
 from rnnlm.sequences import corpus_shards, dataset_parts, dataset_writer
 from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches
 from rnnlm.sequences.dataset_checks import check_dataset
@@ -29,7 +28,8 @@ from rnnlm.sequences.dataset_reader import StoredSplit, connect, training_counts
 from rnnlm.sequences.dataset_report import measure_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.segmentation import Mode
-from rnnlm.sql_statements import names
+from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, RunRecord, TokenizerRecord
+from rnnlm.storage.sql_statements import names
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.conftest import home_in
 from tests.rnnlm.scoring.test_document_reader import read

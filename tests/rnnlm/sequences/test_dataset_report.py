@@ -11,7 +11,6 @@ from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
 from rnnlm.reports.dataset_page import description_report, description_text
 from rnnlm.sequences import dataset_reader
 from rnnlm.sequences.dataset_checks import check_dataset
@@ -20,6 +19,7 @@ from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.dataset_report import Description, describe_dataset, measure_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.conftest import home_in
 from tests.rnnlm.corpora.packing import zip_of

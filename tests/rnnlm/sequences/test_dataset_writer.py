@@ -10,14 +10,14 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts, unigram_log_probabilities
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences import corpus_shards, dataset_writer
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit, connect, read_openings, training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.segmentation import rows_from_lists
-from rnnlm.sql_statements import names
-from rnnlm.stages import STAGE_VERSIONS
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.sql_statements import names
+from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 

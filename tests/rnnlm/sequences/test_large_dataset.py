@@ -8,11 +8,11 @@ import pytest
 
 from rnnlm.evaluation.paired import holdout_documents as grounds
 from rnnlm.evaluation.paired.holdout_documents import holdout_documents, write_known_digests
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import record_of
 from rnnlm.sequences.dataset_report import measure_dataset
-from rnnlm.sql_statements import names, statement
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.sql_statements import names, statement
 
 DOCUMENTS = 10_000_000
 REPEATED = DOCUMENTS // 1_000

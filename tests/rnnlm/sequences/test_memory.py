@@ -16,11 +16,11 @@ from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.splits import Stretch
 from rnnlm.home import Home, write_json
-from rnnlm.records import SPLITS
 from rnnlm.sequences import dataset_checks, dataset_writer
 from rnnlm.sequences.corpus_shards import Shard, arrow_rows, cut
 from rnnlm.sequences.segmentation import TokenRows, ends
-from rnnlm.sql_statements import statement
+from rnnlm.storage.records import SPLITS
+from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.records import SPLITS, DatasetRecord
 from rnnlm.sequences.batches import ordered_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.gpu_resident import shuffled_resident_batches, stored_sentences
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.shift import padding_mask, shifted, shifted_rows
+from rnnlm.storage.records import SPLITS, DatasetRecord
 
 COLUMNS = "select input_ids, target_ids from shifted_sequences where split = ? order by sequence_id"
 

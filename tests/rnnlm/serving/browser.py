@@ -13,7 +13,7 @@ from typing import Any
 
 from websockets.sync.client import connect
 
-from rnnlm.polling import poll_until
+from rnnlm.runtime.polling import poll_until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = (

@@ -23,12 +23,12 @@ from rnnlm.evaluation.explanation import explain
 from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
-from rnnlm.polling import poll_until
-from rnnlm.records import EvaluationRecord
+from rnnlm.runtime.polling import poll_until
 from rnnlm.serving.app import PATHS
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.pages import page
 from rnnlm.serving.text_scorer import score_text
+from rnnlm.storage.records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import EOS
 from tests.conftest import Chain
 from tests.rnnlm.serving.live import LiveServer, serving

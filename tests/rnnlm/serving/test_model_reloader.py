@@ -14,12 +14,12 @@ import pytest
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model, save_model
-from rnnlm.records import RunRecord
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.serving import model_loader, model_reloader
 from rnnlm.serving.model_loader import ModelReference, resolve_reference
 from rnnlm.serving.model_reloader import ModelReloader
 from rnnlm.serving.serving_config import ServingConfig
+from rnnlm.storage.records import RunRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.configs import plain_model
 from tests.registrar import Registrar

@@ -7,8 +7,8 @@ import pytest
 from rnnlm.config import TokenizerConfig
 from rnnlm.evaluation.text_tokens import spelling
 from rnnlm.home import Home
-from rnnlm.records import CorpusRecord
 from rnnlm.serving.text_stream import IncrementalDecoder
+from rnnlm.storage.records import CorpusRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 

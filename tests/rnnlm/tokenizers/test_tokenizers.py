@@ -19,8 +19,8 @@ from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
-from rnnlm.records import CorpusRecord, TokenizerRecord
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from rnnlm.tokenizers import tokenizer_training
 from rnnlm.tokenizers.pretrained import load_pretrained, own_spellings
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram

@@ -2,7 +2,7 @@
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.dead_mlflow_runs import end_dead_mlflow_runs
 from rnnlm.tracking.mlflow_runs import tracker_of
 from rnnlm.tracking.mlflow_store import reaching_mlflow

@@ -14,9 +14,9 @@ import pytest
 from pydantic import create_model
 
 from rnnlm.config import PipelineConfig
+from rnnlm.config.moved_settings import flatten
 from rnnlm.home import Home
-from rnnlm.moved_settings import flatten
-from rnnlm.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord
 from rnnlm.tracking.mlflow_runs import (
     log_loss_curve,
     log_samples,

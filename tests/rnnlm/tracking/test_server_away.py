@@ -9,7 +9,7 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.tracking.tracker import RunTracker

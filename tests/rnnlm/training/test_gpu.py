@@ -14,10 +14,10 @@ from rnnlm.losses.sampled_softmax import SampledCrossEntropy
 from rnnlm.models.devices import float32_products
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.model_factory import build_model
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import rows_from_lists
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
 from rnnlm.training.optimizer_step import Step, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer

@@ -14,11 +14,11 @@ from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.home import Home, read_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
-from rnnlm.records import DatasetRecord
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import tuning_sample
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.temperature_scaling import divide_logits, fit_temperature, summed_nll_by_sharpness
 from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_model

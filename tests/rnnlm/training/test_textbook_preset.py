@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from benchmarks.textbook import TextbookLanguageModel, TextbookTrainer
+from rnnlm.config.moved_settings import flatten
 from rnnlm.models.model_factory import build_model
 from rnnlm.models.parameter_count import count_parameters
-from rnnlm.moved_settings import flatten
 from rnnlm.presets import build_config
 from rnnlm.sequences.batches import Batch, shuffled_batches
 from rnnlm.sequences.segmentation import rows_from_lists

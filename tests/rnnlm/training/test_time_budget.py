@@ -7,7 +7,7 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.presets import build_config
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.training import time_budget
 from rnnlm.training.time_budget import Size, choose_size, fit_to_minutes, is_open
 

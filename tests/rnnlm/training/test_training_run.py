@@ -16,11 +16,11 @@ from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.home import Home
 from rnnlm.models.devices import choose_device
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import DatasetRecord, RunRecord
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import tuning_sample
-from rnnlm.stages import is_complete, mark_complete
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.stages import is_complete, mark_complete
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.training_run import run_training
 from rnnlm.training.training_setup import validation_steps

@@ -16,12 +16,12 @@ from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.home import Home, digest_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
-from rnnlm.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.registry.bundle import model_digest
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.stages import mark_complete
+from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
+from rnnlm.storage.stages import mark_complete
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.training.checkpointing.run_lookup import find_unfinished

@@ -18,7 +18,7 @@ from typing import Any
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 
 ROOT = Path(__file__).resolve().parents[3]
 

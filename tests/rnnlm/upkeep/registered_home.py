@@ -12,7 +12,7 @@ from rnnlm.registry.bundle import find_bundle_damage, local_artifacts
 from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.promotion_commands import roll_back
 from rnnlm.registry.stored_versions import StoredVersion, read_store
-from rnnlm.stages import find_damage, mark_complete
+from rnnlm.storage.stages import find_damage, mark_complete
 from rnnlm.tracking.mlflow_store import experiment_id, ignoring, reaching_mlflow
 from rnnlm.training.training_run import UNMARKED
 

@@ -12,18 +12,18 @@ import pytest
 from rnnlm.errors import HomeError
 from rnnlm.generation.generate import sample_model
 from rnnlm.home import Home
-from rnnlm.records import RunRecord
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.registry.promotion_commands import roll_back
 from rnnlm.registry.stored_versions import read_store
 from rnnlm.sequences.dataset_lookup import find_dataset
-from rnnlm.stages import is_complete
+from rnnlm.storage.records import RunRecord
+from rnnlm.storage.stages import is_complete
 from rnnlm.upkeep.backup import back_up
 from rnnlm.upkeep.backup_archive import FORMAT, ArchiveWriter, Manifest, find_archive_damage, read_manifest
 from rnnlm.upkeep.restore import restore_home
 from tests.rnnlm.registry.contest import NAME, Contest
-from tests.rnnlm.test_contained_paths import hostile_text
+from tests.rnnlm.storage.test_contained_paths import hostile_text
 from tests.rnnlm.upkeep.registered_home import (
     check_aliases,
     lineage_damage,

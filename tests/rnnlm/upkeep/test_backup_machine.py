@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from flows.command_line import main
 from rnnlm.home import Home
 from rnnlm.registry.stored_versions import read_store
-from rnnlm.stages import find_damage
+from rnnlm.storage.stages import find_damage
 from rnnlm.tracking.mlflow_store import make_database
 from tests.rnnlm.upkeep.registered_home import lineage_damage, register_night
 

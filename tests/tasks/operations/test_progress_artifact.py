@@ -3,7 +3,7 @@
 import threading
 import time
 
-from rnnlm.progress import ProgressReport
+from rnnlm.display.progress import ProgressReport
 from tasks.operations.progress_artifact import LatestReport
 
 

@@ -16,13 +16,13 @@ from prefect.settings import get_current_settings
 
 from rnnlm.config import SequencesConfig
 from rnnlm.corpora.sources import find_source
-from rnnlm.engines import Engine
 from rnnlm.errors import CorpusError, EngineError, ExtraError
-from rnnlm.extras import EXTRAS
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
-from rnnlm.records import CorpusRecord, TokenizerRecord
+from rnnlm.runtime.engines import Engine
+from rnnlm.runtime.extras import EXTRAS
+from rnnlm.runtime.polling import poll_until
 from rnnlm.sequences import corpus_shards
+from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from tasks.operations.task_runners import local_processes, piece_task
 from tasks.sequences import tokenize_corpus
 

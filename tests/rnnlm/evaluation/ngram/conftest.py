@@ -6,8 +6,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from rnnlm.records import DatasetRecord
-from rnnlm.sql_statements import statement
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.sql_statements import statement
 
 Rows = list[list[int]]
 WriteDataset = Callable[..., DatasetRecord]

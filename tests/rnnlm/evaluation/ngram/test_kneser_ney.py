@@ -17,7 +17,7 @@ from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_ngram_split
 from rnnlm.evaluation.ngram.ngram_sampling import next_distribution
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 
 Rows = list[list[int]]
 WriteDataset = Callable[..., DatasetRecord]

@@ -11,7 +11,7 @@ from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_sampling import sample_texts
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 
 TRAIN = ["the cat sees .\n\n", "the dog sees .\n\n", "the cat sees .\n\n"]
 VALID = ["a fox runs .\n\n", "the dog sees .\n\n", "a bird runs .\n\n", "a fox runs .\n\n", "the zebra runs .\n"]

@@ -25,8 +25,8 @@ from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import mixed
 from rnnlm.models.model_factory import load_model
-from rnnlm.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.storage.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
 
 NGRAM = NgramConfig(order=3, threads=1)
 

@@ -13,8 +13,8 @@ import torch
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import HomeError
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
-from rnnlm.stages import is_complete
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.stages import is_complete
 from rnnlm.training.checkpointing.checkpoints import STATE, TENSORS, Checkpoints, pack, unpack
 from rnnlm.training.distributed.process_group import ProcessGroup
 from rnnlm.training.training_run import name_run
@@ -115,7 +115,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_not_deleted(checkpoints: Checkpoi
 def test_a_read_error_leaves_every_checkpoint_where_it_is(
     checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rnnlm.disk_errors.FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("rnnlm.storage.disk_errors.FIRST_PAUSE_SECONDS", 0.0)
     (checkpoints.path(20) / TENSORS).unlink()
     (checkpoints.path(20) / TENSORS).symlink_to("/proc/self/mem")  # reading it fails with EIO
     with pytest.raises(HomeError, match="cannot be read"):

@@ -12,7 +12,7 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption, defer_signals
 from rnnlm.training.training_run import name_run
 from tests.rnnlm.training.checkpointing.test_resuming import alive, configured, result

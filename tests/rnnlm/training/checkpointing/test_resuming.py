@@ -13,9 +13,9 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences.dataset_writer import store_sequences
-from rnnlm.stages import is_complete
+from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
+from rnnlm.storage.stages import is_complete
 from rnnlm.training.training_run import name_run
 from tests.configs import changed
 from tests.rnnlm.training.trainer import Trainer

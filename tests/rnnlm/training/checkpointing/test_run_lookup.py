@@ -8,8 +8,8 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError, DatasetError, ModelError
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord, RunRecord
-from rnnlm.stages import STAGE_VERSIONS
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.training.checkpointing.run_lookup import PROCESSES, find_unfinished
 from rnnlm.training.training_run import name_run
 

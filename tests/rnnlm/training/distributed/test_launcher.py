@@ -18,9 +18,9 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError, TrainingError
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
-from rnnlm.records import DatasetRecord
-from rnnlm.stages import is_complete
+from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.stages import is_complete
 from rnnlm.training.distributed.launcher import Launch, run_processes
 from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_training

@@ -13,8 +13,8 @@ from flows.service.ports import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import TrainingError
 from rnnlm.home import Home
-from rnnlm.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.training.checkpointing.run_lookup import PROCESSES, find_unfinished
 from rnnlm.training.distributed.join import join
 from rnnlm.training.training_run import run_training

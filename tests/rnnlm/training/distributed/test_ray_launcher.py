@@ -18,8 +18,8 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import DeviceError, EngineError, TrainingError
 from rnnlm.home import Home
-from rnnlm.polling import poll_until
-from rnnlm.records import DatasetRecord, RunRecord
+from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.training.distributed.ray_launcher import choose_gpu
 from rnnlm.training.distributed.ray_worker import Lease
 from rnnlm.training.training_run import run_training
@@ -196,7 +196,7 @@ import sys
 from pathlib import Path
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.training_run import run_training
 from tests.conftest import untracked
 home, config, dataset = map(Path, sys.argv[1:])

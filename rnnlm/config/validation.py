@@ -1,0 +1,99 @@
+"""Validate settings, and report what is wrong with them in the user's own words, in at most three lines."""
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from rnnlm.display.redaction import redacted
+from rnnlm.errors import ConfigError
+
+M = TypeVar("M", bound=BaseModel)
+SHOWN = 2  # problems; the last line counts the others
+MESSAGES = {  # pydantic's type of error → what is expected
+    "missing": "is required",
+    "extra_forbidden": "there is no such field",
+    "greater_than_equal": "expected at least {ge:,}",
+    "greater_than": "expected more than {gt:,}",
+    "less_than_equal": "expected at most {le:,}",
+    "less_than": "expected less than {lt:,}",
+    "int_parsing": "expected a whole number",
+    "int_type": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_parsing": "expected a number",
+    "float_type": "expected a number",
+    "finite_number": "expected a finite number",
+    "bool_parsing": "expected true or false",
+    "bool_type": "expected true or false",
+    "string_type": "expected text",
+    "string_too_short": "expected at least {min_length} character(s)",
+    "string_too_long": "expected at most {max_length:,} characters",
+    "tuple_type": "expected a list, such as [1, 2]",
+    "literal_error": "expected one of {expected}",
+    "string_pattern_mismatch": "expected {description}",
+    "model_type": "expected a section with fields",
+    "dict_type": "expected a section with fields",
+}
+
+
+def validated(model: type[M], values: dict[str, Any], name_of: Callable[[str], str] = str) -> M:
+    """A validated model. ConfigError with a line per wrong field; name_of: dotted path → the name the user knows."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        lines = [problem_line(model, problem, name_of) for problem in error.errors()]
+        more = [f"(and {len(lines) - SHOWN} more)"] if len(lines) > SHOWN else []
+        raise ConfigError("\n".join(lines[:SHOWN] + more)) from None
+
+
+def problem_line(model: type[BaseModel], problem: Any, name_of: Callable[[str], str]) -> str:
+    """`--port: expected at most 65,535; got '70000'`. Secrets and whole sections are not repeated."""
+    path = [str(part) for part in problem["loc"]]
+    field = field_at(model, path)
+    described = (field.description if field else None) or f"text that matches {problem.get('ctx', {}).get('pattern')}"
+    expected = MESSAGES.get(problem["type"], "{message}").format(
+        **problem.get("ctx", {}),
+        message=problem["msg"].removeprefix("Value error, "),
+        description=described[0].lower() + described[1:].removesuffix("."),
+    )
+    name = name_of(".".join(path))
+    if field is not None and "SecretStr" in str(field.annotation) or isinstance(problem["input"], dict | BaseModel):
+        return f"{name}: {expected}" if name else expected
+    got = f"; got {redacted(repr(problem['input'])):.60}"
+    return f"{name}: {expected}{got}" if name else f"{expected}{got}"
+
+
+def field_at(model: type[BaseModel], path: list[str]) -> FieldInfo | None:
+    """The field at a path through sections; None if there is none, as for an item of a list."""
+    field = None
+    for name in path:
+        section: Any = model if field is None else field.annotation
+        if not (isinstance(section, type) and issubclass(section, BaseModel)):
+            return field
+        field = section.model_fields.get(name)
+        if field is None:
+            return None
+    return field
+
+
+def bounds_text(field: FieldInfo) -> str:
+    """`0 to 65,535`, `at least 1`, `above 0`; "" without bounds."""
+    bounds = {name: getattr(bound, name) for bound in field.metadata for name in BOUNDS if hasattr(bound, name)}
+    least, above, most, below = (bounds.get(name) for name in BOUNDS)
+    below = None if below is not None and below >= 2**31 else below  # the type's own range says nothing
+    if least is not None and most is not None:
+        return f"{least:,} to {most:,}"
+    lower = f"at least {least:,}" if least else f"above {above:,}" if above is not None else ""
+    upper = f"at most {most:,}" if most is not None else f"below {below:,}" if below is not None else ""
+    return ", ".join(filter(None, [lower, upper]))
+
+
+BOUNDS = ("ge", "gt", "le", "lt")
+
+
+def close_to(name: str, names: Iterable[str]) -> str:
+    """`; did you mean NAME?`, or "" if no name is like it."""
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {near[0]}?" if near else ""

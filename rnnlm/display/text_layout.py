@@ -1,0 +1,119 @@
+"""Layout shared by reports: tables for the terminal and in markdown, text and images inside markdown."""
+
+import base64
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from rnnlm.storage.records import StageRecord
+
+FactRows = list[tuple[str, object]]  # (name, value)
+TableRows = list[dict[str, Any]]  # heading → cell
+NAME_WIDTH, LINE_WIDTH = 11, 80  # characters on the terminal
+LETTERS = re.compile(r"[^\W\d]")
+JOINERS = "\u200c\u200d\u200e\u200f"  # zero-width non-joiner and joiner, left-to-right and right-to-left mark
+
+
+def facts(title: str, record: StageRecord, rows: FactRows) -> str:
+    """A markdown heading, whether the stage was skipped, and a two-column table."""
+    state = "skipped: its verified output exists" if record.skipped else f"done in {record.seconds:.1f} s"
+    return f"## {title}\n\n*{state}*\n\n{markdown_lines(('', ''), rows)}"
+
+
+def labelled(name: str, text: str) -> str:
+    """Terminal: the name on the left, the text on the right, wrapped if it is long."""
+    return textwrap.fill(
+        text,
+        LINE_WIDTH,
+        initial_indent=name.ljust(NAME_WIDTH),
+        subsequent_indent=" " * NAME_WIDTH,
+        break_long_words=False,  # digests and paths stay whole
+        break_on_hyphens=False,
+    )
+
+
+def columns(rows: TableRows) -> list[str]:
+    """Lines of a table for the terminal; the first column and text are left-aligned.
+
+    If the table is wider than a terminal, headings of several words take several lines.
+    """
+    heads = list(rows[0])
+    left = {head for head in heads if head == heads[0] or any(LETTERS.match(str(row[head])) for row in rows)}
+    cells = [[str(row[head]) for head in heads] for row in rows]
+    needed = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(len(head), width) for head, width in zip(heads, needed, strict=True)]
+    lines = [heads, *cells]
+    if sum(widths) + 2 * (len(widths) - 1) > LINE_WIDTH:
+        words = (max(map(len, head.split()), default=0) for head in heads)
+        widths = [max(pair) for pair in zip(words, needed, strict=True)]
+        broken = (textwrap.wrap(head, width) for head, width in zip(heads, widths, strict=True) if width)
+        lines = [*map(list, zip_longest(*broken, fillvalue="")), *cells]
+    return [
+        "  ".join(
+            cell.ljust(width) if head in left else cell.rjust(width)
+            for head, cell, width in zip(heads, line, widths, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def markdown_table(rows: TableRows) -> str:
+    """A table in markdown, with cells escaped."""
+    heads = list(rows[0])
+    cells = ([markdown_text(str(row[head])) for head in heads] for row in rows)
+    return markdown_lines([markdown_text(head) for head in heads], cells)
+
+
+def text_tables(tables: dict[str, TableRows]) -> list[str]:
+    """Lines for the terminal: each title and its table, indented. Empty tables are left out."""
+    return [
+        line for title, rows in tables.items() if rows for line in ("", title, *(f"  {line}" for line in columns(rows)))
+    ]
+
+
+def markdown_tables(tables: dict[str, TableRows]) -> list[str]:
+    """A section of markdown for each title and its table. Empty tables are left out."""
+    return [f"### {markdown_text(title)}\n\n{markdown_table(rows)}" for title, rows in tables.items() if rows]
+
+
+def span(first: int, last: int) -> str:
+    """`7`, or `7–12`."""
+    return f"{first:,}" if first == last else f"{first:,}–{last:,}"
+
+
+def markdown_lines(heads: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
+    """A table in markdown, from cells that are markdown already."""
+    table = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    return "\n".join([*table, *(f"| {' | '.join(map(str, line))} |" for line in lines)])
+
+
+def markdown_text(text: str) -> str:
+    """Text escaped for markdown: `<unk>` is not a tag, `*` not emphasis."""
+    for mark in "\\`*_<>|#[]":
+        text = text.replace(mark, "\\" + mark)
+    return text.strip()
+
+
+def picture_report(title: str, picture: Path) -> str:
+    """Markdown with the PNG embedded, so that the UI needs to fetch nothing."""
+    data = base64.b64encode(picture.read_bytes()).decode("ascii")
+    return f"## {title}\n\n![{title}](data:image/png;base64,{data})"
+
+
+def shorten(text: str, width: int = 72) -> str:
+    """At most `width` characters, with control characters made visible."""
+    text = visible(text)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def visible(text: str) -> str:
+    """The text with control characters escaped: untrusted text must not control the terminal.
+
+    Characters that join letters or emoji stay, and so do direction marks, which reach no further than their word.
+    """
+    return "".join(
+        character if character.isprintable() or character in JOINERS else repr(character)[1:-1] for character in text
+    )

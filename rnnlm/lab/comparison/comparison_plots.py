@@ -1,0 +1,124 @@
+"""Plots of a comparison: one colour per model in all panels."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rnnlm.display.plots import BLUE, BROWN, GREEN, GREY, INK, ORANGE, PINK, PURPLE, RED, new_figure, set_titles
+from rnnlm.lab.comparison.comparison_config import NAMES
+from rnnlm.lab.comparison.model_comparison import ModelComparison
+from rnnlm.lab.comparison.model_result import POSITIONS, ModelResult
+
+COLOURS: dict[str, str] = {
+    "elman": RED,
+    "feed-forward": PINK,
+    "gru": ORANGE,
+    "lstm": GREEN,
+    "min-gru": BROWN,
+    "min-lstm": PURPLE,
+    "xlstm": INK,
+    "transformer": BLUE,
+    "kneser-ney": GREY,
+}
+OWN_KIND = "#2a9d8f"  # of models that are not listed
+SMALLEST_GRADIENT = 1e-6  # relative; the plot ends there
+
+
+def draw_comparison(comparison: ModelComparison, picture: Path) -> None:
+    """Write a PNG of six panels."""
+    figure, panels = new_figure((13, 11), rows=3, columns=2)
+    scores, parameters, tokens, seconds, positions, gradients = panels
+    draw_scores(scores, comparison)
+    draw_parameters(parameters, comparison)
+    draw_curves(
+        tokens, comparison, "Validation perplexity by tokens", "trained tokens", lambda result, trained: trained
+    )
+    draw_curves(
+        seconds, comparison, "Validation perplexity by time", "seconds of training at the measured speed", seconds_of
+    )
+    draw_positions(positions, comparison)
+    draw_gradients(gradients, comparison)
+    handles, labels = positions.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.savefig(picture, format="png")
+
+
+def colour_of(model: str) -> str:
+    return COLOURS.get(model, OWN_KIND)
+
+
+def draw_scores(axes: Any, comparison: ModelComparison) -> None:
+    """Test perplexity: the mean over seeds with its interval, and each seed."""
+    results = comparison.models[::-1]  # the best one at the top
+    for place, result in enumerate(results):
+        colour = colour_of(result.model)
+        axes.errorbar(
+            result.test_perplexity, place, xerr=result.perplexity_margin, color=colour, marker="o", capsize=4, lw=2
+        )
+        values = [run.test.perplexity for run in result.runs]
+        axes.plot(values, [place] * len(values), "|", color=colour, markersize=14)
+    axes.set_yticks(range(len(results)), [NAMES.get(result.model, result.model) for result in results])
+    axes.grid(axis="x", color="#e6e6e6")
+    set_titles(axes, "Test perplexity", "test perplexity: mean over seeds, with its 95 % interval")
+
+
+def draw_parameters(axes: Any, comparison: ModelComparison) -> None:
+    """Test perplexity against parameters; hollow: without those of the embedding."""
+    for result in comparison.models:
+        colour = colour_of(result.model)
+        axes.plot(result.parameters, result.test_perplexity, "o", color=colour)
+        if result.embedding_parameters is not None:
+            layers = result.parameters - result.embedding_parameters
+            axes.plot(layers, result.test_perplexity, "o", markerfacecolor="none", color=colour)
+    set_thousands(axes.xaxis)
+    set_titles(axes, "Test perplexity by size", "parameters; hollow: without the embedding")
+    axes.set_ylabel("test perplexity")
+
+
+def draw_curves(
+    axes: Any, comparison: ModelComparison, title: str, x: str, place: Callable[[ModelResult, float], float]
+) -> None:
+    """Sampled validation perplexity during training, a line per run. place: trained tokens → position on the x axis."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    for result in comparison.models:
+        if result.costs is None:
+            axes.axhline(result.runs[0].validation.perplexity, color=colour_of(result.model), linestyle="--")
+        for run in result.runs if result.costs else ():
+            xs = [place(result, trained) for trained, _ in run.curve]
+            axes.plot(xs, [value for _, value in run.curve], ".-", color=colour_of(result.model), linewidth=1.3)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    set_thousands(axes.xaxis)
+    set_titles(axes, title, x)
+    axes.set_ylabel("sampled validation perplexity")
+
+
+def set_thousands(axis: Any) -> None:
+    """Numbers such as 60k and 5M."""
+    from matplotlib.ticker import EngFormatter
+
+    axis.set_major_formatter(EngFormatter(sep=""))
+
+
+def seconds_of(result: ModelResult, tokens: float) -> float:
+    assert result.costs is not None
+    return tokens / result.costs.tokens_per_second
+
+
+def draw_positions(axes: Any, comparison: ModelComparison) -> None:
+    for result in comparison.models:
+        losses = [float("nan") if loss is None else loss for loss in result.loss_by_position]
+        axes.plot(losses, ".-", color=colour_of(result.model), label=NAMES.get(result.model, result.model))
+    axes.set_xticks(range(len(POSITIONS)), [str(position) for position in POSITIONS])
+    set_titles(axes, "Loss by position", "tokens of the sentence before it, at least", "test loss, nats per token")
+
+
+def draw_gradients(axes: Any, comparison: ModelComparison) -> None:
+    for result in comparison.models:
+        axes.plot([max(norm, SMALLEST_GRADIENT) for norm in result.input_gradients], color=colour_of(result.model))
+    axes.set_yscale("log")
+    set_titles(axes, "How far back gradients reach", "tokens back")
+    axes.set_ylabel("‖∂ loss / ∂ embedding‖, relative")

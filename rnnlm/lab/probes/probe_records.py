@@ -1,0 +1,177 @@
+"""Results of `rnnlm probe`: figures of compared networks, and the files they are stored in."""
+
+from abc import abstractmethod
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from rnnlm.config import Nonlinearity, RecurrentInitialization
+from rnnlm.storage.records import Record, StageRecord
+
+LayerNorms = tuple[tuple[float, ...], ...]  # layer → distance back → norm
+LEARNED = 0.99  # share of right answers
+MetricSeries = dict[str, list[tuple[int, float]]]  # metric name → (distance, value)
+
+
+class GradientCurve(Record):
+    """norms: see gradient_norms. start: initial recurrent matrix, such as "identity × 1.2"."""
+
+    nonlinearity: Nonlinearity
+    start: str
+    trained_steps: int
+    norms: LayerNorms
+
+    @property
+    def relative(self) -> tuple[float, ...]:
+        """Norms of the top layer relative to that at distance 0; unscaled if that is zero."""
+        norms = self.norms[-1]
+        return tuple(norm / (norms[0] or 1.0) for norm in norms)
+
+
+class EchoScore(Record):
+    """accuracy: share of rows whose symbol was predicted at the cue; chance is 1 / symbols."""
+
+    nonlinearity: Nonlinearity
+    initialization: RecurrentInitialization
+    distance: int
+    accuracy: float
+    final_loss: float  # nats at the cue, mean over the last tenth of the steps
+
+
+class AbilityScore(Record):
+    """One network on one task. accuracies: share of right answers in the second half of rows of each length.
+
+    chances: the share that the most frequent answer has there. network: a kind of model, or elman-diagonal.
+    """
+
+    network: str
+    task: str
+    seed: int
+    hidden_size: int
+    parameters: int
+    steps: int  # optimizer steps until the task was solved, or all
+    lengths: tuple[int, ...]
+    accuracies: tuple[float, ...]
+    chances: tuple[float, ...]
+
+
+class AbilityCell(Record):
+    """All networks of a kind on one task and length. accuracy, chance: means over seeds."""
+
+    accuracy: float
+    chance: float
+    learned: int  # seeds whose accuracy is at least LEARNED
+    seeds: int
+
+
+class ProbeComparison(StageRecord):
+    """Compared networks. Settings and figures are JSON in home.probes, beside a plot."""
+
+    key: str  # digest of everything it depends on
+    settings: dict[str, Any]
+    picture: Path
+
+    @property
+    def figures(self) -> Path:
+        return self.picture.with_suffix(".json")
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that are logged to MLflow."""
+        return self.figures, self.picture
+
+    @property
+    @abstractmethod
+    def series(self) -> MetricSeries:
+        """MLflow's metrics."""
+
+
+class GradientComparison(ProbeComparison):
+    curves: tuple[GradientCurve, ...]
+
+    @property
+    def series(self) -> MetricSeries:
+        """For each network the relative gradient norm by steps back from the loss."""
+        return {f"relative_norm/{metric_name(curve)}": list(enumerate(curve.relative)) for curve in self.curves}
+
+
+class EchoComparison(ProbeComparison):
+    scores: tuple[EchoScore, ...]
+
+    @property
+    def series(self) -> MetricSeries:
+        """For each network the accuracy at the cue by steps back to the symbol."""
+        series: MetricSeries = {}
+        for score in self.scores:
+            name = f"echo_accuracy/{score.nonlinearity}_{score.initialization}"
+            series.setdefault(name, []).append((score.distance, score.accuracy))
+        return series
+
+
+class AbilityComparison(ProbeComparison):
+    scores: tuple[AbilityScore, ...]
+
+    @property
+    def table(self) -> Path:
+        return self.picture.with_suffix(".parquet")
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return *super().files, self.table
+
+    @property
+    def networks(self) -> list[str]:
+        return list(dict.fromkeys(score.network for score in self.scores))
+
+    @property
+    def tasks(self) -> list[str]:
+        return list(dict.fromkeys(score.task for score in self.scores))
+
+    def of(self, network: str, task: str) -> list[AbilityScore]:
+        """The scores of all seeds."""
+        return [score for score in self.scores if (score.network, score.task) == (network, task)]
+
+    @property
+    def shown_lengths(self) -> list[int]:
+        """Those of the table and the picture: the shortest and the longest."""
+        lengths = self.scores[0].lengths
+        return sorted({min(lengths), max(lengths)})
+
+    def cell(self, network: str, task: str, length: int) -> AbilityCell:
+        scores = self.of(network, task)
+        place = scores[0].lengths.index(length)
+        accuracies = [score.accuracies[place] for score in scores]
+        return AbilityCell(
+            accuracy=mean(accuracies),
+            chance=mean(score.chances[place] for score in scores),
+            learned=sum(accuracy >= LEARNED for accuracy in accuracies),
+            seeds=len(scores),
+        )
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each network, task, seed and length."""
+        return [
+            {**score.model_dump(exclude={"lengths", "accuracies", "chances"})}
+            | {"length": length, "accuracy": accuracy, "chance": chance}
+            for score in self.scores
+            for length, accuracy, chance in zip(score.lengths, score.accuracies, score.chances, strict=True)
+        ]
+
+    @property
+    def series(self) -> MetricSeries:
+        """For each network and task the mean accuracy over seeds by the length of the rows."""
+        series: MetricSeries = {}
+        for network in self.networks:
+            for task in self.tasks:
+                scores = self.of(network, task)
+                means = [mean(accuracies) for accuracies in zip(*(score.accuracies for score in scores), strict=True)]
+                series[f"ability/{task}/{network}"] = list(zip(scores[0].lengths, means, strict=True))
+        return series
+
+
+def metric_name(curve: GradientCurve) -> str:
+    """Such as relu_identity-x1.2_after-100-steps, with characters that MLflow accepts."""
+    after = f"_after-{curve.trained_steps}-steps" if curve.trained_steps else ""
+    start = curve.start.replace(" × ", "-x").replace("+", "")  # a factor may be 1e+06
+    return f"{curve.nonlinearity}_{start}{after}"

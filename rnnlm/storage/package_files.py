@@ -1,0 +1,18 @@
+"""Files that are not Python code: SQL statements and the presets.
+
+A checkout keeps them at its top level, where people look for them. A wheel carries them inside this package.
+"""
+
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+@cache
+def package_file(name: str) -> Path:
+    """The path of `sql` or `prefect.yaml`, in a wheel or in a checkout. FileNotFoundError if neither has it."""
+    for folder in (PACKAGE, PACKAGE.parent):
+        if (folder / name).exists():
+            return folder / name
+    raise FileNotFoundError(f"{name}: expected in {PACKAGE} (a wheel) or {PACKAGE.parent} (a checkout)")

@@ -1,0 +1,148 @@
+"""Shared storage, such as S3: finished folders are copied there, and another machine takes them from there.
+
+RNNLM_STORAGE names it: s3://bucket/prefix, or any other address of pyarrow.fs. Credentials, region and endpoint are
+those of the AWS tools (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …). Without it nothing is copied.
+
+A stored folder has its name in the home. Its COMPLETE marker is written last: a folder without one is unfinished and is
+written again. The files lie one level deeper, in a folder named by the digest of the marker, so that two machines that
+write the same folder at once do not mix their files.
+"""
+
+import functools
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import fs
+
+from rnnlm.display.redaction import redacted
+from rnnlm.errors import HomeError
+from rnnlm.home import file_digest
+from rnnlm.storage.contained_paths import UnsafeNameError, inside
+from rnnlm.storage.disk_errors import read_with_retries
+
+logger = logging.getLogger(__name__)
+VARIABLE = "RNNLM_STORAGE"
+KINDS = ("corpora", "tokenizers", "datasets", "runs")  # folders of a home whose entries are stored
+COMPLETE = "COMPLETE"  # marker of a finished folder: JSON, file name → sha256
+LOCAL = fs.LocalFileSystem()
+
+
+class Storage:
+    """Folders below an address; `name` is a folder's place in a home, such as datasets/0123456789abcdef."""
+
+    def __init__(self, address: str) -> None:
+        self.address = redacted(address)
+        with self.errors_explained():
+            self.files, self.root = fs.FileSystem.from_uri(address)
+
+    def holds(self, name: str) -> bool:
+        """True if the folder is stored and complete."""
+        with self.errors_explained():
+            return bool(self.files.get_file_info(f"{self.root}/{name}/{COMPLETE}").type == fs.FileType.File)
+
+    def fetch(self, name: str, folder: Path) -> bool:
+        """Copy a complete folder's files to the local `folder`, the marker first: it names the others.
+
+        A file that is missing is left out, and all if the marker is damaged. False if the folder is not stored.
+        """
+        if not self.fetch_file(f"{name}/{COMPLETE}", folder / COMPLETE):
+            return False
+        try:
+            files = read_marker(folder)
+        except ValueError:
+            return True  # the caller verifies the folder, finds what is wrong, and tells it
+        for file in files:
+            self.fetch_file(f"{files_of(name, folder)}/{file}", inside(folder, file))
+        logger.info("%s: copied from %s", name, self.address)
+        return True
+
+    def fetch_file(self, name: str, path: Path) -> bool:
+        """Copy one file to the local `path`. False if it is not stored."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self.errors_explained():
+            try:
+                self.copy(f"{self.root}/{name}", path, to_storage=False)
+            except FileNotFoundError:
+                return False
+        return True
+
+    def store(self, name: str, folder: Path) -> None:
+        """Copy a complete local folder."""
+        for file in read_marker(folder):
+            self.store_file(f"{files_of(name, folder)}/{file}", inside(folder, file))
+        self.store_file(f"{name}/{COMPLETE}", folder / COMPLETE)
+        logger.info("%s: copied to %s", name, self.address)
+
+    def store_file(self, name: str, path: Path) -> None:
+        """Copy one local file."""
+        target = f"{self.root}/{name}"
+        with self.errors_explained():
+            self.files.create_dir(target.rpartition("/")[0], recursive=True)
+            self.copy(target, path, to_storage=True)
+
+    def forget(self, name: str) -> None:
+        """Remove a folder's marker, so that the folder is written again."""
+        with self.errors_explained():
+            self.files.delete_file(f"{self.root}/{name}/{COMPLETE}")
+
+    def copy(self, stored: str, local: Path, *, to_storage: bool) -> None:
+        (source, here), (target, there) = (str(local), LOCAL), (stored, self.files)
+        if not to_storage:
+            (source, here), (target, there) = (target, there), (source, here)
+        fs.copy_files(source, target, source_filesystem=here, destination_filesystem=there)
+
+    @contextmanager
+    def errors_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            reason = str(error).splitlines()[0][:300]
+            raise HomeError(
+                f"{VARIABLE}={self.address}: {reason};\ncheck address, network and credentials, or unset {VARIABLE}"
+            ) from error
+
+
+def read_marker(folder: Path) -> dict[str, str]:
+    """File name → sha256, from the folder's COMPLETE marker; every name is one inside the folder.
+
+    A missing marker raises one of ABSENT. ValueError says what is wrong with a damaged one.
+    """
+    try:
+        digests = json.loads(read_with_retries(folder / COMPLETE, Path.read_bytes))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{COMPLETE} is not JSON") from error
+    if not isinstance(digests, dict):
+        raise ValueError(f"{COMPLETE} is not a JSON object")
+    for name in digests:
+        try:
+            inside(folder, name, any_links=True)  # one's own, to a larger disk
+        except UnsafeNameError as error:
+            raise ValueError(f"{COMPLETE} names {ascii(name)[:80]}, which is no file in this folder") from error
+    return digests
+
+
+def files_of(name: str, folder: Path) -> str:
+    """Where the files of the local folder are stored."""
+    return f"{name}/{file_digest(folder / COMPLETE)[:16]}"
+
+
+@functools.cache
+def storage_at(address: str) -> Storage:
+    return Storage(address)
+
+
+def find_storage() -> Storage | None:
+    """The storage that RNNLM_STORAGE names; None without it. HomeError if it cannot be reached."""
+    address = os.environ.get(VARIABLE)
+    return storage_at(address) if address else None
+
+
+def place_in_storage(folder: Path) -> str | None:
+    """The name of a home's folder in the storage; None if its kind is not stored."""
+    kind = folder.parent.name
+    return f"{kind}/{folder.name}" if kind in KINDS else None

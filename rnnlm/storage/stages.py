@@ -1,0 +1,313 @@
+"""Stages run once: versions, keys, locks, verified outputs, and what every stage does around its work."""
+
+import functools
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from rnnlm.errors import HomeError
+from rnnlm.home import Home, digest_of, file_digest, partial_path, read_json, remove_partials, sync, write_json
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.disk_errors import ABSENT, full_disk_explained, read_with_retries
+from rnnlm.storage.records import StageRecord
+from rnnlm.storage.shared_storage import COMPLETE, find_storage, place_in_storage, read_marker
+
+logger = logging.getLogger(__name__)
+# Part of the key of each stage's output. Raise a version when the same input gives another output: what exists is then
+# made again. The versions of libraries that a stage depends on enter its key beside it.
+STAGE_VERSIONS = {
+    "corpus": 4,
+    "tokenizer": 5,
+    "sequences": 3,
+    "copies": 1,
+    "training": 4,
+    "evaluation": 3,
+    "samples": 2,
+    "surprise": 1,
+    "probes": 2,
+    "probe-comparison": 1,
+    "training-costs": 1,
+    "comparison": 2,
+    "ngram": 1,
+    "scoring": 3,
+    "reference-scores": 2,
+    "bundle": 6,  # of a registered model
+}
+SETTLED_NANOSECONDS = 2_000_000_000  # the coarsest time stamps of a file system: a later change shows in the stamp
+P = ParamSpec("P")
+Stamp = list[Any]  # of a file: its sha256, then its size, modification and change time when it was hashed
+R = TypeVar("R", bound=StageRecord)
+
+
+def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[Concatenate[Home, P], R]]:
+    """Decorator: time the stage, log one line when it is done or skipped, and explain a full disk."""
+
+    def wrap(function: Callable[Concatenate[Home, P], R]) -> Callable[Concatenate[Home, P], R]:
+        @functools.wraps(function)
+        def timed(home: Home, *args: P.args, **kwargs: P.kwargs) -> R:
+            start = time.perf_counter()
+            with full_disk_explained(home.root):
+                record = function(home, *args, **kwargs)
+            seconds = time.perf_counter() - start
+            what = "skipped, verified output exists" if record.skipped else "done"
+            logger.info("%s: %s (%.1f s)", name, what, seconds)
+            return record.model_copy(update={"seconds": seconds})
+
+        return timed
+
+    return wrap
+
+
+def stage_key(name: str, **facts: Any) -> str:
+    """sha256 of everything that a stage's output depends on: its version, and JSON-able facts."""
+    return digest_of({"stage": STAGE_VERSIONS[name], **facts})
+
+
+def write_once(
+    home: Home,
+    final: Path,
+    build: Callable[[Path], None],
+    *,
+    force: bool = False,
+    pieces: Path | None = None,
+) -> bool:
+    """Make the content-addressed folder `final` with `build(partial)`, unless its verified content exists.
+
+    Returns True if it was skipped. Processes that want the same folder wait for each other. A damaged or replaced
+    folder stays in place until its replacement is complete.
+
+    pieces: a folder of finished pieces of the work, from which the next run goes on if this one fails. It is removed
+    when `final` is complete, and with `force` before `build`.
+    """
+    home.make(final.parent)
+    with home.lock(f"{final.parent.name}-{final.name}"):
+        move_back(final)  # after a kill between the two renames below
+        remove_partials(final)
+        if not force and final.exists():
+            mark_used(final)
+            damage = find_new_damage(home, final)
+            if damage is None:
+                remove_pieces(pieces)
+                copy_to_storage(final)
+                return True
+            logger.warning("%s: %s; it is made again", final, damage)
+        if force:
+            remove_pieces(pieces)
+        partial = partial_path(final)
+        partial.mkdir()
+        try:
+            verified: dict[str, Stamp] = {}
+            fetched = not force and copy_from_storage(final, partial)
+            if not fetched:
+                build(partial)
+                verified = mark_complete(partial)
+            move_aside(final)
+            partial.replace(final)
+            sync(final.parent)
+            if verified:
+                note_verified(home, final, verified)
+        finally:
+            move_back(final)
+            remove_partials(final)
+        remove_pieces(pieces)
+        copy_to_storage(final)
+        return fetched
+
+
+def remove_pieces(pieces: Path | None) -> None:
+    if pieces is not None:
+        shutil.rmtree(pieces, ignore_errors=True)
+
+
+def copy_to_storage(final: Path) -> None:
+    """Copy a finished folder of the home to the storage, if there is one and it does not hold it."""
+    storage, place = find_storage(), place_in_storage(final)
+    if storage and place and not storage.holds(place):
+        storage.store(place, final)
+
+
+def fetch_folder(final: Path) -> None:
+    """Copy the folder `final` of a home from the storage, if it is there and the home lacks it."""
+    if final.exists():
+        return
+    partial = partial_path(final)
+    partial.mkdir()
+    try:
+        if copy_from_storage(final, partial):
+            partial.replace(final)
+    finally:
+        remove_partials(final)
+
+
+def copy_from_storage(final: Path, partial: Path) -> bool:
+    """Copy the folder `final` of a home from the storage to `partial`, an empty folder. False if it is not there."""
+    storage, place = find_storage(), place_in_storage(final)
+    if not (storage and place and storage.fetch(place, partial)):
+        return False
+    damage = find_damage(partial)
+    if damage is not None:
+        logger.warning("%s in %s: %s; it is made again", place, storage.address, damage)
+        storage.forget(place)
+        shutil.rmtree(partial)
+        partial.mkdir()
+    return damage is None
+
+
+def write_json_once(
+    home: Home, path: Path, key: str, build: Callable[[], Any], *, force: bool = False
+) -> tuple[Any, bool]:
+    """A JSON result stored at `path` under `key`, the digest of everything it depends on.
+
+    Its own digest is stored with it, so an edited or damaged file is replaced. Returns the value and whether it was
+    skipped.
+    """
+    with home.lock(f"{path.parent.name}-{path.name}"):
+        stored = None if force else read_json(path)
+        if isinstance(stored, dict) and stored.get("key") == key:
+            if is_intact(stored):
+                return stored["value"], True
+            logger.warning("%s: differs from its sha256; it is made again", path)
+        value = json.loads(json.dumps(build()))  # as it will be read
+        write_json(path, {"key": key, "value": value, "sha256": digest_of([key, value])})
+        return value, False
+
+
+def is_intact(stored: dict[str, Any]) -> bool:
+    return bool(stored.get("sha256") == digest_of([stored.get("key"), stored.get("value")]))
+
+
+def read_stored_json(path: Path) -> Any:
+    """The value that write_json_once stored there, whatever its key; None if there is none or it is damaged."""
+    stored = read_json(path)
+    return stored.get("value") if isinstance(stored, dict) and is_intact(stored) else None
+
+
+def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, Stamp]:
+    """Write the COMPLETE marker: the digest of every file in the folder, except in the entries of apart_from.
+
+    Returns file name → stamp of those that note_verified may note.
+    """
+    entries = (path for path in folder.iterdir() if path.name not in {COMPLETE, *apart_from})
+    files = sorted(file for path in entries for file in (path, *path.rglob("*")) if file.is_file())
+    for path in files:
+        sync(path)
+    digests: dict[str, str] = {}
+    verified: dict[str, Stamp] = {}
+    for path in files:
+        name, began, stamp = str(path.relative_to(folder)), time.time_ns(), stamp_of(path)
+        digests[name] = file_digest(path)
+        if is_settled(stamp, began):
+            verified[name] = [digests[name], *stamp]
+    write_json(folder / COMPLETE, digests)
+    return verified
+
+
+def mark_used(folder: Path) -> None:
+    """Note that the finished folder is in use, before verifying it: `rnnlm prune` keeps what was used lately."""
+    with suppress(OSError):  # missing, or read-only and so never pruned
+        os.utime(folder / COMPLETE)
+
+
+def has_digest(path: Path, digest: str) -> bool:
+    return file_digest(path) == digest
+
+
+def find_damage(
+    folder: Path, apart_from: Collection[str] = (), matches: Callable[[Path, str], bool] = has_digest
+) -> str | None:
+    """Describe the damage of a finished folder; None if every file has the digest in its marker.
+
+    Entries in apart_from are ignored. HomeError if a file cannot be read: that is not damage.
+    """
+    try:
+        digests = read_marker(folder)
+    except ABSENT:
+        return f"{COMPLETE} is missing: it was never finished"
+    except ValueError as error:
+        return str(error)
+    for name, digest in digests.items():
+        if name.split("/")[0] in apart_from:
+            continue
+        try:
+            if not matches(inside(folder, name, any_links=True), digest):
+                return f"{name} differs from its sha256"
+        except ABSENT:
+            return f"{name} is missing"
+    return None
+
+
+def find_new_damage(home: Home, folder: Path, apart_from: Collection[str] = ()) -> str | None:
+    """Like find_damage, but hash only files whose size or times have changed since they were last hashed."""
+    known: dict[str, Stamp] = read_json(verified_path(home, folder)) or {}
+    verified: dict[str, Stamp] = {}
+
+    def matches(file: Path, digest: str) -> bool:
+        name, began, stamp = str(file.relative_to(folder)), time.time_ns(), stamp_of(file)
+        if known.get(name) != [digest, *stamp] and not has_digest(file, digest):
+            return False
+        if is_settled(stamp, began):
+            verified[name] = [digest, *stamp]
+        return True
+
+    damage = find_damage(folder, apart_from, matches)
+    if damage is None and verified != known:
+        note_verified(home, folder, verified)
+    return damage
+
+
+def stamp_of(file: Path) -> list[int]:
+    """Size, modification time and change time; times in nanoseconds."""
+    status = read_with_retries(file, Path.stat)
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def is_settled(stamp: list[int], began: int) -> bool:
+    """False for a file that was changed less than two seconds before its hashing began: it must not be noted.
+
+    A change right afterwards might leave its times as they are.
+    """
+    return max(stamp[1:]) < began - SETTLED_NANOSECONDS
+
+
+def note_verified(home: Home, folder: Path, verified: dict[str, Stamp]) -> None:
+    """Remember in home.verified which files of the folder were hashed, so that find_new_damage leaves them out."""
+    with suppress(OSError, HomeError):  # of a home that cannot be written to, everything is hashed each time
+        home.make(home.verified)
+        write_json(verified_path(home, folder), verified)
+
+
+def verified_path(home: Home, folder: Path) -> Path:
+    return home.verified / f"{folder.parent.name}-{folder.name}.json"
+
+
+def forget_verified(home: Home) -> None:
+    """Hash every file again when it is next needed, even if its size and times have not changed."""
+    shutil.rmtree(home.verified, ignore_errors=True)
+
+
+def is_complete(folder: Path) -> bool:
+    """True if the folder has a marker and every file in it has its digest. HomeError if one cannot be read."""
+    return find_damage(folder) is None
+
+
+def move_aside(final: Path) -> None:
+    """Rename `final`, if it exists, to make room for its replacement; move_back undoes it until that exists."""
+    if final.exists():
+        final.replace(replaced_path(final))
+
+
+def move_back(final: Path) -> None:
+    """Undo move_aside, unless the replacement exists."""
+    if replaced_path(final).exists() and not final.exists():
+        replaced_path(final).replace(final)
+
+
+def replaced_path(final: Path) -> Path:
+    """Where move_aside puts a folder; remove_partials removes it."""
+    return final.parent / f".{final.name}.replaced"

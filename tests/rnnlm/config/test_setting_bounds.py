@@ -1,0 +1,121 @@
+"""Settings far out of range, and names that other systems refuse, are refused before work begins."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.utils.models import _parse_model_uri
+from mlflow.utils.validation import (
+    _validate_logged_model_name,
+    _validate_model_alias_name,
+    _validate_model_alias_name_reserved,
+    _validate_model_name,
+    _validate_param_name,
+    _validate_tag_name,
+)
+from pydantic import ValidationError
+
+import rnnlm
+from rnnlm.config import CorpusConfig, PipelineConfig, RegistryConfig, TrackingConfig
+from rnnlm.config.section import Section
+from rnnlm.config.validation import validated
+from rnnlm.errors import ConfigError
+from rnnlm.home import Home
+from rnnlm.registry.model_names import Alias, registered_name
+from rnnlm.tracking.mlflow_runs import parameters
+from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow
+
+for found in pkgutil.walk_packages(rnnlm.__path__, "rnnlm."):
+    if found.name.endswith("_config"):
+        importlib.import_module(found.name)
+
+
+def sections(parent: type[Section] = Section) -> Iterator[type[Section]]:
+    for section in parent.__subclasses__():
+        yield section
+        yield from sections(section)
+
+
+def is_number(section: type[Section], name: str) -> bool:
+    found: dict[str, Any] = section.model_json_schema()["properties"][name]
+    return any(kind.get("type") in ("integer", "number") for kind in (found, *found.get("anyOf", [])))
+
+
+REQUIRED = {"ScoringConfig": {"input": "a.txt", "output": "a.parquet"}}
+NUMBERS = sorted(
+    (section.__name__, name, section)
+    for section in sections()
+    for name in section.model_fields
+    if is_number(section, name)
+)
+
+
+@pytest.mark.parametrize(("owner", "name", "section"), NUMBERS)
+def test_every_number_has_a_largest_value_that_the_message_names(owner: str, name: str, section: type[Section]) -> None:
+    for value in (10**22, 10**400) if "integer" in str(section.model_json_schema()["properties"][name]) else (1e22,):
+        with pytest.raises(ConfigError) as refused:
+            validated(section, REQUIRED.get(owner, {}) | {name: value})
+        message = str(refused.value)
+        assert name in message
+        assert "at most" in message or "less than" in message
+        assert len(message.splitlines()) <= 3
+
+
+def accepted(section: type[Section], **values: object) -> bool:
+    try:
+        section.model_validate(values)
+    except ValidationError:
+        return False
+    return True
+
+
+def mlflow_accepts(name: str, *validators: Callable[[str], None]) -> bool:
+    try:
+        for validate in validators:
+            validate(name)
+    except MlflowException:
+        return False
+    return True
+
+
+@given(st.text(st.sampled_from("aZ9_-./:%\"' \n\x00ä@"), max_size=6) | st.text())
+@example("." * 2)
+@example("a" * 201)
+def test_a_model_name_that_mlflow_refuses_is_refused(name: str) -> None:
+    """As a registered model, as a logged model, and as the part before an alias."""
+    if accepted(RegistryConfig, model_name=name):
+        assert mlflow_accepts(name, _validate_model_name, _validate_logged_model_name)
+        assert _parse_model_uri(f"models:/{name}@champion").name == name
+    assert accepted(RegistryConfig, model_name="Rnnlm-a_1")
+
+
+@pytest.mark.parametrize("name", ["", " ", "\t", "a\n", "a\x00b", "\x7f", "a" * 501, "\ud800"])
+def test_an_experiment_that_mlflow_or_its_database_refuses_is_refused(name: str) -> None:
+    assert not accepted(TrackingConfig, experiment=name)
+
+
+@pytest.mark.parametrize("name", ["a", "a" * 500, "Ünï cöde / 1", 'it\'s; "x" %', "../x", "😀", "models:/x"])
+def test_an_experiment_that_is_accepted_can_be_made(name: str, tracked_home: Home) -> None:
+    assert accepted(TrackingConfig, experiment=name)
+    with reaching_mlflow(tracked_home) as client:
+        made = experiment_id(client, tracked_home, name)
+        assert client.get_experiment(made).name == name
+        run = client.create_run(made)
+        client.log_text(run.info.run_id, "text", "a.txt")
+
+
+def test_mlflow_takes_our_own_keys_and_aliases() -> None:
+    for path in parameters(PipelineConfig()):
+        _validate_param_name(path)
+        _validate_tag_name(path)
+    for alias in get_args(Alias):
+        assert mlflow_accepts(alias, _validate_model_alias_name, _validate_model_alias_name_reserved)
+    longest = "a" * 63
+    assert accepted(CorpusConfig, name=longest)
+    assert not accepted(CorpusConfig, name=longest + "a")
+    assert accepted(RegistryConfig, model_name=registered_name(RegistryConfig(), longest))

@@ -1,0 +1,40 @@
+"""Progress is told in lines that say what is done and how long the rest takes."""
+
+import logging
+
+import pytest
+
+from rnnlm.display.progress import SHARE, Progress, ProgressReport, listening, time_left
+from rnnlm.training.distributed.launcher import log_worker_record
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(40.2, "40 s left"), (89, "89 s left"), (150, "2 min left"), (12_000, "3 h 20 min left")]
+)
+def test_the_time_left_is_rounded_to_what_a_reader_needs(seconds: float, text: str) -> None:
+    assert time_left(seconds) == text
+
+
+def test_listeners_hear_the_line_that_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[ProgressReport] = []
+    caplog.set_level(logging.INFO, "rnnlm.display.progress")
+    with listening(heard.append), Progress("training", 2000, "step", every_seconds=0.0, done=500) as progress:
+        progress.facts("loss 4.310, 9,000 tokens/s", "best validation perplexity 80.10")
+        progress.begun -= 100  # seconds ago, when step 500 was done
+        progress.update(500)
+    progress.update(1)
+    [report] = heard
+    assert report.share == 0.5
+    facts = "loss 4.310, 9,000 tokens/s, best validation perplexity 80.10"
+    assert report.line == f"training: step 1,000 of 2,000, {facts}, 3 min left"  # 500 steps took 100 s: 200 s
+    assert report.line == caplog.messages[0]
+
+
+def test_progress_of_a_worker_process_reaches_the_listeners_of_its_launcher() -> None:
+    heard: list[ProgressReport] = []
+    with listening(heard.append):
+        log_worker_record(
+            f'{{"name": "rnnlm.display.progress", "level": 20, "message": "training: step 1", "{SHARE}": 0.25}}'
+        )
+        log_worker_record('{"name": "rnnlm.other", "level": 20, "message": "no progress"}')
+    assert heard == [ProgressReport("training: step 1", 0.25)]

@@ -1,0 +1,42 @@
+"""Tables line up on the terminal, and in markdown a stranger's text stays text."""
+
+from pathlib import Path
+
+from rnnlm.display.text_layout import columns, facts, labelled, markdown_table, picture_report, shorten
+from rnnlm.storage.records import StageRecord
+
+
+def test_words_stand_to_the_left_and_figures_to_the_right() -> None:
+    rows = [{"split": "valid", "tokens": "7", "of": "a"}, {"split": "1", "tokens": "47,402", "of": "bb"}]
+    assert columns(rows) == [
+        "split  tokens  of",
+        "valid       7  a",
+        "1      47,402  bb",
+    ]
+
+
+def test_what_is_said_of_a_name_stands_to_the_right_of_it_on_as_many_lines_as_it_takes() -> None:
+    assert labelled("run", "0123") == "run        0123"
+    assert labelled("decision", f"{'a' * 40} {'b' * 28} c-d") == f"decision   {'a' * 40} {'b' * 28}\n           c-d"
+    assert labelled("files", "f" * 130) == f"files      {'f' * 130}"  # paths stay whole
+
+
+def test_a_cell_of_a_markdown_table_is_shown_as_it_is() -> None:
+    assert markdown_table([{"token": "<unk>|", "times": "3"}]) == ("| token | times |\n|---|---|\n| \\<unk\\>\\| | 3 |")
+
+
+def test_a_page_says_whether_its_stage_was_skipped() -> None:
+    assert facts("Corpus", StageRecord(seconds=1.25), [("bytes", 5)]) == (
+        "## Corpus\n\n*done in 1.2 s*\n\n|  |  |\n|---|---|\n| bytes | 5 |"
+    )
+    assert "*skipped: its verified output exists*" in facts("Corpus", StageRecord(skipped=True), [])
+
+
+def test_a_long_text_is_cut_and_cannot_steer_the_terminal() -> None:
+    assert shorten("a\x1b[31mb") == "a\\x1b[31mb"
+    assert shorten("x" * 80) == "x" * 71 + "…"
+
+
+def test_a_picture_travels_inside_the_page(tmp_path: Path) -> None:
+    (tmp_path / "curve.png").write_bytes(b"abc")
+    assert picture_report("Curve", tmp_path / "curve.png") == "## Curve\n\n![Curve](data:image/png;base64,YWJj)"

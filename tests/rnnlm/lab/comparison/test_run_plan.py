@@ -1,0 +1,85 @@
+"""Which runs a comparison consists of."""
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.lab.comparison.comparison_config import CompareConfig
+from rnnlm.lab.comparison.run_plan import (
+    RATE_FACTOR,
+    configured_settings,
+    matched_configs,
+    token_budget,
+    trial_settings,
+    with_settings,
+    with_token_budget,
+)
+from rnnlm.models.parameter_count import count_parameters
+from rnnlm.storage.records import DatasetRecord
+from tests.configs import changed, plain_config
+
+PIPELINE = plain_config({"training.epochs": 2, "training.optimizer.learning_rate": 0.004})
+
+
+def test_without_a_budget_all_have_the_parameters_of_the_configured_model(toy_dataset: DatasetRecord) -> None:
+    config = CompareConfig(pipeline=PIPELINE, models=("elman", "gru", "kneser-ney"))
+    configs = matched_configs(config, toy_dataset)
+    assert list(configs) == ["elman", "gru"]
+    assert configs["elman"].model == PIPELINE.model.model_copy(update={"counts": 0})  # networks are compared
+    wanted = count_parameters(PIPELINE.model, toy_dataset.vocabulary_size).total
+    found = count_parameters(configs["gru"].model, toy_dataset.vocabulary_size).total
+    assert found == pytest.approx(wanted, rel=0.02)
+
+
+def test_recurrent_dropout_is_for_kinds_with_a_recurrent_matrix(toy_dataset: DatasetRecord) -> None:
+    pipeline = changed(PIPELINE, {"training.dropout.recurrent": 0.5})
+    configs = matched_configs(CompareConfig(pipeline=pipeline, models=("elman", "min-gru")), toy_dataset)
+    assert configs["elman"].training.dropout.recurrent == 0.5
+    assert configs["min-gru"].training.dropout.recurrent == 0.0
+    for config in configs.values():
+        assert PipelineConfig.model_validate(config.model_dump()) == config  # as a run's folder is read back
+
+
+def test_the_token_budget_is_what_is_matched(toy_dataset: DatasetRecord) -> None:
+    one_epoch = toy_dataset.predicted_tokens["train"]
+    assert token_budget(CompareConfig(pipeline=PIPELINE), toy_dataset, 500.0) == 2 * one_epoch
+    assert token_budget(CompareConfig(pipeline=PIPELINE, match="tokens", budget=700), toy_dataset, 500.0) == 700
+    assert token_budget(CompareConfig(pipeline=PIPELINE, match="seconds", budget=3), toy_dataset, 500.0) == 1_500
+    training = with_token_budget(PIPELINE, 3 * one_epoch - 1, toy_dataset).training
+    assert (training.maximum_tokens, training.epochs) == (3 * one_epoch - 1, 3)
+
+
+def test_the_first_trial_is_the_configured_one_and_the_others_are_random_but_fixed() -> None:
+    trials = trial_settings(PIPELINE, 20)
+    assert len(trials) == 20
+    assert (trials[0].learning_rate, trials[0].dropout_inputs) == (0.004, 0.0)
+    rates = [trial.learning_rate for trial in trials]
+    assert 0.004 / RATE_FACTOR * 0.99 <= min(rates) < 0.004 < max(rates) <= 0.004 * RATE_FACTOR * 1.01
+    assert trials == trial_settings(PIPELINE, 20)
+    assert trials[:5] == trial_settings(PIPELINE, 5)
+    assert trial_settings(PIPELINE, 0) == []
+
+
+def test_without_a_configured_rate_trials_are_about_the_default_of_each_kind_and_width() -> None:
+    wide, gru = (
+        changed(PIPELINE, {"training.optimizer.learning_rate": None, "model.kind": kind, "model.hidden_size": 4_096})
+        for kind in ("elman", "gru")
+    )
+    assert configured_settings(wide).learning_rate == 0.0005
+    assert configured_settings(gru).learning_rate == 0.004
+    factors = [
+        [trial.learning_rate / rate for trial in trial_settings(one, 9)] for one, rate in ((wide, 0.0005), (gru, 0.004))
+    ]
+    assert factors[0] == pytest.approx(factors[1], rel=0.05)  # rates are rounded
+
+
+def test_settings_and_seed_reach_training() -> None:
+    trial = trial_settings(PIPELINE, 2)[1]
+    training = with_settings(PIPELINE, trial, seed=7).training
+    assert training.optimizer.learning_rate == trial.learning_rate
+    assert (training.dropout.inputs, training.dropout.outputs) == (trial.dropout_inputs, trial.dropout_outputs)
+    assert training.seed == 7
+
+
+def test_a_budget_of_tokens_or_seconds_is_required() -> None:
+    with pytest.raises(ValueError, match="match=seconds needs a budget"):
+        CompareConfig(match="seconds")

@@ -1,0 +1,33 @@
+"""A model of a running text and one of sentences, both of the toy corpus, and random ones of every kind."""
+
+from pathlib import Path
+
+import pytest
+
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.model_factory import load_model
+from rnnlm.storage.records import RunRecord
+from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
+from tests.configs import KINDS, random_model
+
+
+@pytest.fixture
+def stream_model(stream_folder: Path) -> LanguageModel:
+    return load_model(stream_folder)
+
+
+@pytest.fixture
+def sentence_model(toy_run: RunRecord) -> LanguageModel:
+    return load_model(toy_run.model_folder)
+
+
+@pytest.fixture
+def tokenizer(stream_folder: Path) -> TextTokenizer:
+    """The toy corpus' words: the same for both models."""
+    return load_tokenizer(stream_folder)
+
+
+@pytest.fixture(params=KINDS)
+def model_of_any_kind(request: pytest.FixtureRequest, tokenizer: TextTokenizer) -> LanguageModel:
+    """Random weights, with the toy corpus' words."""
+    return random_model(request.param, tokenizer.vocabulary_size)

@@ -1,0 +1,90 @@
+"""What a model writes after a context: in a batch as alone, up to a stop."""
+
+import pytest
+
+from rnnlm.generation.inference_weights import InferenceWeights
+from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.lab.harness.generate_until import write_answers
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
+from tests.slow_reading import log_probabilities_of
+
+GREEDY = Sampling(maximum_tokens=12, temperature=0)
+CONTEXTS = ["the cat", "the dog sees the bird near the", "", "the fox likes the cat near the house .\n" * 40 + "the"]
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(maximum_tokens=12, temperature=1.0, top_k=20, seed=3)])
+def test_an_answer_is_the_same_in_company(
+    stream_model: LanguageModel, tokenizer: TextTokenizer, sampling: Sampling
+) -> None:
+    together = write_answers(stream_model, tokenizer, "stream", CONTEXTS, ["."], sampling)
+    alone = [write_answers(stream_model, tokenizer, "stream", [context], ["."], sampling)[0] for context in CONTEXTS]
+    assert together == alone
+    assert len(set(together)) > 1
+
+
+def test_an_answer_of_every_kind_is_the_same_in_company_and_that_of_a_loop_that_reads_everything_anew(
+    model_of_any_kind: LanguageModel, tokenizer: TextTokenizer
+) -> None:
+    together = write_answers(model_of_any_kind, tokenizer, "stream", CONTEXTS, [], GREEDY)
+    for context, answer in zip(CONTEXTS, together, strict=True):
+        assert write_answers(model_of_any_kind, tokenizer, "stream", [context], [], GREEDY) == [answer]
+    first, *others = (tokenizer.encode(line) for line in CONTEXTS[3].split("\n"))
+    ids = [BOS, *first, *(token_id for line in others for token_id in [EOS, *line])]
+    assert continued(model_of_any_kind, tokenizer, ids, 12) == together[3]
+    assert continued(model_of_any_kind, tokenizer, [BOS, *tokenizer.encode("the cat")], 12) == together[0]
+    assert len(set(together)) > 1
+
+
+def test_a_greedy_answer_is_that_of_our_own_loop(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    ids = continue_ids(InferenceWeights(sentence_model), [BOS, *tokenizer.encode("the cat")], GREEDY, EOS)
+    (answer,) = write_answers(sentence_model, tokenizer, "sentence", ["the cat"], [], GREEDY)
+    assert answer == " " + tokenizer.decode(ids)
+
+
+def test_a_running_text_goes_on_after_a_line_feed(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    (answer,) = write_answers(
+        stream_model, tokenizer, "stream", ["the cat"], [], Sampling(maximum_tokens=30, temperature=0)
+    )
+    assert "\n" in answer
+    assert answer == continued(stream_model, tokenizer, [BOS, *tokenizer.encode("the cat")], 30)
+
+
+def continued(model: LanguageModel, tokenizer: TextTokenizer, ids: list[int], tokens: int) -> str:
+    """The most probable tokens as text, by a loop that reads everything anew for each of them."""
+    new: list[int] = []
+    for _ in range(tokens):
+        new.append(int(log_probabilities_of(model, ids + new)[-1].argmax()))
+    text = "".join("\n" if token_id == EOS else f" {tokenizer.decode([token_id])}" for token_id in new)
+    return text.replace("\n ", "\n")
+
+
+def test_a_sentence_knows_its_own_line_alone(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    contexts = ["the cat", "the dog sees the bird .\nthe cat"]
+    one, other = write_answers(sentence_model, tokenizer, "sentence", contexts, [], GREEDY)
+    assert one == other
+
+
+def test_an_answer_may_end_with_a_line_feed(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    """As many tokens as end with the first line."""
+    (free,) = write_answers(stream_model, tokenizer, "stream", ["the cat"], [], Sampling(40, temperature=0))
+    line = free.partition("\n")[0] + "\n"
+    sampling = Sampling(len(line.split()) + 1, temperature=0)
+    assert write_answers(stream_model, tokenizer, "stream", ["the cat"], [], sampling) == [line]
+
+
+def test_an_answer_ends_before_the_first_stop(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    (free,) = write_answers(stream_model, tokenizer, "stream", ["the cat"], [], GREEDY)
+    third = free.split()[2]
+    (stopped,) = write_answers(stream_model, tokenizer, "stream", ["the cat"], ["nowhere", third, ""], GREEDY)
+    assert stopped == free[: free.index(third)]
+    assert stopped.strip()
+
+
+def test_context_and_answer_are_one_text(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    """A space is put between them where the context has none."""
+    two = Sampling(maximum_tokens=2, temperature=0)
+    ended, spaced, empty = write_answers(stream_model, tokenizer, "stream", ["the cat", "the cat ", ""], [], two)
+    assert ended == f" {spaced}"
+    assert not spaced[0].isspace()
+    assert not empty[0].isspace()

@@ -1,0 +1,162 @@
+"""What a text costs after another one: as a slow reading says, and as `rnnlm evaluate` says of a whole file."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from rnnlm.config import CorpusConfig, SequencesConfig
+from rnnlm.evaluation.external_corpus import score_corpus
+from rnnlm.home import Home
+from rnnlm.lab.harness.loglikelihood import continuation_rows, score_continuations, text_log_likelihoods
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.storage.records import RunRecord
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
+from tests.slow_reading import log_probabilities_of
+
+STREAM, SENTENCE = SequencesConfig(mode="stream"), SequencesConfig(mode="sentence")
+TEXT = "the cat sees the dog near the river .\n\nthe zebra likes the naïve fox .\nthe bird follows the cat\n"
+PAIRS = [
+    ("the cat sees", " the dog"),
+    ("the cat sees the dog near the river .\nthe fox", " likes the bird .\n"),
+    ("", "the dog"),
+    ("the fox likes the cat near the house .\n" * 70, "the dog sees"),  # longer than two evaluation windows
+    ("the cat\n", "the bird\nthe fox"),
+]
+
+
+def read_slowly(model: LanguageModel, context_ids: list[int], ids: list[int]) -> float:
+    """Log-probability of ids after context_ids, which begin with <bos>: one forward pass, each token looked up."""
+    found = log_probabilities_of(model, [*context_ids, *ids[:-1]])[len(context_ids) - 1 :].double()
+    return float(found[torch.arange(len(ids)), torch.tensor(ids)].sum())
+
+
+def running(tokenizer: TextTokenizer, text: str) -> list[int]:
+    """Ids with <eos> for every line feed."""
+    first, *others = [tokenizer.encode(line) for line in text.split("\n")]
+    return [*first, *(token_id for line in others for token_id in [EOS, *line])]
+
+
+def score(
+    model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, *pairs: tuple[str, str], size: int = 64
+) -> list[tuple[float, bool]]:
+    return score_continuations(model, [continuation_rows(tokenizer, cut, *pair) for pair in pairs], size)
+
+
+def test_in_a_running_text_the_whole_context_counts(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    the_whole_context_counts(stream_model, tokenizer)
+
+
+def test_the_whole_context_counts_for_every_kind(model_of_any_kind: LanguageModel, tokenizer: TextTokenizer) -> None:
+    the_whole_context_counts(model_of_any_kind, tokenizer)
+
+
+def the_whole_context_counts(model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    slow = [
+        read_slowly(model, [BOS, *running(tokenizer, context)], running(tokenizer, continuation))
+        for context, continuation in PAIRS
+    ]
+    found = score(model, tokenizer, STREAM, *PAIRS, size=2)
+    assert [nats for nats, _ in found] == pytest.approx(slow, rel=1e-4)
+
+
+def test_a_sentence_knows_its_own_line_alone(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    encode = tokenizer.encode
+    slow = [
+        read_slowly(sentence_model, [BOS, *encode("the cat sees")], encode("the dog")),
+        read_slowly(sentence_model, [BOS, *encode("the fox")], [*encode("likes the bird ."), EOS]),
+        read_slowly(sentence_model, [BOS], encode("the dog")),
+        read_slowly(sentence_model, [BOS], encode("the dog sees")),
+        read_slowly(sentence_model, [BOS], [*encode("the bird"), EOS])
+        + read_slowly(sentence_model, [BOS], encode("the fox")),
+    ]
+    found = score(sentence_model, tokenizer, SENTENCE, *PAIRS)
+    assert [nats for nats, _ in found] == pytest.approx(slow, rel=1e-4)
+
+
+def test_a_long_sentence_is_cut_as_in_training(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    """Rows of 3 predicted tokens: the cat sees | the dog near | …, each with state zero before it."""
+    ids = tokenizer.encode("the cat sees the dog")
+    slow = read_slowly(sentence_model, [BOS, *ids[:2]], ids[2:3]) + read_slowly(sentence_model, [ids[2]], ids[3:])
+    ((nats, _),) = score(sentence_model, tokenizer, SequencesConfig(context_length=3), ("the cat", " sees the dog"))
+    assert nats == pytest.approx(slow, rel=1e-4)
+
+
+def test_the_size_of_a_batch_changes_nothing(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    one, many = (score(stream_model, tokenizer, STREAM, *PAIRS, size=size) for size in (1, 64))
+    assert [nats for nats, _ in one] == pytest.approx([nats for nats, _ in many], rel=1e-5)
+    assert [greedy for _, greedy in one] == [greedy for _, greedy in many]
+
+
+def test_two_parts_cost_what_the_whole_costs(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    context, continuation = PAIRS[3]
+    pairs = [("", context), (context, continuation), ("", context + continuation)]
+    (first, _), (second, _), (whole, _) = score(stream_model, tokenizer, STREAM, *pairs)
+    assert first + second == pytest.approx(whole, rel=1e-6)
+
+
+def test_unknown_words_cost_their_bytes_and_are_never_greedy(
+    stream_model: LanguageModel, tokenizer: TextTokenizer
+) -> None:
+    pairs = [("the cat sees the", " zebra"), ("the cat sees the", " ox"), ("the zebra sees the", " cat")]
+    (zebra, greedy), (ox, _), (known, _) = score(stream_model, tokenizer, STREAM, *pairs)
+    assert ox - zebra == pytest.approx(3 * 8 * math.log(2))  # both are <unk>; three letters less
+    assert not greedy
+    unknown = tokenizer.encode("the zebra sees the")
+    assert known == pytest.approx(read_slowly(stream_model, [BOS, *unknown], tokenizer.encode("cat")), rel=1e-4)
+
+
+def test_what_the_model_would_write_is_greedy(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    ids = [BOS, *tokenizer.encode("the cat")]
+    for _ in range(4):
+        ids.append(int(log_probabilities_of(stream_model, ids)[-1].argmax()))
+    written = " " + tokenizer.decode(ids[3:])
+    assert EOS not in ids
+    (_, greedy), (_, other) = score(
+        stream_model, tokenizer, STREAM, ("the cat", written), ("the cat", f"{written.rsplit(' ', 1)[0]} tree tree")
+    )
+    assert (greedy, other) == (True, False)
+
+
+def test_a_word_that_the_context_begins_belongs_to_the_continuation(
+    stream_model: LanguageModel, tokenizer: TextTokenizer
+) -> None:
+    found = continuation_rows(tokenizer, STREAM, "the ca", "t sees")
+    assert (found.counts.tolist(), found.spelling_bits) == ([2], 0.0)
+    ((nats, _),) = score(stream_model, tokenizer, STREAM, ("the ca", "t sees"))
+    slow = read_slowly(stream_model, [BOS, *tokenizer.encode("the")], tokenizer.encode("cat sees"))
+    assert nats == pytest.approx(slow, rel=1e-4)
+
+
+@pytest.mark.parametrize("cut", [STREAM, SENTENCE], ids=["stream", "sentence"])
+def test_what_adds_no_token_is_certain(
+    stream_model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig
+) -> None:
+    assert score(stream_model, tokenizer, cut, ("the cat", " "), ("", "")) == [(0.0, True), (0.0, True)]
+    assert score_continuations(stream_model, [], 64) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["stream", "sentence"])
+def test_a_whole_file_costs_what_evaluate_says(
+    home: Home, stream_folder: Path, toy_run: RunRecord, tokenizer: TextTokenizer, tmp_path: Path, mode: str
+) -> None:
+    """Blank lines, unknown words, letters of two bytes, more than one evaluation window."""
+    from rnnlm.models.model_factory import load_model
+
+    folder = stream_folder if mode == "stream" else toy_run.model_folder
+    text = TEXT * 30
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    evaluated = score_corpus(home, folder, CorpusConfig(source=str(tmp_path / "text.txt")))
+    cut = STREAM if mode == "stream" else SENTENCE
+    (nats,) = text_log_likelihoods(load_model(folder), tokenizer, cut, [text], 64)
+    assert evaluated.split == "all"
+    assert -nats / math.log(2) / len(text.encode()) == pytest.approx(evaluated.bits_per_byte, rel=1e-6)
+
+
+def test_texts_are_scored_in_their_order(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    texts = [TEXT, "the cat", TEXT * 3, "the dog sees\n"]
+    together = text_log_likelihoods(stream_model, tokenizer, STREAM, texts, 2)
+    alone = [text_log_likelihoods(stream_model, tokenizer, STREAM, [text], 1)[0] for text in texts]
+    assert together == pytest.approx(alone, rel=1e-5)

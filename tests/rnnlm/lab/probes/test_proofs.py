@@ -1,0 +1,104 @@
+"""Two small proofs that the whole of it learns: one batch by heart, and counting."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import PipelineConfig
+from rnnlm.corpora import counting_corpus
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.home import Home
+from rnnlm.lab.probes.run_probes import measure_positions
+from rnnlm.presets import build_config
+from rnnlm.sequences.batches import Batch
+from rnnlm.sequences.data_feed import TrainingBatches
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.records import DatasetRecord, PositionsRecord, RunRecord
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from rnnlm.training.history import HISTORY, read_series
+from rnnlm.training.training_run import run_training
+from tests.conftest import untracked
+
+
+def trained(home: Home, config: PipelineConfig) -> tuple[DatasetRecord, RunRecord]:
+    corpus = obtain_corpus(home, config.corpus)
+    tokenizer = train_tokenizer(home, corpus, config.tokenizer)
+    dataset = store_sequences(home, corpus, tokenizer, config.sequences)
+    return dataset, run_training(home, config, dataset, untracked)
+
+
+def one_batch(dataset: DatasetRecord, config: PipelineConfig) -> Batch:
+    """The training split, which must be a single batch."""
+    (batch,) = TrainingBatches(StoredSplit(dataset, "train"), dataset.mode, config.training.batch_size, 35, seed=0)
+    return batch
+
+
+def least_loss(batch: Batch) -> float:
+    """Nats a token that no model can do without: where rows agree so far and differ now, one can only share out."""
+    seen: Counter[tuple[Sequence[int], int]] = Counter()
+    prefixes: Counter[Sequence[int]] = Counter()
+    for inputs, targets in zip(batch.input_ids.tolist(), batch.target_ids.tolist(), strict=True):
+        for time, target in enumerate(targets):
+            if target:
+                seen[tuple(inputs[: time + 1]), target] += 1
+                prefixes[tuple(inputs[: time + 1])] += 1
+    nats = sum(count * math.log(prefixes[prefix] / count) for (prefix, _), count in seen.items())
+    return nats / seen.total()
+
+
+def test_the_least_loss_of_two_sentences_is_their_choice() -> None:
+    import torch
+
+    inputs = torch.tensor([[2, 5, 6], [2, 7, 8]])  # the first word is a coin's throw, all else follows
+    batch = Batch(inputs, torch.tensor([[5, 6, 3], [7, 8, 3]]), False, 6)
+    assert least_loss(batch) == pytest.approx(2 * math.log(2) / 6)
+
+
+@pytest.mark.long
+def test_one_batch_is_learnt_by_heart_to_a_loss_below_a_hundredth(home: Home) -> None:
+    config = build_config("overfit", ["training.validation.evaluations=1", "training.device=cpu"])
+    dataset, run = trained(home, config)
+    batch = one_batch(dataset, config)
+    assert batch.predicted_tokens == 145  # 144 words and <eos>
+    assert least_loss(batch) == 0.0  # no two of its rows begin alike, so that all of it can be known
+    _, losses = read_series(run.folder / HISTORY, "train_loss_nats")
+    assert losses[0] > 4
+    assert losses[-1] < 0.01
+    assert run.best_validation_perplexity < math.exp(0.01)  # the same text, predicted by the model that is kept
+
+
+def exact_at(record: PositionsRecord, position: int) -> float:
+    value = record.exact[position - 1]
+    assert value is not None
+    return value
+
+
+@pytest.mark.long
+def test_counting_to_thirty_is_learnt_and_exact_beyond_the_lengths_of_training(home: Home, tmp_path: Path) -> None:
+    lines = {"train": (800, 2, 5), "valid": (40, 2, 5), "test": (10, 20, 20)}
+    counting_corpus.write_counting(tmp_path / "thirty", largest=29, splits=lines)
+    settings = [
+        "training.epochs=20",
+        "training.batch_size=32",
+        "training.optimizer.learning_rate=1.0e-2",
+        "model.hidden_size=48",
+    ]
+    config = build_config("counting", [*settings, "training.device=cpu"], corpus=str(tmp_path / "thirty"))
+    record = measure_positions(home, *trained(home, config), config.probes)
+    assert record.longest_trained == 14  # five numbers of two digits, four spaces
+    assert len(record.right) > 3 * record.longest_trained
+    assert exact_at(record, record.longest_trained) == 1.0
+    assert exact_at(record, 2 * record.longest_trained) == 1.0
+    assert min(record.right[8:]) == 1.0
+
+
+@pytest.mark.slow
+def test_the_counting_preset_is_exact_to_the_end_of_lines_twenty_times_as_long(home: Home) -> None:
+    config = build_config("counting", ["training.device=cpu"])
+    record = measure_positions(home, *trained(home, config), config.probes)
+    assert len(record.right) > 15 * record.longest_trained
+    assert min(value for value in record.exact if value is not None) > 0.95

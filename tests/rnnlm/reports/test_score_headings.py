@@ -1,0 +1,123 @@
+"""Every table of scores says of which split they are, and whether they are of a sample."""
+
+import re
+from pathlib import Path
+
+from flows.commands.data import ngram_text
+from flows.commands.runs import run_row
+from rnnlm.display.text_layout import LINE_WIDTH, TableRows, columns
+from rnnlm.evaluation.ngram.ngram_evaluation import NgramResult
+from rnnlm.evaluation.score_tables import adaptation_rows, score_rows, score_table
+from rnnlm.evaluation.test_time_adaptation.adaptation_table import AdaptationTable, Variant
+from rnnlm.lab.comparison.document_bootstrap import PairDifference
+from rnnlm.lab.comparison.model_comparison import ModelComparison
+from rnnlm.lab.comparison.model_result import Trial
+from rnnlm.lab.comparison.registered_models import RegisteredComparison
+from rnnlm.lab.comparison.run_plan import TunedSettings
+from rnnlm.reports import comparison_page
+from rnnlm.reports.registry_page import model_row
+from rnnlm.storage.records import EvaluationRecord, ModelVersion
+from rnnlm.tracking.run_comparison import RunOverview
+from tests.rnnlm.lab.comparison.test_model_result import result_of, run_of
+from tests.split_scores import split_score_of
+
+MEASURE = re.compile("perplexity|bits|ppl")
+SPLIT = re.compile("^(sampled validation|validation|test|training|whole-text) (perplexity|bits/byte)")
+PAIR = PairDifference(first="elman", second="kneser-ney", difference=0.1, lower=-0.1, upper=0.3, documents=9)
+TUNED = TunedSettings(learning_rate=0.1, dropout_inputs=0.0, dropout_outputs=0.0)
+
+
+def comparison(tmp_path: Path) -> ModelComparison:
+    trial = Trial(settings=TUNED, validation_perplexity=9.0)
+    result = result_of(7.0, 8.0).model_copy(update={"trials": (trial,)})
+    return ModelComparison.model_validate(
+        {
+            "key": "k",
+            "folder": tmp_path,
+            "corpus_name": "c",
+            "dataset_id": "d",
+            "settings": {"trials": 1, "seeds": 2},
+            "vocabulary_size": 10,
+            "test_tokens": 10,
+            "models": (result, result.model_copy(update={"model": "kneser-ney", "parameters": 12_345_678})),
+            "pairs": (PAIR,),
+            "target_perplexity": 9.0,
+        }
+    )
+
+
+def tables(found: ModelComparison) -> dict[str, TableRows]:
+    evaluation = EvaluationRecord(scores={name: split_score_of(9.0, name) for name in ("valid", "test")}, seconds=1.0)
+    first_rows = split_score_of(9.0, "test").model_copy(update={"first_rows": 7, "first_rows_perplexity": 8.0})
+    static = Variant(name="static", nll_nats_per_token=1.0, perplexity=3.0, settings={})
+    version = ModelVersion(
+        name="m", version=1, aliases=(), validation_perplexity=9.0, bits_per_byte=2.0, dataset_id="d", created="2026"
+    )
+    run = RunOverview(
+        run_id="0123",
+        started="2026-11-21T02:04:05",
+        corpus="c",
+        settings={},
+        finished=True,
+        steps=1,
+        trained_tokens=1,
+        validation_perplexity=9.0,
+        test_perplexity=9.0,
+        bits_per_byte=2.0,
+    )
+    return {
+        "rnnlm run": score_rows(evaluation),
+        "rnnlm evaluate": score_table(split_score_of(9.0, "test")),
+        "rnnlm evaluate --split valid": score_table(split_score_of(9.0, "valid")),
+        "rnnlm evaluate, another text": score_table(split_score_of(9.0, "all")),
+        "rnnlm evaluate, evaluation.first_rows": score_table(first_rows),
+        "rnnlm evaluate --cache": adaptation_rows(AdaptationTable(split="test", tokens=9, variants=(static,))),
+        "rnnlm compare": comparison_page.score_rows(found),
+        "rnnlm compare, pairs": [comparison_page.pair_row(PAIR)],
+        "rnnlm compare, trials": comparison_page.trial_rows(found),
+        "rnnlm models": [model_row(version)],
+        "rnnlm runs": [run_row(run)],
+    }
+
+
+def test_every_heading_of_a_score_names_split_and_measure(tmp_path: Path) -> None:
+    found = tables(comparison(tmp_path))
+    for name, rows in found.items():
+        scores = [heading for heading in rows[0] if MEASURE.search(heading)]
+        assert scores, name
+        if "split" not in rows[0]:
+            assert all(map(SPLIT.match, scores)), (name, scores)
+    assert "sampled validation perplexity" in found["rnnlm compare, trials"][0]  # trials are scored on a sample
+    assert "test perplexity of the first 7 rows" in found["rnnlm evaluate, evaluation.first_rows"][0]
+
+
+def test_the_scores_of_registered_models_and_of_counts_name_their_split() -> None:
+    scores = {"one": run_of(9.0).test}
+    whole = RegisteredComparison(split="all", documents=1, scores=scores, pairs=(PAIR,))
+    heads = comparison_page.registered_text(whole).splitlines()[0]
+    assert heads.split() == ["model", "whole-text", "bits/byte", "whole-text", "perplexity", "tokens"]
+    counted = NgramResult(
+        method="kneser-ney",
+        order=3,
+        normalised=True,
+        test_perplexity=9.0,
+        validation_perplexity=8.0,
+        tokens=9,
+        unknown_rate=0.0,
+        seconds=1.0,
+        samples=(),
+    )
+    first, second = ngram_text(counted).splitlines()[:2]  # wider than a terminal
+    assert first.split()[1:3] == ["test", "validation"]
+    assert second.split() == ["perplexity", "perplexity"]
+
+
+def test_headings_of_a_wide_table_take_several_lines_and_those_of_a_narrow_one_take_one(tmp_path: Path) -> None:
+    row = dict.fromkeys(("test perplexity", "test bits/byte", "peak", "weights and counts", "state"), "1" * 13)
+    lines = columns([row])
+    assert max(map(len, lines)) <= LINE_WIDTH
+    assert lines[0].split() == ["test", "test", "peak", "weights", "and", "state"]
+    assert lines[1].split() == ["perplexity", "bits/byte", "counts"]
+    assert columns([{"test perplexity": "9"}]) == ["test perplexity", "9"]
+    text = comparison_page.comparison_text(comparison(tmp_path))
+    assert max(map(len, text.splitlines()[:5])) <= LINE_WIDTH

@@ -1,0 +1,224 @@
+"""Outputs are hashed once, results kept in a run carry their digest, a full disk is one clear message."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import EvaluationConfig
+from rnnlm.evaluation.perplexity import evaluate_run
+from rnnlm.home import Home, file_digest
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.storage.stages import find_new_damage, forget_verified, write_json_once, write_once
+
+FULL = """
+import json
+import sys
+from pathlib import Path
+from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.errors import HomeError
+from rnnlm.home import Home
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+
+def fill(folder, room):
+    with (folder / "filling").open("wb", buffering=0) as stream:
+        try:
+            while stream.write(bytes(4096)) == 4096:
+                pass
+        except OSError:
+            pass
+        stream.truncate(max(0, stream.tell() - room))
+
+def told(disk, source, stage, room):
+    home = Home(disk / "home")
+    home.root.mkdir(parents=True)
+    try:
+        if stage == "corpus":
+            fill(home.root, room)
+        corpus = obtain_corpus(home, CorpusConfig(source=source))
+        tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
+        fill(home.root, room)
+        store_sequences(home, corpus, tokenizer, SequencesConfig(mode="stream", processes=1))
+    except HomeError as error:
+        return str(error)
+    return "no error"
+
+disks, source, cases = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+print(json.dumps([told(disks / str(number), source, *case) for number, case in enumerate(cases)]))
+"""
+
+
+def test_an_edited_evaluation_is_measured_again(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    path = toy_run.folder / "evaluation.json"
+    kept = json.loads(path.read_text())
+    kept["value"]["test"]["perplexity"] = 1.01
+    path.write_text(json.dumps(kept))
+    again = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig())
+    assert (again.skipped, again.scores) == (False, toy_evaluation.scores)
+    assert evaluate_run(home, toy_dataset, toy_run, EvaluationConfig()).skipped
+
+
+def test_a_result_is_made_once_for_a_key(home: Home, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    assert write_json_once(home, path, "a", lambda: {"x": (1, 2)}) == ({"x": [1, 2]}, False)
+    assert write_json_once(home, path, "a", lambda: pytest.fail("made twice")) == ({"x": [1, 2]}, True)
+    assert write_json_once(home, path, "b", lambda: 3) == (3, False)
+
+
+def test_finished_pieces_stay_after_a_failure_and_go_when_the_output_is_complete(home: Home) -> None:
+    pieces, final = home.shards / "0123", home.tokenizers / "0123"
+    found: list[list[str]] = []
+
+    def build(partial: Path) -> None:
+        pieces.mkdir(parents=True, exist_ok=True)
+        found.append([path.name for path in pieces.iterdir()])
+        (pieces / f"{len(found)}").touch()
+        (partial / "output").touch()
+        if len(found) == 1:
+            raise OSError("the network is away")
+
+    with pytest.raises(OSError, match="the network is away"):
+        write_once(home, final, build, pieces=pieces)
+    assert not write_once(home, final, build, pieces=pieces)
+    assert not pieces.exists()
+    pieces.mkdir()  # by a killed run that had made the output
+    assert write_once(home, final, build, pieces=pieces)
+    assert not pieces.exists()
+    pieces.mkdir()
+    (pieces / "old").touch()
+    assert not write_once(home, final, build, pieces=pieces, force=True)
+    assert found == [[], ["1"], []]
+
+
+def test_pieces_that_another_process_works_on_are_left(home: Home) -> None:
+    pieces, final = home.shards / "0123", home.tokenizers / "0123"
+    write_once(home, final, lambda partial: (partial / "output").touch())
+    pieces.mkdir(parents=True)
+    with home.lock("tokenizers-0123"):  # as a process that makes it anew (--force) does
+        other = threading.Thread(target=write_once, args=(home, final, Path.touch), kwargs={"pieces": pieces})
+        other.start()
+        other.join(1)  # long enough to remove an empty folder
+        assert pieces.exists()
+        assert other.is_alive()
+    other.join(60)
+    assert not pieces.exists()
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_clear_message(tmp_path: Path) -> None:
+    """On real file systems of 8 MiB, mounted in a namespace of their own; in one process: importing takes seconds."""
+    cases = [("corpus", 200_000), *(("sequences", room_bytes) for room_bytes in (0, 100_000, 600_000, 1_200_000))]
+    namespace = ["unshare", "--map-root-user", "--mount"]
+    mount = "set -e; "
+    for number in range(len(cases)):
+        (tmp_path / str(number)).mkdir()
+        mount += f"mount -t tmpfs -o size=8m none {tmp_path / str(number)}; "
+    if subprocess.run([*namespace, "sh", "-c", mount], capture_output=True).returncode:
+        pytest.skip("needs the right to mount a file system in a namespace")
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"sentence {number} of a text about nothing\n" for number in range(60_000)))
+    command = [sys.executable, "-c", FULL, str(tmp_path), str(text), json.dumps(cases)]
+    done = subprocess.run(
+        [*namespace, "sh", "-c", f'{mount} exec "$@"', "sh", *command],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout)
+    assert len(answers) == len(cases)
+    for case, told in zip(cases, answers, strict=True):
+        assert re.search("(?i)no space", told), case
+        assert "ree some space" in told, case
+        assert len(told.splitlines()) <= 2, case
+
+
+@dataclass
+class Hashed:
+    """A finished folder with two files, and the names of the files that were hashed."""
+
+    home: Home
+    folder: Path
+    names: list[str]
+
+    def damage(self) -> tuple[str | None, list[str]]:
+        """What find_new_damage says, and what it hashed."""
+        self.names.clear()
+        return find_new_damage(self.home, self.folder), sorted(self.names)
+
+
+def build_two(partial: Path) -> None:
+    (partial / "a").write_text("one")
+    (partial / "b").write_text("two")
+
+
+@pytest.fixture
+def hashed(home: Home, monkeypatch: pytest.MonkeyPatch) -> Hashed:
+    write_once(home, home.corpora / "one", build_two)
+    names: list[str] = []
+
+    def digest(path: Path) -> str:
+        names.append(path.name)
+        return file_digest(path)
+
+    monkeypatch.setattr("rnnlm.storage.stages.file_digest", digest)
+    monkeypatch.setattr("rnnlm.storage.stages.SETTLED_NANOSECONDS", -1_000_000_000)  # as if the files were old
+    return Hashed(home, home.corpora / "one", names)
+
+
+def test_a_file_is_hashed_again_only_after_it_has_changed(hashed: Hashed) -> None:
+    assert hashed.damage() == (None, ["a", "b"])
+    assert hashed.damage() == (None, [])
+    changed = hashed.folder / "b"
+    before = changed.stat()
+    changed.write_text("TWO")
+    os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))  # its ctime remains changed
+    assert hashed.damage() == ("b differs from its sha256", ["b"])
+    changed.write_text("two")
+    assert hashed.damage() == (None, ["b"])
+    changed.unlink()
+    assert hashed.damage()[0] == "b is missing"
+
+
+def test_what_has_just_been_written_is_hashed_again(hashed: Hashed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change within the same tick of the file system's clock would leave size and times as they are."""
+    monkeypatch.setattr("rnnlm.storage.stages.SETTLED_NANOSECONDS", 60_000_000_000)
+    for _ in range(2):
+        assert hashed.damage() == (None, ["a", "b"])
+
+
+def test_what_was_hashed_when_it_was_made_is_not_hashed_again(hashed: Hashed) -> None:
+    other = Hashed(hashed.home, hashed.home.corpora / "two", hashed.names)
+    write_once(other.home, other.folder, build_two)
+    assert other.names == ["a", "b"]
+    assert other.damage() == (None, [])
+
+
+def test_what_changes_no_time_stamp_is_found_by_verifying(hashed: Hashed) -> None:
+    """As a disk does that returns other bytes than it was given."""
+    hashed.damage()
+    (hashed.folder / "a").write_text("ONE")
+    status = (hashed.folder / "a").stat()
+    (notes,) = hashed.home.verified.iterdir()
+    noted = json.loads(notes.read_text())
+    noted["a"][1:] = [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    notes.write_text(json.dumps(noted))
+    assert hashed.damage() == (None, [])
+    forget_verified(hashed.home)
+    assert hashed.damage() == ("a differs from its sha256", ["a"])
+
+
+def test_a_home_that_cannot_be_written_to_is_hashed_each_time(hashed: Hashed) -> None:
+    hashed.home.verified.write_text("a file in its place")
+    for _ in range(2):
+        assert hashed.damage() == (None, ["a", "b"])

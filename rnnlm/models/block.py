@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell, product
+from .cell import Cell, InitialWeights, product
 
 
 class Block(Cell):
@@ -26,6 +26,19 @@ class Block(Cell):
         self.feed_forward_norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.gate, self.up = Linear(hidden_size, inner), Linear(hidden_size, inner)
         self.down = Linear(inner, hidden_size)
+
+    def initialize(self, weights: InitialWeights) -> None:
+        """Matrices that add to the residual are divided by √(2 L), as in GPT-2 (Radford et al. 2019)."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                weights.fill(module.weight, module.in_features)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.RMSNorm):
+                nn.init.ones_(module.weight)
+        for name, matrix in self.named_parameters():
+            if name in ("output.weight", "cell.output.weight", "down.weight"):
+                matrix.div_((2 * weights.layers) ** 0.5)
 
     def add_feed_forward(self, y: Tensor) -> Tensor:
         """(…, H) → (…, H)"""

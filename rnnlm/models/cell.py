@@ -3,8 +3,27 @@
 Shapes: batch b, time t, hidden size H, state size S.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class InitialWeights:
+    """How a layer's weights are drawn: `model.initialization` and `model.recurrent_initialization`."""
+
+    matrices: str  # xavier (Glorot and Bengio 2010) or he (He et al. 2015)
+    recurrent: str
+    layers: int  # of the whole stack
+    generator: torch.Generator
+
+    def fill(self, matrix: Tensor, inputs: int) -> None:
+        """matrix: (inputs, units) or, as torch's Linear has it, (units, inputs)"""
+        if self.matrices == "he":
+            matrix.copy_(torch.randn(matrix.shape, generator=self.generator) * (2 / inputs) ** 0.5)
+        else:
+            nn.init.xavier_uniform_(matrix, generator=self.generator)
 
 
 class Cell(nn.Module):
@@ -41,6 +60,24 @@ class Cell(nn.Module):
     def initial_state(self, x: Tensor) -> Tensor:
         """Zeros, (b, S), for the inputs x."""
         return x.new_zeros(len(x), self.state_size)
+
+    def initialize(self, weights: InitialWeights) -> None:
+        """Fill W with each gate as a matrix of its own, U with each gate orthogonal (Saxe et al. 2014), biases with 0.
+
+        ValueError if there are other weights, but no W.
+        """
+        parameters = dict(self.named_parameters())
+        if not parameters:
+            return
+        if "W" not in parameters:
+            raise ValueError("its weights cannot be initialized: it has no W, U and biases")
+        for gate in parameters.pop("W").split(self.hidden_size, dim=1):
+            weights.fill(gate, len(gate))
+        if "U" in parameters:
+            for gate in parameters.pop("U").split(self.hidden_size, dim=1):
+                nn.init.orthogonal_(gate, generator=weights.generator)
+        for bias in parameters.values():
+            nn.init.zeros_(bias)
 
     def recurrent_weights(self) -> dict[str, Tensor]:
         """The parameters that multiply the state, by name, for recurrent dropout; empty if there are none."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell, kernel_weights
+from .cell import Cell, InitialWeights, kernel_weights
 
 
 class ElmanCell(Cell):
@@ -25,6 +25,26 @@ class ElmanCell(Cell):
         self.U = nn.Parameter(torch.empty(hidden_size) if diagonal else torch.empty(hidden_size, hidden_size))
         self.b = nn.Parameter(torch.zeros(hidden_size))
         self.nonlinearity = nonlinearity
+
+    def initialize(self, weights: InitialWeights) -> None:
+        """U by weights.recurrent, b 0.
+
+        identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, or spread: a diagonal from 0 to 1,
+        from units that forget at once to units that never do. leaky: initial_leak() times the identity. A diagonal U
+        needs identity, leaky or spread.
+        """
+        weights.fill(self.W, len(self.W))
+        if weights.recurrent == "xavier":
+            nn.init.xavier_uniform_(self.U, generator=weights.generator)
+        elif weights.recurrent == "orthogonal":
+            nn.init.orthogonal_(self.U, generator=weights.generator)
+        else:
+            units = self.hidden_size
+            diagonal = torch.linspace(0.0, 1.0, units) if weights.recurrent == "spread" else torch.ones(units)
+            self.U.copy_(diagonal.diag() if self.U.ndim == 2 else diagonal)
+        if weights.recurrent == "leaky":
+            self.U.mul_(initial_leak(self.hidden_size, weights.layers))
+        nn.init.zeros_(self.b)
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
         """x: (b, input), h: (b, H) → h': (b, H)"""
@@ -61,6 +81,15 @@ class ElmanCell(Cell):
 
     def recurrent_weights(self) -> dict[str, Tensor]:
         return {"U": self.U}
+
+
+def initial_leak(units: int, layers: int) -> float:
+    """Share of its state that a layer keeps at first.
+
+    With all of it, as from the identity, units saturate before they have learnt what to forget, in wide layers and in
+    stacks sooner (benchmarks/stacks.py).
+    """
+    return 0.9 ** max(1.0, units / 256) if layers == 1 else 0.5
 
 
 SLOPES: dict[str, Callable[[Tensor], Tensor]] = {

@@ -6,7 +6,7 @@ Imports only torch.
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell, kernel_weights
+from .cell import Cell, InitialWeights, kernel_weights
 
 
 class LSTMCell(Cell):
@@ -27,6 +27,11 @@ class LSTMCell(Cell):
         self.W = nn.Parameter(torch.empty(input_size, 4 * hidden_size))
         self.U = nn.Parameter(torch.empty(hidden_size, 4 * hidden_size))
         self.b = nn.Parameter(torch.zeros(4 * hidden_size))
+
+    def initialize(self, weights: InitialWeights) -> None:
+        """The bias of the forget gate is 1 (Jozefowicz et al. 2015)."""
+        super().initialize(weights)
+        self.b.chunk(4)[1].fill_(1.0)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         h, c = state.chunk(2, dim=-1)

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from .block import Linear
-from .cell import Cell
+from .cell import Cell, InitialWeights
 
 CHUNK = 64  # time steps that are computed at once
+FORGET_BIASES = (3.0, 6.0)  # lowest and highest, as its authors have them
 
 
 class MLSTMCell(Cell):
@@ -37,6 +38,11 @@ class MLSTMCell(Cell):
         self.input_gate, self.forget_gate = nn.Linear(hidden_size, heads), nn.Linear(hidden_size, heads)
         self.output_gate, self.output = Linear(hidden_size, hidden_size), Linear(hidden_size, hidden_size)
         self.gain = nn.Parameter(torch.ones(hidden_size))
+
+    def initialize(self, weights: InitialWeights) -> None:
+        """After its block has filled the matrices: heads from those that forget early to those that forget late."""
+        nn.init.ones_(self.gain)
+        self.forget_gate.bias.copy_(torch.linspace(*FORGET_BIASES, self.heads))
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         q, k, v = self.queries_keys_values(x)  # (b, N, d)

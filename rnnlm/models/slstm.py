@@ -6,7 +6,8 @@ Shapes: batch b, time t, hidden size H, heads N, d = H / N. Imports only torch.
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell, product
+from .cell import Cell, InitialWeights, product
+from .mlstm import FORGET_BIASES
 
 
 class SLSTMCell(Cell):
@@ -36,6 +37,17 @@ class SLSTMCell(Cell):
         self.U = nn.Parameter(torch.empty(heads, self.size, 4 * self.size))
         self.b = nn.Parameter(torch.zeros(4 * hidden_size))
         self.gain = nn.Parameter(torch.ones(hidden_size))
+
+    def initialize(self, weights: InitialWeights) -> None:
+        """U is orthogonal in each gate of each head. Units from those that forget early to those that forget late."""
+        nn.init.ones_(self.gain)
+        for gate in self.W.chunk(4, dim=1):
+            weights.fill(gate, len(gate))
+        for head in self.U:
+            for gate in head.chunk(4, dim=1):
+                nn.init.orthogonal_(gate, generator=weights.generator)
+        nn.init.zeros_(self.b)
+        self.b.chunk(4)[1].copy_(torch.linspace(*FORGET_BIASES, self.size).repeat(self.heads))
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         h, c, n, m = self.by_heads(state)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .block import Block
+from .cell import InitialWeights
 from .mlstm import MLSTMCell
 from .slstm import SLSTMCell
 
@@ -30,6 +31,10 @@ class XLSTMBlock(Block):
         super().__init__(input_size, hidden_size, state_size)
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.cell = CELLS[layer % len(CELLS)](hidden_size, heads)
+
+    def initialize(self, weights: InitialWeights) -> None:
+        super().initialize(weights)
+        self.cell.initialize(weights)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         x = self.input(x)

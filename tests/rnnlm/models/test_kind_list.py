@@ -117,7 +117,7 @@ def test_what_is_no_layer_is_refused_before_work_begins_and_in_a_models_folder(
 def test_a_layer_whose_weights_cannot_be_initialized_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other_cells.py").write_text(OWN_CELL.replace("self.W", "self.V"))
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match=r"initialize\(generator\)"):
+    with pytest.raises(ConfigError, match=r"initialize\(weights\)"):
         build_model(ModelConfig(kind="other_cells:Leaky", hidden_size=4), 10, seed=0)
 
 

@@ -8,11 +8,11 @@ from rnnlm.registry.champion_history import Change, read_history
 from rnnlm.registry.model_lookup import known_models, listed, registered_versions
 from rnnlm.registry.registration import evidence_of
 from rnnlm.registry.tag_names import facts_of
-from rnnlm.storage.records import Evidence, ModelVersion, Record
+from rnnlm.storage.records import Evidence, ListedVersion, Record
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion as MlflowVersion
+    from mlflow.entities.model_registry import ModelVersion
 
 
 class Ancestor(Record):
@@ -27,7 +27,7 @@ class Ancestor(Record):
 class VersionDetails(Record):
     """Everything that the registry knows of one version."""
 
-    listed: ModelVersion
+    listed: ListedVersion
     decision: str  # champion or challenger when registered, and why; "" if nothing was decided
     evidence: Evidence | None
     corpus: dict[str, str]  # name, digest (sha256 of the text's bytes), source, bytes, licence
@@ -56,7 +56,7 @@ def show_version(home: Home, name: str, version: str) -> VersionDetails:
     return details(chosen, found, aliases)
 
 
-def details(version: "MlflowVersion", found: "dict[int, MlflowVersion]", aliases: dict[str, str]) -> VersionDetails:
+def details(version: "ModelVersion", found: "dict[int, ModelVersion]", aliases: dict[str, str]) -> VersionDetails:
     tags = facts_of(version)
     history = read_history(list(found.values()))
     return VersionDetails(
@@ -89,7 +89,7 @@ def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
     return {short: tags[long] for short, long in names.items() if long in tags}
 
 
-def ancestors(version: "MlflowVersion", found: "dict[int, MlflowVersion]") -> list[Ancestor]:
+def ancestors(version: "ModelVersion", found: "dict[int, ModelVersion]") -> list[Ancestor]:
     """From parent to parent, back to the first version or a deleted one."""
     line: list[Ancestor] = []
     number = facts_of(version).get("parent_version")

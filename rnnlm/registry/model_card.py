@@ -12,7 +12,7 @@ from rnnlm.home import read_json
 from rnnlm.models.count_model import FILE as COUNTS
 from rnnlm.models.kinds import kind_of
 from rnnlm.registry.version_tags import Candidate
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, Evidence, RunRecord, VersionScores
+from rnnlm.storage.records import DatasetRecord, EvaluationRecord, Evidence, ListedVersion, RunRecord
 
 COMPARISON = "## Beside version"  # heading
 LONGEST_DESCRIPTION = 5_000  # characters: the column of MLflow's database
@@ -34,7 +34,7 @@ def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: in
     return "\n\n".join(sections) + "\n"
 
 
-def comparison_with(parent: VersionScores, evaluation: EvaluationRecord, evidence: Evidence | None) -> str:
+def comparison_with(parent: ListedVersion, evaluation: EvaluationRecord, evidence: Evidence | None) -> str:
     """Markdown for the top of a version's page: its scores beside those of the champion it was compared with."""
     test, valid = evaluation.scores["test"], evaluation.scores["valid"]
     rows = [

@@ -22,12 +22,12 @@ from rnnlm.registry.bundle import (
 from rnnlm.registry.champion_history import all_versions, created
 from rnnlm.registry.tag_names import facts_of
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.records import ModelVersion
+from rnnlm.storage.records import ListedVersion
 from rnnlm.storage.stages import mark_used, write_once
 from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_empty, reaching_mlflow, tracking_uri
 
 if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion as MlflowVersion
+    from mlflow.entities.model_registry import ModelVersion
 
 SHORT_REFERENCE = re.compile(r"(?P<name>[^/@]+)(@[^/@]+|/[0-9]+)?")
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
@@ -35,7 +35,7 @@ RUN_ID = re.compile("[0-9a-f]{1,16}")  # or the beginning of one
 MODELS_SHOWN = 8
 
 
-def list_models(home: Home) -> list[ModelVersion]:
+def list_models(home: Home) -> list[ListedVersion]:
     """Every version of every registered model, newest first."""
     if is_empty(home):
         return []
@@ -50,17 +50,17 @@ def list_models(home: Home) -> list[ModelVersion]:
     return [listed(version, aliases.get(version.name, {})) for version in versions]
 
 
-def of_dataset(versions: list[ModelVersion], dataset: str) -> list[ModelVersion]:
+def of_dataset(versions: list[ListedVersion], dataset: str) -> list[ListedVersion]:
     """Those of a dataset, given by its id, a prefix of it, or its folder."""
     return [version for version in versions if version.dataset_id.startswith(Path(dataset).name)]
 
 
-def best_versions(versions: list[ModelVersion]) -> list[ModelVersion]:
+def best_versions(versions: list[ListedVersion]) -> list[ListedVersion]:
     """The version with the lowest validation perplexity for each model and dataset, in the order given.
 
     Perplexities of two datasets are not comparable. Of equals, the first registered.
     """
-    best: dict[tuple[str, str], ModelVersion] = {}
+    best: dict[tuple[str, str], ListedVersion] = {}
     for version in sorted(versions, key=lambda version: version.version):
         key = (version.name, version.dataset_id)
         if perplexity_of(version) < (perplexity_of(best[key]) if key in best else math.inf):
@@ -68,14 +68,14 @@ def best_versions(versions: list[ModelVersion]) -> list[ModelVersion]:
     return [version for version in versions if version in best.values()]
 
 
-def perplexity_of(version: ModelVersion) -> float:
+def perplexity_of(version: ListedVersion) -> float:
     """On the validation split; infinite if unknown."""
     return math.inf if version.validation_perplexity is None else version.validation_perplexity
 
 
-def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:
+def listed(version: "ModelVersion", aliases: dict[str, str]) -> ListedVersion:
     held = sorted(alias for alias, holder in aliases.items() if int(holder) == int(version.version))
-    return ModelVersion(
+    return ListedVersion(
         name=version.name,
         version=int(version.version),
         aliases=tuple(held),
@@ -87,7 +87,7 @@ def listed(version: "MlflowVersion", aliases: dict[str, str]) -> ModelVersion:
     )
 
 
-def figure(version: "MlflowVersion", tag: str) -> float | None:
+def figure(version: "ModelVersion", tag: str) -> float | None:
     """A numeric tag; None if another program registered the version."""
     value = facts_of(version).get(tag)
     return None if value is None else float(value)
@@ -234,7 +234,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
     return folder
 
 
-def registered_version(home: Home, reference: str) -> "MlflowVersion":
+def registered_version(home: Home, reference: str) -> "ModelVersion":
     match = REFERENCE.fullmatch(reference)
     if match is None:
         raise ModelError(f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}")
@@ -244,7 +244,7 @@ def registered_version(home: Home, reference: str) -> "MlflowVersion":
     return version
 
 
-def find_version(home: Home, name: str, alias: str | None, number: str | None) -> "MlflowVersion | None":
+def find_version(home: Home, name: str, alias: str | None, number: str | None) -> "ModelVersion | None":
     """By alias or number; None if there is none."""
     if is_empty(home):
         return None
@@ -255,7 +255,7 @@ def find_version(home: Home, name: str, alias: str | None, number: str | None) -
     return None
 
 
-def registered_versions(home: Home, name: str) -> "dict[int, MlflowVersion]":
+def registered_versions(home: Home, name: str) -> "dict[int, ModelVersion]":
     """All versions of a registered model by number; none if it does not exist."""
     if is_empty(home):
         return {}
@@ -263,7 +263,7 @@ def registered_versions(home: Home, name: str) -> "dict[int, MlflowVersion]":
         return {int(version.version): version for version in all_versions(client, name)}
 
 
-def fetched(home: Home, version: "MlflowVersion") -> Path:
+def fetched(home: Home, version: "ModelVersion") -> Path:
     """The version's artifacts, downloaded once from a remote artifact store."""
     name, uri = f"models:/{version.name}/{version.version}", tracking_uri(home)
     identity = [uri, version.name, version.version, version.creation_timestamp, BUNDLE]

@@ -20,14 +20,14 @@ from rnnlm.registry.bundle import (
 from rnnlm.registry.bundle_check import check_bundle
 from rnnlm.registry.champion_history import all_versions, created, set_champion
 from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
-from rnnlm.registry.model_lookup import figure
+from rnnlm.registry.model_lookup import listed
 from rnnlm.registry.model_names import Alias, registered_name
 from rnnlm.registry.promotion import BEST_VERSION, Decision, compare_with_champion, write_training_documents
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.tag_names import SHOWN, as_tags, facts_of, set_facts
 from rnnlm.registry.unfinished_models import MODEL_TYPE, delete_unfinished
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, corpus_folder, identity_tags, origin_tags
-from rnnlm.storage.records import Evidence, RegisteredVersion, VersionScores
+from rnnlm.storage.records import Evidence, RegisteredVersion
 from rnnlm.storage.stages import mark_complete, stage
 from rnnlm.tracking.mlflow_runs import ensure_mlflow_run, log_model_scores, shown_parameters, version_address
 from rnnlm.tracking.mlflow_store import ignoring, reaching_mlflow
@@ -197,9 +197,9 @@ def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, versi
     else:
         decision = compare_with_champion(client, home, candidate, version, champion)
     logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
-    parent, described = scores_of(champion), str(version.description or "")
-    if parent is not None and COMPARISON not in described:
-        beside = comparison_with(parent, candidate.evaluation, decision.evidence)
+    described = str(version.description or "")
+    if champion is not None and COMPARISON not in described:
+        beside = comparison_with(listed(champion, {}), candidate.evaluation, decision.evidence)
         client.update_model_version(name, number, description=description_of(described, beside))
     set_facts(client, name, number, {**decision_tags(decision, champion)})
     if decision.alias == "champion":
@@ -248,21 +248,8 @@ def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVe
         uri=f"models:/{name}@{alias}" if alias in held else f"models:/{name}/{number}",
         evidence=evidence_of(version),
         created=created(version),
-        before=scores_of(others[before]) if before is not None else None,
-        rival=scores_of(others.get(int(rival))) if rival else None,
-    )
-
-
-def scores_of(version: "ModelVersion | None") -> VersionScores | None:
-    """None if the version was deleted."""
-    if version is None:
-        return None
-    return VersionScores(
-        version=int(version.version),
-        test_perplexity=figure(version, "test_perplexity"),
-        validation_perplexity=figure(version, "validation_perplexity"),
-        bits_per_byte=figure(version, "bits_per_byte"),
-        dataset_id=facts_of(version).get("dataset_id", ""),
+        before=None if before is None else listed(others[before], aliases),
+        rival=listed(others[int(rival)], aliases) if rival and int(rival) in others else None,
     )
 
 

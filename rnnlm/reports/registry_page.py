@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rnnlm.config.moved_settings import flatten
 from rnnlm.display.text_layout import FactRows, facts, labelled, markdown_lines
-from rnnlm.storage.records import EvaluationRecord, Evidence, ModelVersion, RegisteredVersion
+from rnnlm.storage.records import EvaluationRecord, Evidence, ListedVersion, RegisteredVersion
 
 if TYPE_CHECKING:  # their import would load torch
     from rnnlm.registry.champion_history import Change
@@ -51,7 +51,7 @@ def registered_lines(registered: RegisteredVersion) -> list[str]:
     ]
 
 
-def model_row(version: ModelVersion) -> dict[str, Any]:
+def model_row(version: ListedVersion) -> dict[str, Any]:
     """A row of `rnnlm models`; cells are empty if another program registered the version."""
     perplexity, bits = version.test_perplexity, version.bits_per_byte
     return {

@@ -7,7 +7,7 @@ from rnnlm.display.text_layout import markdown_lines, markdown_text, picture_rep
 from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.registry.night_events import unchanged_since, verdict
 from rnnlm.reports.registry_page import evidence_table
-from rnnlm.storage.records import EvaluationRecord, RegisteredVersion, StageRecord, TrainedRecord, VersionScores
+from rnnlm.storage.records import EvaluationRecord, ListedVersion, RegisteredVersion, StageRecord, TrainedRecord
 from rnnlm.storage.stages import COMPLETE
 from rnnlm.tracking.mlflow_runs import run_list_address
 from rnnlm.tracking.run_names import page_key, short_date
@@ -51,7 +51,7 @@ def headline(record: TrainedRecord) -> str:
 def comparison_table(evaluation: EvaluationRecord, registered: RegisteredVersion) -> str:
     """The scores of this run's version beside the version before it and the champion."""
     test, valid = evaluation.scores["test"], evaluation.scores["valid"]
-    others: dict[str, VersionScores] = {}
+    others: dict[str, ListedVersion] = {}
     if registered.rival is not None:
         name = "champion before" if registered.alias == "champion" else "champion"
         others[f"{name} (version {registered.rival.version})"] = registered.rival

@@ -254,14 +254,17 @@ class NightEvent(Record):
     payload: dict[str, Any] = {}
 
 
-class VersionScores(Record):
-    """Another version to compare with; None: another program registered it."""
+class ListedVersion(Record):
+    """A registered version as `rnnlm models` lists it. Figures are None if another program registered it."""
 
+    name: str
     version: int
-    test_perplexity: float | None
+    aliases: tuple[str, ...]
     validation_perplexity: float | None
+    test_perplexity: float | None = None
     bits_per_byte: float | None  # of the test split
-    dataset_id: str = ""
+    dataset_id: str
+    created: str  # ISO 8601, UTC
 
 
 class RegisteredVersion(StageRecord):
@@ -273,21 +276,8 @@ class RegisteredVersion(StageRecord):
     evidence: Evidence | None = None  # None: no champion, or no documents to compare on
     created: str = ""  # ISO 8601, UTC
     url: str = ""  # of its page in MLflow
-    before: VersionScores | None = None  # the version registered before it; None: it is the first
-    rival: VersionScores | None = None  # of a challenger the champion now, of a champion the one that it replaced
-
-
-class ModelVersion(Record):
-    """A registered version as `rnnlm models` lists it."""
-
-    name: str
-    version: int
-    aliases: tuple[str, ...]
-    validation_perplexity: float | None
-    test_perplexity: float | None = None
-    bits_per_byte: float | None  # of the test split
-    dataset_id: str
-    created: str  # ISO 8601, UTC
+    before: ListedVersion | None = None  # the version registered before it; None: it is the first
+    rival: ListedVersion | None = None  # of a challenger the champion now, of a champion the one that it replaced
 
 
 class ExportRecord(Record):

@@ -16,7 +16,7 @@ from rnnlm.lab.comparison.registered_models import RegisteredComparison
 from rnnlm.lab.comparison.run_plan import TunedSettings
 from rnnlm.reports import comparison_page
 from rnnlm.reports.registry_page import model_row
-from rnnlm.storage.records import EvaluationRecord, ModelVersion
+from rnnlm.storage.records import EvaluationRecord, ListedVersion
 from rnnlm.tracking.run_comparison import RunOverview
 from tests.rnnlm.lab.comparison.test_model_result import result_of, run_of
 from tests.split_scores import split_score_of
@@ -50,7 +50,7 @@ def tables(found: ModelComparison) -> dict[str, TableRows]:
     evaluation = EvaluationRecord(scores={name: split_score_of(9.0, name) for name in ("valid", "test")}, seconds=1.0)
     first_rows = split_score_of(9.0, "test").model_copy(update={"first_rows": 7, "first_rows_perplexity": 8.0})
     static = Variant(name="static", nll_nats_per_token=1.0, perplexity=3.0, settings={})
-    version = ModelVersion(
+    version = ListedVersion(
         name="m", version=1, aliases=(), validation_perplexity=9.0, bits_per_byte=2.0, dataset_id="d", created="2026"
     )
     run = RunOverview(

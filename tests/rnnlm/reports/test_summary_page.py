@@ -15,13 +15,13 @@ from rnnlm.storage.records import (
     EvaluationRecord,
     Evidence,
     LeftOut,
+    ListedVersion,
     LoggedRecord,
     RegisteredVersion,
     RunRecord,
     Sample,
     SamplesRecord,
     TrainedRecord,
-    VersionScores,
 )
 from rnnlm.tracking.run_names import short_date
 from tests.split_scores import split_score_of
@@ -39,8 +39,19 @@ EVIDENCE = Evidence(
     resamples=1000,
 )
 
-BEFORE = VersionScores(version=6, test_perplexity=100.0, validation_perplexity=90.0, bits_per_byte=2.0)
-CHAMPION = VersionScores(version=3, test_perplexity=64.0, validation_perplexity=None, bits_per_byte=1.6)
+BEFORE = ListedVersion(
+    name="rnnlm-tickets",
+    version=6,
+    aliases=(),
+    test_perplexity=100.0,
+    validation_perplexity=90.0,
+    bits_per_byte=2.0,
+    dataset_id="",
+    created="",
+)
+CHAMPION = BEFORE.model_copy(
+    update={"version": 3, "test_perplexity": 64.0, "validation_perplexity": None, "bits_per_byte": 1.6}
+)
 
 
 def night(folder: Path, skipped: bool = False, **registered: object) -> TrainedRecord:

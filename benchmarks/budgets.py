@@ -2,11 +2,10 @@
 
     python benchmarks/budgets.py FOLDER --home HOME [--kinds elman lstm …] [--picture FILE.png]
 
-FOLDER holds train.txt, valid.txt and test.txt. All kinds have two layers and 2 million parameters, as in `rnnlm
-compare`. Every number of epochs is a training of its own, whose schedule ends there, with each of two learning rates;
-the largest number is trained only with the rate that was better before. The validation split chooses, and the table
-shows test perplexities. Finished trainings are found again in --home, so processes with different --kinds can fill it
-at the same time.
+FOLDER holds train.txt, valid.txt and test.txt. All kinds have two layers and 2 million parameters, matched as in
+`rnnlm compare`. Every number of epochs is a training of its own, whose schedule ends there. Of two learning rates each
+kind gets the one that is better on validation after the smallest number of epochs. The table shows test perplexities.
+Finished trainings are found again in --home, so processes with different --kinds can fill it at the same time.
 """
 
 import argparse
@@ -29,7 +28,7 @@ from rnnlm.training.training_run import run_training
 
 PARAMETERS = 2_000_000
 EPOCHS = (1, 3, 10)
-RATES = (0.002, 0.005)
+RATES: tuple[float, ...] = (0.002, 0.005)
 COMPARED: tuple[ModelKind, ...] = ("elman", "gru", "lstm", "min-gru", "min-lstm", "xlstm", "transformer")
 
 
@@ -68,16 +67,17 @@ def config_of(folder: Path, epochs: int, rate: float) -> PipelineConfig:
 
 
 def curve(home: Home, dataset: DatasetRecord, folder: Path, kind: ModelKind) -> list[SplitScore]:
-    """The test split's score after each number of epochs, with the rate that is best on validation."""
+    """The test split's score after each number of epochs."""
     scores: list[SplitScore] = []
-    best = RATES[0]
+    rates = RATES
     for epochs in EPOCHS:
         runs = {}
-        for rate in RATES if epochs < EPOCHS[-1] else (best,):
+        for rate in rates:
             compared = CompareConfig(pipeline=config_of(folder, epochs, rate), models=(kind,), budget=PARAMETERS)
             config = matched_configs(compared, dataset)[kind]
             runs[rate] = run_training(home, config, dataset, untracked)
         best = min(runs, key=lambda rate: runs[rate].best_validation_perplexity)
+        rates = (best,)
         scores.append(evaluate_run(home, dataset, runs[best], config.evaluation).scores["test"])
     return scores
 

@@ -159,7 +159,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (RnnlmError, TrackingError) as error:
         print(f"rnnlm: {error}", file=sys.stderr)
         return USER_ERROR
-    except OSError as error:  # a disk, a path or a pipe: what could be told better has been told by its own
+    except OSError as error:  # a disk, a path or a pipe without a better message of its own
         return report_system_error(error)
     except Terminated:
         return report_interruption(signal.SIGTERM)

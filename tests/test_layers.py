@@ -112,6 +112,12 @@ def test_no_docstring_is_a_genitive_or_a_question(package: str) -> None:
     assert found == []
 
 
+def test_names_of_tests_are_short() -> None:
+    """At most twelve words; the rest belongs into the docstring."""
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name in re.findall(r"def (test_\w+)", tests) if name.count("_") > 12] == []
+
+
 def test_no_two_classes_have_the_same_name() -> None:
     names = [
         node.name

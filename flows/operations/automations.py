@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import BlockDocument
     from prefect.events.schemas.automations import AutomationCore
 
-NOTIFIER = "rnnlm"  # name of the blocks that are told
+NOTIFIER = "rnnlm"  # name of the notification blocks
 KEPT_IN_A_ROW = 7
 EVERY_NIGHT = "rnnlm: night ended"  # disabled until `rnnlm notify --every-night`
 RETIRED = ("rnnlm: candidate worse 7 times",)  # of earlier versions

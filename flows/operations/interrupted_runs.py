@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
 logger = logging.getLogger(__name__)
-RESUMED = "resumed"  # tag of a run that goes on with an interrupted one
+RESUMED = "resumed"  # tag of a run that continues an interrupted one
 RESUMABLE_FLOWS = ("pipeline", "train")
 WITHIN = timedelta(days=1)  # an older run is left to the next schedule
 ATTEMPTS = 3  # interrupted runs in a row that may have stored nothing: a lack of memory kills each of them

@@ -32,7 +32,7 @@ def run_limits(limits: LimitsConfig) -> Iterator[None]:
         )
 
     before = signal.signal(signal.SIGALRM, stop)
-    # Repeated, because a library that goes on after any exception would swallow the only one.
+    # Repeated: a library that catches every exception would swallow a single one.
     signal.setitimer(signal.ITIMER_REAL, 0 if limits.hours is None else 3600 * limits.hours, REPEAT_SECONDS)
     try:
         yield

@@ -103,9 +103,9 @@ def undated(version: "ModelVersion | TaggedVersion") -> Change:
 def champion_before(history: list[Change], current: int | None, living: set[int]) -> int | None:
     """The version to roll back to: the champion before the current one that was not itself rolled back.
 
-    Promotions push onto a stack and rollbacks pop it: two rollbacks in a row go two champions back. If somebody moved
-    the alias in MLflow, that counts as a promotion, but back to the champion before the last as a rollback. The latter
-    is also what a promotion looks like that was killed before it moved the alias.
+    Promotions push onto a stack and rollbacks pop it: two rollbacks in a row go two champions back. An alias
+    moved by hand in MLflow counts as a promotion, or as a rollback if it went back to the champion before the last. A
+    promotion that was killed before it moved the alias looks like such a rollback.
     """
     stack: list[int] = []
     for change in history:

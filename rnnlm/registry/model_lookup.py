@@ -58,7 +58,7 @@ def of_dataset(versions: list[ListedVersion], dataset: str) -> list[ListedVersio
 def best_versions(versions: list[ListedVersion]) -> list[ListedVersion]:
     """The version with the lowest validation perplexity for each model and dataset, in the order given.
 
-    Perplexities of two datasets are not comparable. Of equals, the first registered.
+    Perplexities of two datasets are not comparable. If two versions are equal, the one that was registered first wins.
     """
     best: dict[tuple[str, str], ListedVersion] = {}
     for version in sorted(versions, key=lambda version: version.version):

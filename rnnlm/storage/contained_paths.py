@@ -21,7 +21,7 @@ def inside(folder: Path, name: object, *, any_links: bool = False) -> Path:
         path = folder / str(name)
         try:
             contained = any_links or path.resolve().is_relative_to(folder.resolve())
-        except (OSError, RuntimeError):  # a loop of links: whoever opens the path is told
+        except (OSError, RuntimeError):  # a loop of links: opening the path will fail
             contained = True
         if contained:
             return path

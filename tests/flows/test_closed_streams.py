@@ -42,7 +42,7 @@ def test_a_system_s_refusal_is_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mebibytes", [3, 5, 9])  # full in Prefect's first migration, in its server, in training
-def test_a_full_disk_ends_a_run_in_a_sentence_and_the_next_one_goes_on(tmp_path: Path, mebibytes: int) -> None:
+def test_a_full_disk_ends_a_run_that_the_next_resumes(tmp_path: Path, mebibytes: int) -> None:
     disk, text = tmp_path / "disk", tmp_path / "text.txt"
     disk.mkdir()
     text.write_text("".join(f"the cat number {number} sees the dog .\n" for number in range(3_000)))

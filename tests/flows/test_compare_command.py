@@ -111,7 +111,7 @@ def test_every_model_has_its_row_in_the_report(
     assert len(pairs) == len(ranked) * (len(ranked) - 1) / 2
 
 
-def test_a_comparison_broken_off_in_its_second_kind_keeps_the_first_and_goes_on(
+def test_an_interrupted_comparison_resumes_at_the_next_kind(
     capsys: pytest.CaptureFixture[str],
     tracked_home: Home,
     tiny: tuple[str, ...],
@@ -155,7 +155,7 @@ def kind_of(run: Path) -> str:
     return str(json.loads((run / "config.json").read_text(encoding="utf-8"))["model"]["kind"])
 
 
-def test_every_model_is_trained_on_the_same_tokens_or_for_as_many_seconds(
+def test_every_model_gets_the_same_tokens_or_seconds(
     capsys: pytest.CaptureFixture[str], tracked_home: Home, tiny: tuple[str, ...], prefect_server: None
 ) -> None:
     """To within half a batch."""

@@ -23,7 +23,7 @@ def record(message: str, error: Exception | None = None) -> logging.LogRecord:
 
 
 @pytest.mark.parametrize("error", [CorpusError("text"), TableError("text")])
-def test_an_error_of_ours_is_left_to_the_command_and_is_one_sentence_in_the_log(error: Exception) -> None:
+def test_our_own_errors_are_one_sentence_in_the_log(error: Exception) -> None:
     logged = record("Encountered exception during execution", error)
     assert not is_news(logged)
     assert shorten(logged)
@@ -44,7 +44,7 @@ FULL = [OSError(errno.ENOSPC, "No space left on device"), sqlite3.OperationalErr
 
 
 @pytest.mark.parametrize("error", FULL, ids=["system", "SQLite"])
-def test_a_full_disk_is_left_to_the_command_and_told_once_by_a_server(error: Exception) -> None:
+def test_a_server_reports_a_full_disk_once(error: Exception) -> None:
     assert not is_news(record("Encountered exception during execution", error))
     assert not is_news(record(f"Failed to write result: {error}"))
     tell = full_disk_told_once()

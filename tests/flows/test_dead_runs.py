@@ -124,9 +124,7 @@ def test_what_a_worker_took_and_never_started_is_crashed(
     assert state.timestamp <= datetime.now(UTC)
 
 
-def test_a_run_that_this_server_does_not_know_is_kept_for_the_one_that_does(
-    home: Home, client: SyncPrefectClient
-) -> None:
+def test_a_run_of_another_server_is_kept(home: Home, client: SyncPrefectClient) -> None:
     folder = home.root / "locks" / "flow-runs"
     folder.mkdir(parents=True)
     lock = folder / "00000000-0000-0000-0000-000000000000.flow-run"
@@ -138,7 +136,7 @@ def test_a_run_that_this_server_does_not_know_is_kept_for_the_one_that_does(
     assert not lock.exists()
 
 
-def test_a_process_killed_as_it_made_its_lock_does_not_stop_the_settling(home: Home, client: SyncPrefectClient) -> None:
+def test_a_half_made_lock_does_not_stop_the_settling(home: Home, client: SyncPrefectClient) -> None:
     from prefect import flow
     from prefect.states import Running
 

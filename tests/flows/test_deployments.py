@@ -156,9 +156,7 @@ def library_lines(client: httpx.Client, run_id: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_what_a_person_gave_the_pool_for_the_environment_stays_and_the_rest_is_ours(
-    server: httpx.Client, deployed: list[str]
-) -> None:
+def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deployed: list[str]) -> None:
     from prefect.client.orchestration import get_client  # reads the environment, which the fixture sets
 
     secret = {"HF_TOKEN": "{{ prefect.blocks.secret.hub-token }}"}

@@ -49,7 +49,7 @@ def test_a_folder_that_takes_no_pictures_is_told(
 
 
 @pytest.mark.long
-def test_a_model_is_evaluated_on_its_own_corpus_and_reads_others_as_it(
+def test_other_corpora_are_read_as_the_models_own(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_evaluation: EvaluationRecord, tmp_path: Path
 ) -> None:
     assert main(["evaluate", toy_run.run_id, "--json"]) == 0

@@ -119,9 +119,7 @@ def test_a_signal_leaves_a_checkpoint_one_line_and_nothing_running(
 
 
 @pytest.mark.slow
-def test_a_killed_command_leaves_no_server_and_the_next_one_settles_its_runs(
-    command: Command, toy_folder: Path, tmp_path: Path
-) -> None:
+def test_a_killed_command_leaves_no_server_behind(command: Command, toy_folder: Path, tmp_path: Path) -> None:
     folder = command.wait_for_training()
     command.process.kill()
     command.process.wait()

@@ -57,9 +57,7 @@ def test_a_setting_reaches_the_dataset(capsys: pytest.CaptureFixture[str], toy_f
 
 
 @pytest.mark.long
-def test_the_textbook_has_no_validation_part_and_says_that_its_figure_is_no_perplexity(
-    capsys: pytest.CaptureFixture[str], toy_folder: Path
-) -> None:
+def test_the_textbooks_figure_is_marked_as_no_perplexity(capsys: pytest.CaptureFixture[str], toy_folder: Path) -> None:
     arguments = ["--corpus", str(toy_folder), "--method", "textbook", "--order", "4"]
     found = answer(capsys, *arguments)
     assert set(found) == KEYS

@@ -189,7 +189,7 @@ def shown(key: str) -> StoredArtifact:
     return artifact
 
 
-def test_the_list_of_stages_in_the_docstring_is_the_order_of_the_calls() -> None:
+def test_the_docstring_lists_the_stages_in_order() -> None:
     """pipeline_flow.py is the file to read first: what it says is what it does."""
     source = Path(inspect.getfile(pipeline_flow.fn)).read_text(encoding="utf-8")
     tasks = set(re.findall(r"^from tasks\.(\w+) import", source, flags=re.MULTILINE))
@@ -200,9 +200,7 @@ def test_the_list_of_stages_in_the_docstring_is_the_order_of_the_calls() -> None
 
 
 @pytest.mark.long
-def test_the_chain_ends_in_a_registered_champion_and_skips_itself_the_second_time(
-    ran: Ran, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.CaptureFixture[str]) -> None:
     home, config, first = ran
     facts = pipeline_json(first)
     assert set(facts) >= PROMISED_KEYS
@@ -274,7 +272,7 @@ def test_a_run_that_fails_at_once_has_its_tags(tracked_home: Home, tmp_path: Pat
 
 
 @pytest.mark.long
-def test_an_error_of_the_user_is_the_state_in_its_own_words_and_no_traceback_in_the_log(
+def test_a_users_error_is_the_state_without_a_traceback(
     tracked_home: Home, tmp_path: Path, prefect_server: None
 ) -> None:
     config = PipelineConfig.model_validate({"corpus": {"source": str(tmp_path / "absent-text.txt")}})

@@ -29,7 +29,7 @@ def test_one_that_cannot_start_is_told_at_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.long
-def test_a_run_in_a_shell_with_the_variables_of_env_needs_no_server(
+def test_a_run_with_the_variables_of_env_needs_no_server(
     tracked_home: Home,
 ) -> None:
     """As the tutorial does: `eval "$(rnnlm env)"`, then another `rnnlm run`."""

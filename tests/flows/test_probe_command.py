@@ -28,7 +28,7 @@ def shown(key: str) -> str:
 
 
 @pytest.mark.slow
-def test_gradients_are_a_table_and_a_picture_on_the_run_and_in_mlflow(
+def test_gradients_are_published_in_prefect_and_mlflow(
     capsys: pytest.CaptureFixture[str], tracked_home: Home, toy_folder: Path, tmp_path: Path, prefect_server: None
 ) -> None:
     arguments = ["gradients", "--corpus", str(toy_folder), "--hidden", "8", "--steps", "12", "--rows", "4"]
@@ -54,7 +54,7 @@ def test_gradients_are_a_table_and_a_picture_on_the_run_and_in_mlflow(
 
 
 @pytest.mark.long
-def test_echo_is_a_table_and_a_picture_on_the_run_and_in_mlflow(
+def test_echo_is_published_in_prefect_and_mlflow(
     capsys: pytest.CaptureFixture[str], tracked_home: Home, tmp_path: Path, prefect_server: None
 ) -> None:
     arguments = ["echo", "--distances", "1,3", "--nonlinearity", "tanh", "--hidden", "8", "--training-steps", "3"]
@@ -77,7 +77,7 @@ def test_echo_is_a_table_and_a_picture_on_the_run_and_in_mlflow(
 
 
 @pytest.mark.long
-def test_abilities_are_two_tables_and_a_heat_map_on_the_run_and_in_mlflow(
+def test_abilities_are_published_in_prefect_and_mlflow(
     capsys: pytest.CaptureFixture[str], tracked_home: Home, tmp_path: Path, prefect_server: None
 ) -> None:
     arguments = ["abilities", "--kinds", "gru", "--tasks", "echo,recall", "--trained-length", "6", "--lengths", "6,9"]

@@ -46,7 +46,7 @@ def alarmed(run_id: str) -> Iterator[AlarmedRun]:
 
 
 @pytest.mark.long
-def test_training_writes_a_checkpoint_when_its_time_is_up_and_the_next_run_goes_on(
+def test_a_time_limit_ends_training_with_a_checkpoint(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
     config = changed(toy_config, {"training.epochs": 4, "training.checkpoints.every_seconds": 3600})

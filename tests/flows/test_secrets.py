@@ -36,7 +36,7 @@ def stored_in_prefect() -> str:
 
 
 @pytest.mark.slow
-def test_a_whole_home_and_prefect_s_database_hold_no_secret_of_the_corpus_s_address(
+def test_no_file_of_a_home_holds_an_address_secret(
     prefect_server: None, tracked_home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = write_toy_corpus(tmp_path / "toy")

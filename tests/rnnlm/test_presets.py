@@ -36,7 +36,7 @@ def test_every_preset_is_a_valid_configuration() -> None:
         build_config(name)
 
 
-def test_the_names_in_the_form_are_those_of_prefect_yaml_and_each_preset_says_its_own() -> None:
+def test_the_form_offers_the_presets_of_prefect_yaml() -> None:
     presets = read_presets()
     assert get_args(Preset) == tuple(presets)
     assert {name: preset.get("preset", "default") for name, preset in presets.items()} == {
@@ -245,7 +245,7 @@ def test_a_configuration_stored_before_training_had_sections_is_read() -> None:
     assert stored == {"training": FLAT_TRAINING}  # the caller's dictionary stays as it is
 
 
-def test_a_moved_field_that_is_also_set_at_its_new_path_keeps_the_new_value() -> None:
+def test_the_new_path_of_a_moved_field_wins() -> None:
     """A run of an older deployment gives its own values over the deployment's."""
     training = {"learning_rate": 0.5, "schedule": "linear", "optimizer": {"learning_rate": 0.25}}
     config = PipelineConfig.model_validate({"training": training}).training
@@ -277,7 +277,7 @@ def test_every_field_has_a_description() -> None:
     assert [path for path, field in fields_of(PipelineConfig) if not field.description] == []
 
 
-def test_a_field_that_changes_no_result_is_left_out_of_the_result_settings() -> None:
+def test_result_settings_lack_fields_that_change_no_result() -> None:
     settings = flatten(result_settings(PipelineConfig()))
     everything = flatten(PipelineConfig().model_dump(mode="json"))
     assert everything.keys() - settings.keys() == {
@@ -287,7 +287,7 @@ def test_a_field_that_changes_no_result_is_left_out_of_the_result_settings() -> 
     assert settings["training.distributed.processes"] == 1
 
 
-def test_a_field_that_was_added_later_is_in_the_result_settings_unless_it_has_its_default() -> None:
+def test_result_settings_lack_later_fields_at_their_default() -> None:
     class Part(Section):
         size: int = setting(1, "Size.")
         colour: str = setting("red", "Colour.", added_later=True)

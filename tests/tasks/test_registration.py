@@ -56,7 +56,7 @@ def drift(distance: float, drifted: bool) -> Drift:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("prefect_server")
-def test_the_event_is_there_with_its_figures_and_there_is_none_without_drift(tmp_path: Path) -> None:
+def test_an_event_is_sent_only_for_drift(tmp_path: Path) -> None:
     config = ScoringConfig(input="in.txt", output="out.parquet")
     scoring = ScoringRecord(
         key="k",

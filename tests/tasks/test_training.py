@@ -68,7 +68,7 @@ def test_a_finished_run_is_tracked_once_in_a_store_that_lacks_it(
 
 
 @pytest.mark.long
-def test_a_run_goes_on_from_the_champion_and_the_next_night_finds_it(register: Registrar) -> None:
+def test_a_warm_started_run_is_found_the_next_night(register: Registrar) -> None:
     champion = register()
     config = changed(register.config, {"training.start_from": "champion", "training.warm_start.learning_rate": 1e-3})
     run = train_model.fn(config, register.dataset)

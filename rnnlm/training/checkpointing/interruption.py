@@ -21,9 +21,9 @@ class InterruptedTraining(BaseException):  # noqa: N818  not an error, like Keyb
 
 
 class Interruption:
-    """The first signal received while signals are deferred; a second one is delivered at once.
+    """The first signal received while signals are deferred. A second signal is delivered at once, unless it is SIGALRM.
 
-    Not so a second SIGALRM: a time limit repeats it while a long step is still going on.
+    A time limit repeats SIGALRM while a long step is still running.
     """
 
     def __init__(self) -> None:

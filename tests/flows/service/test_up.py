@@ -89,7 +89,7 @@ def up(home: Home) -> Iterator[Up]:
 
 
 @pytest.mark.slow
-def test_a_night_with_every_part_killed_ends_with_a_model_and_nothing_is_left(up: Up, toy_folder: Path) -> None:
+def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None:
     up.rnnlm("up", "--detach", *up.ports)
     assert "already up" in up.rnnlm("up", "--detach", *up.ports)
     assert "already up on the ports" in up.rnnlm("up", "--port", str(free_port()), code=2)

@@ -260,9 +260,7 @@ def test_what_a_killed_run_left_is_gone_after_the_next(home: Home, tmp_path: Pat
     assert not left.parent.exists()
 
 
-def test_what_a_killed_run_left_of_another_corpus_is_gone_and_what_somebody_writes_stays(
-    home: Home, tmp_path: Path
-) -> None:
+def test_only_the_remains_of_killed_runs_are_removed(home: Home, tmp_path: Path) -> None:
     killed = write(home.corpora / ".incoming-killed" / "text.txt", b"half")
     running = write(home.corpora / ".incoming-running" / "text.txt", b"half")
     for path in (running, running.parent):
@@ -273,7 +271,7 @@ def test_what_a_killed_run_left_of_another_corpus_is_gone_and_what_somebody_writ
     assert running.exists()
 
 
-def test_sha256_is_of_the_file_as_it_lies_and_for_one_file_alone(home: Home, tmp_path: Path) -> None:
+def test_sha256_is_of_one_file_as_downloaded(home: Home, tmp_path: Path) -> None:
     path = write(tmp_path / "data" / "a.txt.gz", COMPRESSIONS[".gz"](b"one\n"))
     refused(home, path, "sha256 .* expected 000000000000", sha256="0" * 64)
     refused(home, path.parent, r"corpus\.sha256", sha256="0" * 64)

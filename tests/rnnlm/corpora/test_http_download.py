@@ -100,7 +100,7 @@ def test_what_broke_off_is_resumed_by_a_later_run(server: Server, target: Path) 
     assert [asked for _, asked in server.asked] == [f"bytes={HALF}-"]
 
 
-def test_a_whole_file_left_by_a_killed_run_is_taken_without_a_further_byte(server: Server, target: Path) -> None:
+def test_a_complete_partial_file_is_not_downloaded_again(server: Server, target: Path) -> None:
     interrupted(server, target)
     (partial,) = (target.parent / "downloads").glob("*.download")
     partial.write_bytes(TEXT)
@@ -233,7 +233,7 @@ def test_other_settings_read_the_file_that_is_there(server: Server, home: Home) 
     assert server.conditions[2:] == ['"one"', '"two"']
 
 
-def test_other_settings_read_the_file_that_is_there_if_the_server_is_away(
+def test_the_downloaded_file_is_used_while_the_server_is_away(
     server: Server, home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(http_download, "POLICY", FetchPolicy(attempts=1))
@@ -298,7 +298,7 @@ def test_a_download_that_trickles_ends_with_its_time(server: Server, home: Home)
         obtain_corpus(home, limited(server, home, maximum_download_seconds=1))
 
 
-def test_a_download_that_does_not_fit_the_disk_is_refused_before_it_is_read(
+def test_a_download_larger_than_the_disk_is_refused_at_once(
     server: Server, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Full:

@@ -108,9 +108,7 @@ def test_no_hub_is_worth_another_try(home: Home, monkeypatch: pytest.MonkeyPatch
         ({"HF_HUB_OFFLINE": "1"}, "offline mode"),
     ],
 )
-def test_a_hub_that_cannot_be_reached_is_one_sentence_before_anything_is_started(
-    tmp_path: Path, variables: dict[str, str], reason: str
-) -> None:
+def test_an_unreachable_hub_is_one_sentence_at_once(tmp_path: Path, variables: dict[str, str], reason: str) -> None:
     environment = os.environ | {"RNNLM_HOME": str(tmp_path / "home"), "HF_HOME": str(tmp_path / "hf")} | variables
     command = [sys.executable, "-m", "flows.command_line", "run", "--corpus", "hf:owner/name"]
     done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[3], capture_output=True, text=True)

@@ -14,7 +14,7 @@ def reasons(home: Home, source: Path) -> dict[str, str]:
     return {one.name: one.reason for one in obtain(home, source).left_out}
 
 
-def test_a_folder_is_read_with_all_folders_below_it_in_order_of_path(home: Home, tmp_path: Path) -> None:
+def test_a_folder_is_read_recursively_in_path_order(home: Home, tmp_path: Path) -> None:
     for name in ("b.txt", "a/z.txt", "a/deep/er/y.md", "c.rst", "d.html"):
         write(tmp_path / "data" / name, f"{name}\n".encode())
     text = stored(home, tmp_path / "data")["text"]

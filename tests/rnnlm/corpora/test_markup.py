@@ -231,9 +231,7 @@ def test_hostile_markup_gives_prose_or_a_reason(kind: str, text: str) -> None:
         assert len(str(error)) < 200
 
 
-def test_without_the_extra_a_pdf_is_left_out_and_the_message_says_how_to_install_it(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_extra_a_pdf_is_left_out(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find_spec = importlib.util.find_spec
 
     def without_pypdf(name: str, *more: Any) -> Any:

@@ -67,9 +67,7 @@ def test_folders_name_splits_if_train_is_among_them(home: Home, tmp_path: Path) 
     assert stored(home, tmp_path / "reviews") == expected
 
 
-def test_what_belongs_to_no_split_while_others_do_is_named_in_a_warning(
-    home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_files_of_no_split_are_named_in_a_warning(home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     members = {"train.txt": b"a\n", "emma.txt": b"b\n", "chart.png": b"\x89PNG", "README": b"c\n"}
     for name, data in members.items():
         write(tmp_path / "data" / name, data)
@@ -85,7 +83,7 @@ def test_what_belongs_to_no_split_while_others_do_is_named_in_a_warning(
         assert "train.txt" not in line
 
 
-def test_the_record_lists_all_that_is_left_out_with_reasons_also_the_second_time(home: Home, tmp_path: Path) -> None:
+def test_the_record_lists_what_is_left_out_and_why(home: Home, tmp_path: Path) -> None:
     members = {"a.txt": b"a\n", "README": b"c\n", "b.pdf": b"%PDF-1.4 cut", "c.png": b"\x89PNG"}
     archive = write(tmp_path / "a.zip", zip_of(members))
     first, second = obtain(home, archive), obtain(home, archive)

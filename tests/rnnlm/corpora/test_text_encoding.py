@@ -59,7 +59,7 @@ def test_the_message_offers_an_encoding_that_works(home: Home, tmp_path: Path, d
     assert stored(home, path, encoding=guess)["text"].encode(guess) == data
 
 
-def test_a_few_bad_bytes_in_utf_8_are_not_taken_for_another_encoding(home: Home, tmp_path: Path) -> None:
+def test_a_few_bad_bytes_do_not_change_the_encoding(home: Home, tmp_path: Path) -> None:
     message = refused(home, write(tmp_path / "a.txt", GERMAN.encode() + b"\xff" + GERMAN.encode()), "not utf-8")
     assert "guess" not in message
     assert "undecodable=replace" in message
@@ -121,7 +121,7 @@ def test_one_bad_byte_in_utf_8_costs_one_character(home: Home, tmp_path: Path) -
     assert noted.reason == "byte 31 is not utf-8: invalid start byte; read with U+FFFD in its place"
 
 
-def test_each_file_of_a_folder_has_an_encoding_of_its_own_and_a_picture_is_left_out(home: Home, tmp_path: Path) -> None:
+def test_each_file_of_a_folder_has_its_own_encoding(home: Home, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     write(folder / "a.txt", b"ok\n")
     write(folder / "b.txt", GERMAN.encode("cp1252"))

@@ -15,7 +15,7 @@ def test_words_stand_to_the_left_and_figures_to_the_right() -> None:
     ]
 
 
-def test_what_is_said_of_a_name_stands_to_the_right_of_it_on_as_many_lines_as_it_takes() -> None:
+def test_values_stand_right_of_their_names_on_every_line() -> None:
     assert labelled("run", "0123") == "run        0123"
     assert labelled("decision", f"{'a' * 40} {'b' * 28} c-d") == f"decision   {'a' * 40} {'b' * 28}\n           c-d"
     assert labelled("files", "f" * 130) == f"files      {'f' * 130}"  # paths stay whole

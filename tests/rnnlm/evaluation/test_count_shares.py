@@ -36,9 +36,7 @@ from tests.split_scores import split_score_of
 SPLITS: tuple[Split, ...] = ("valid", "test")
 
 
-def test_a_context_length_is_that_of_the_longest_context_in_the_training_text(
-    home: Home, toy_dataset: DatasetRecord
-) -> None:
+def test_context_length_is_the_longest_context_seen_in_training(home: Home, toy_dataset: DatasetRecord) -> None:
     """Against a search for every context in every training row."""
     config = NgramConfig(order=3)
     model = read_count_model(train_kneser_ney(home, toy_dataset, config), config, toy_dataset.vocabulary_size)
@@ -71,7 +69,7 @@ def test_contexts_in_a_stream_reach_back_over_rows_and_chunks(length: int, monke
         assert before == [([0] * length + stream[:end])[::-1][:length] for end in range(1, len(stream))]
 
 
-def test_each_length_of_context_has_the_share_that_is_best_for_its_tokens() -> None:
+def test_each_context_length_has_its_best_share() -> None:
     """Where one model gives each token 0.9 and the other 0.1, the best share is 0 or 1."""
     half, high, low = np.full(FEWEST_TOKENS, 0.5), np.full(FEWEST_TOKENS, 0.9), np.full(FEWEST_TOKENS, 0.1)
     network, counts = np.log(np.concatenate([high, low, half[:10]])), np.log(np.concatenate([low, high, half[:10]]))

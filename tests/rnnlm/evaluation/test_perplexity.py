@@ -117,7 +117,7 @@ def test_words_it_cannot_spell_cost_their_bytes(
     assert score.bits_per_byte == pytest.approx(bits / 25)
 
 
-def test_a_corpus_the_model_was_trained_on_is_scored_on_its_test_split(
+def test_the_training_corpus_is_scored_on_its_test_split(
     home: Home, toy_run: RunRecord, toy_evaluation: EvaluationRecord, toy_corpus: CorpusRecord
 ) -> None:
     score = score_corpus(home, toy_run.model_folder, CorpusConfig(source=str(toy_corpus.folder)))

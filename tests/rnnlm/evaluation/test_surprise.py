@@ -102,7 +102,7 @@ def test_a_sample_is_of_whole_sentences_and_the_same_whatever_the_chunks(
         assert pq.read_table(again / name) == pq.read_table(sample / name)
 
 
-def test_of_a_large_split_a_sample_is_stored_and_the_report_says_so(
+def test_the_report_says_that_a_large_split_was_sampled(
     home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rnnlm.evaluation.surprise.surprise_measurement.STORED_TOKENS", 100)

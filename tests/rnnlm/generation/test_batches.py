@@ -189,7 +189,7 @@ def test_a_prompt_read_in_pieces_is_read(storyteller: Storyteller, monkeypatch: 
 
 
 @torch.inference_mode()
-def test_a_notice_sees_each_token_with_its_logits_and_may_end_the_text(storyteller: Storyteller) -> None:
+def test_a_callback_sees_each_token_and_may_stop(storyteller: Storyteller) -> None:
     model, prompts = InferenceWeights(storyteller.model()), storyteller.prompts()
     sampling = Sampling(maximum_tokens=9, temperature=1.5, top_k=3, seed=1)
     expected = continue_batch(model, prompts, [sampling] * len(prompts), EOS)

@@ -173,7 +173,7 @@ def test_a_seed_reproduces_and_another_does_not(toy_run: RunRecord) -> None:
     assert len({text(seed) for seed in range(5)}) > 1
 
 
-def test_samples_of_one_prompt_have_seeds_of_their_own_and_no_unknown_word(toy_run: RunRecord) -> None:
+def test_samples_of_one_prompt_have_different_seeds(toy_run: RunRecord) -> None:
     model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
     config = GenerationConfig(seed=5, temperature=3.0, top_p=1.0, maximum_tokens=8)
     samples = continue_prompts(model, tokenizer, ["the"] * 12, config)
@@ -186,7 +186,7 @@ def test_samples_of_one_prompt_have_seeds_of_their_own_and_no_unknown_word(toy_r
     assert any("<unk>" in sample.text for sample in wanted)
 
 
-def test_a_text_goes_on_past_the_end_of_its_line_to_the_wanted_length(toy_run: RunRecord) -> None:
+def test_a_text_continues_past_line_ends_to_its_length(toy_run: RunRecord) -> None:
     model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
     config = GenerationConfig(temperature=0)
     short = continue_prompt(model, tokenizer, "the", config)

@@ -60,7 +60,7 @@ def test_the_expectation_stays() -> None:
         assert float(mask.mean()) == pytest.approx(1.0, abs=5 * (0.2 / 0.8 / mask.numel()) ** 0.5)
 
 
-def test_a_locked_mask_is_the_same_at_all_steps_and_another_for_each_sequence_and_draw() -> None:
+def test_a_locked_mask_is_constant_over_time_alone() -> None:
     model = network(vocabulary_size=11, hidden_size=64, layers=1)
     ids = torch.full((2, 5), 4)
     draw = generator()
@@ -156,7 +156,7 @@ def test_the_kernel_is_the_loop_under_dropout_in_values_and_gradients(
 
 @pytest.mark.parametrize("backend", ["loop", "fused"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_windows_with_the_state_carried_are_one_long_pass_under_the_same_masks(kind: ModelKind, backend: str) -> None:
+def test_windows_with_a_carried_state_are_one_pass(kind: ModelKind, backend: str) -> None:
     model = network(kind=kind, backend=backend)
     masks = draw_masks(model, ALL_KINDS, range(3), generator())
     whole, last = masked_hidden(model, masks, IDS)
@@ -205,9 +205,7 @@ def test_the_same_seed_drops_the_same() -> None:
 
 
 @pytest.mark.parametrize(("dropout", "training"), [(ALL_KINDS, False), (Dropout(), True)])
-def test_a_model_that_predicts_or_all_shares_at_zero_drops_nothing_and_draws_nothing(
-    dropout: Dropout, training: bool
-) -> None:
+def test_without_dropout_nothing_is_drawn(dropout: Dropout, training: bool) -> None:
     model = network().train(training)
     draw = generator()
     before = draw.get_state()

@@ -100,9 +100,7 @@ def test_a_diagonal_is_a_matrix_without_its_other_elements(nonlinearity: str, ba
 
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("backend", ["loop", "fused"])
-def test_with_residual_the_upper_layers_read_what_is_below_normalised_and_add_to_it(
-    nonlinearity: str, backend: str
-) -> None:
+def test_residual_layers_add_to_their_normalized_input(nonlinearity: str, backend: str) -> None:
     """By hand, step by step; learning and not. The states that are carried are the layers' own."""
 
     def normalised(below: Tensor, norm: nn.Module) -> Tensor:

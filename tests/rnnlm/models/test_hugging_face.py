@@ -107,7 +107,7 @@ def test_labels_are_shifted_and_shift_labels_are_not() -> None:
     torch.testing.assert_close(padded, shifted)
 
 
-def test_losses_over_the_items_of_all_batches_add_up_to_the_loss_of_one_batch() -> None:
+def test_shares_of_batches_add_up_to_one_loss() -> None:
     """What Trainer does where it accumulates gradients, whatever the number of targets in each part."""
     net = model()
     ids = torch.tensor([[2, 5, 6, 3], [2, 9, 3, 0]])

@@ -84,7 +84,7 @@ def test_counts_alone_are_a_model_like_any_other(register: Registrar) -> None:
         RnnlmForCausalLM(RnnlmConfig(**model.config))
 
 
-def test_a_layer_of_ones_own_becomes_champion_and_is_used_where_neither_it_nor_rnnlm_is(
+def test_an_own_layer_becomes_champion_and_works_without_rnnlm(
     register: Registrar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Registration loads the bundle in a process that has neither."""
@@ -103,9 +103,7 @@ def test_a_layer_of_ones_own_becomes_champion_and_is_used_where_neither_it_nor_r
         ("subprocess:Popen", "not a Cell"),
     ],
 )
-def test_what_is_no_layer_is_refused_before_work_begins_and_in_a_models_folder(
-    kind: str, told: str, storyteller: Storyteller, tmp_path: Path
-) -> None:
+def test_a_class_that_is_not_a_layer_is_refused(kind: str, told: str, storyteller: Storyteller, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=told):
         check_kind(kind)
     shutil.copytree(storyteller.folder, tmp_path / "model")

@@ -122,7 +122,7 @@ def test_too_few_documents_are_no_evidence_unless_one_says_so(contest: Contest) 
 
 
 @pytest.mark.slow
-def test_the_evidence_is_the_same_each_time_and_the_seed_is_a_setting(contest: Contest) -> None:
+def test_evidence_is_reproducible_and_its_seed_a_setting(contest: Contest) -> None:
     contest.register("good")
     found = []
     for seed in (0, 0, 1):

@@ -148,7 +148,7 @@ def test_the_champions_own_text_has_neither_shrunk_nor_drifted(register: Registr
 
 
 @pytest.mark.long
-def test_a_corpus_of_a_third_of_the_bytes_stops_the_night_and_the_champion_stays(register: Registrar) -> None:
+def test_a_shrunken_corpus_stops_the_night_and_keeps_the_champion(register: Registrar) -> None:
     register()
     folder = Path(register.config.corpus.source)
     before = {split: (folder / f"{split}.txt").read_text() for split in ("train", "valid", "test")}

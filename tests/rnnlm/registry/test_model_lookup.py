@@ -43,7 +43,7 @@ def test_a_registered_version_leads_to_its_run(decided: Contest) -> None:
         run_model_folder(home, f"models:/{NAME}/7")
 
 
-def test_a_version_whose_run_is_gone_or_another_model_by_now_is_refused(decided: Contest) -> None:
+def test_a_version_without_its_own_run_is_refused(decided: Contest) -> None:
     run, reference = decided.run_of("good"), f"models:/{NAME}@champion"
     other = decided.run_of("poor").model_folder / "model.safetensors"
     shutil.copy(other, run.model_folder)

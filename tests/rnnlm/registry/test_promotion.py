@@ -58,7 +58,7 @@ def test_only_an_upper_bound_below_zero_takes_over(lower: float, upper: float, a
         (float("nan"), float("nan"), float("nan"), "challenger", "not shown to be as good"),
     ],
 )
-def test_a_newer_one_takes_over_unless_it_may_be_worse_by_more_than_the_margin(
+def test_a_newer_candidate_wins_unless_worse_than_the_margin(
     difference: float, lower: float, upper: float, alias: str, verdict: str
 ) -> None:
     """The champion has 1.3 nats per byte: the margin of 1 % is 0.013."""

@@ -20,7 +20,7 @@ def test_facts_come_back_from_their_tags() -> None:
 
 
 @pytest.mark.long
-def test_facts_of_a_version_of_before_are_replaced_and_removed_wherever_they_are(register: Registrar) -> None:
+def test_facts_of_older_versions_are_replaced_and_removed(register: Registrar) -> None:
     register()
     with reaching_mlflow(register.home) as client:
         client.set_model_version_tag(NAME, "1", "replaced_by", "7")

@@ -86,7 +86,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_is_about_to_take_over_is_not_overtaken_by_a_worse_one(
+def test_a_worse_candidate_does_not_overtake_a_better_one(
     contest: Contest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     contest.register("poor")

@@ -112,7 +112,7 @@ def test_the_scores_of_registered_models_and_of_counts_name_their_split() -> Non
     assert second.split() == ["perplexity", "perplexity"]
 
 
-def test_headings_of_a_wide_table_take_several_lines_and_those_of_a_narrow_one_take_one(tmp_path: Path) -> None:
+def test_only_wide_tables_break_their_headings(tmp_path: Path) -> None:
     row = dict.fromkeys(("test perplexity", "test bits/byte", "peak", "weights and counts", "state"), "1" * 13)
     lines = columns([row])
     assert max(map(len, lines)) <= LINE_WIDTH

@@ -165,7 +165,7 @@ def test_a_versions_page_compares_it_with_its_parent(tmp_path: Path) -> None:
     assert "| nats per byte, 300 documents new to both | 1.2000 | 1.5000 | -20.0% |" in page
 
 
-def test_the_message_of_a_night_says_scores_decision_and_what_was_not_read(tmp_path: Path) -> None:
+def test_a_nights_message_has_scores_and_decision(tmp_path: Path) -> None:
     kept = night_ended("tickets", night(tmp_path, rival=CHAMPION, evidence=EVIDENCE, reason="worse: 1.2 nats per byte"))
     assert kept.message.splitlines() == [
         # 1.5 / 1.6 = 0.9375

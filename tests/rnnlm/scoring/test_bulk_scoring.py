@@ -290,9 +290,7 @@ def test_rows_in_a_write_ahead_log_count_as_a_change(home: Home, configure: Conf
     assert (again.skipped, again.totals.documents) == (False, 4)
 
 
-def test_what_a_killed_scoring_left_beside_its_output_is_gone_after_the_next(
-    home: Home, configure: Configure, tmp_path: Path
-) -> None:
+def test_the_next_scoring_removes_what_a_killed_one_left(home: Home, configure: Configure, tmp_path: Path) -> None:
     left = [tmp_path / ".scores.parquet.0a1b2c3d", tmp_path / ".scores.parquet.spilled"]
     left[0].write_bytes(b"half")
     left[1].mkdir()

@@ -73,7 +73,7 @@ def test_every_table_gives_its_texts_and_ids_in_order(tmp_path: Path, name: str,
     assert [document.id for document in read(tmp_path / name, column="body", **query)] == [None] * 4
 
 
-def test_a_line_is_a_document_blank_ones_too_so_that_places_are_line_numbers(tmp_path: Path) -> None:
+def test_every_line_is_a_document_even_a_blank_one(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\r\n\r\ntwo three\nlast")
     found = read(tmp_path / "a.txt")
     assert [(document.place, str(document.text).strip()) for document in found] == [
@@ -97,7 +97,7 @@ def test_a_compressed_text_is_read_as_it_is(tmp_path: Path) -> None:
     assert [document.text for document in read(tmp_path / "a.txt.gz")] == ["café\n"]
 
 
-def test_bytes_that_are_no_text_are_read_for_the_scores_to_find_them(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_still_scored(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"caf\xe9\n")
     assert [document.text for document in read(tmp_path / "a.txt")] == ["caf\ufffd\n"]
 
@@ -129,7 +129,7 @@ def test_the_strangest_line_is_read_and_marked_and_the_next_ones_too(tmp_path: P
 
 
 @EVERY_TABLE
-def test_a_nul_in_a_cell_is_marked_and_the_next_rows_are_read(
+def test_a_nul_in_a_cell_does_not_stop_reading(
     tmp_path: Path, name: str, write: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(globals(), "TEXTS", ["one", "a\x00b", "\x00", "last"])
@@ -237,7 +237,7 @@ def test_on_ray_scores_are_computed_on_the_cpu() -> None:
         ScoringConfig.model_validate(on_ray | {"device": "cuda"})
 
 
-def test_an_input_that_is_not_there_is_an_error_unless_it_may_be_missing(tmp_path: Path) -> None:
+def test_a_missing_input_is_an_error_unless_allowed(tmp_path: Path) -> None:
     for name in ("nothing.txt", "*.txt", "."):
         with pytest.raises(CorpusError):
             read(tmp_path / name)

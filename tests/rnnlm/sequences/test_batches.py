@@ -103,7 +103,7 @@ def test_a_rank_outside_the_world_is_refused() -> None:
         TrainingBatches(sentences(), "sentence", 4, 7, 0, rank=2, world_size=2)
 
 
-def test_batches_of_a_run_of_rows_are_as_if_padded_one_by_one() -> None:
+def test_a_batch_equals_rows_padded_one_by_one() -> None:
     rows = sentences(11)
     for batch, first in zip(padded(rows, 4), (0, 4, 8), strict=True):
         alone = [rows.read(row, row + 1).token_ids.tolist() for row in range(first, min(first + 4, 11))]
@@ -165,7 +165,7 @@ def test_epochs_cut_the_stream_differently() -> None:
     assert len(firsts) > 1
 
 
-def test_random_offsets_reach_every_place_below_a_window_and_leave_no_token_out_for_ever() -> None:
+def test_random_offsets_reach_every_place_of_a_window() -> None:
     epochs = [training_batches(stream(), "stream", 3, 7, seed=0, epoch=epoch) for epoch in range(60)]
     assert {int(batches[0].input_ids[0, 0]) - 10 for batches in epochs} == set(range(7))
     assert {target for batches in epochs for target in targets(batches)} == set(range(11, 111))

@@ -236,7 +236,7 @@ def test_many_at_once_get_what_each_gets_alone(live: LiveServer) -> None:
         ("/explain", "seed", 7),
     ],
 )
-def test_a_value_out_of_bounds_or_an_unknown_name_is_refused_by_name(
+def test_wrong_values_and_unknown_names_are_refused_by_name(
     live: LiveServer, path: str, field: str, value: object
 ) -> None:
     valid: dict[str, object] = {} if path == "/generate" else {"text": "a"}

@@ -88,7 +88,7 @@ def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, st
     assert marker.exists()
 
 
-def test_two_machines_that_store_a_folder_at_once_do_not_mix_its_files(
+def test_two_machines_storing_a_folder_do_not_mix_files(
     home: Home, other: Home, stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As two trainings of the same run do, whose files differ."""

@@ -75,7 +75,7 @@ def test_a_result_is_made_once_for_a_key(home: Home, tmp_path: Path) -> None:
     assert write_json_once(home, path, "b", lambda: 3) == (3, False)
 
 
-def test_finished_pieces_stay_after_a_failure_and_go_when_the_output_is_complete(home: Home) -> None:
+def test_finished_pieces_stay_until_the_output_is_complete(home: Home) -> None:
     pieces, final = home.shards / "0123", home.tokenizers / "0123"
     found: list[list[str]] = []
 

@@ -375,9 +375,7 @@ def test_a_folder_without_a_tokenizer_is_told(tmp_path: Path) -> None:
         load_tokenizer(tmp_path)
 
 
-def test_a_pretrained_tokenizer_with_code_of_its_own_is_refused_without_a_question(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tokenizer_with_remote_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "strange"
     folder.mkdir()
     ran = tmp_path / "ran"

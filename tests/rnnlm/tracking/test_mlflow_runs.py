@@ -343,7 +343,7 @@ def test_a_run_without_history_has_no_loss_curve(home: Home, tmp_path: Path) -> 
     assert log_loss_curve(home, run) is None
 
 
-def test_a_run_of_a_deployment_has_its_name_source_and_a_link_to_it(tracked_home: Home) -> None:
+def test_a_deployments_run_links_to_it(tracked_home: Home) -> None:
     origin = RunOrigin("tickets · smoke · 23 Nov 02:00", "http://127.0.0.1:4200/runs/flow-run/f", "tickets")
     (tracked_home.runs / RUN_ID).mkdir(parents=True)
     with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID, origin) as tracker:

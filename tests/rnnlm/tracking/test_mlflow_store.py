@@ -48,7 +48,7 @@ def test_two_processes_make_one_store_on_a_fresh_home(home: Home) -> None:
         assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
 
 
-def test_a_store_that_another_program_made_is_in_write_ahead_mode_once_it_is_opened(tracked_home: Home) -> None:
+def test_opening_a_store_sets_write_ahead_mode(tracked_home: Home) -> None:
     with closing(sqlite3.connect(tracked_home.mlflow_database)) as connection:  # as `mlflow ui` makes it
         assert connection.execute("pragma journal_mode = delete").fetchone() == ("delete",)
     with reaching_mlflow(tracked_home) as client:
@@ -132,7 +132,7 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_an_address_is_refused_at_once_if_mlflow_has_no_store_for_it(
+def test_an_unknown_tracking_address_is_refused_at_once(
     address: str, home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     address = address.replace("/tmp/", f"{tmp_path}/")

@@ -38,7 +38,7 @@ class Interposed:
 
 
 @pytest.mark.slow
-def test_a_server_stopped_while_training_gets_every_step_once_when_it_is_back(
+def test_a_returning_server_receives_every_step_once(
     home: Home,
     tmp_path: Path,
     mlflow_template: Path,

@@ -48,9 +48,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path, torn: bytes) -> None:
     assert steps(path) == [1, 2, 3]
 
 
-def test_a_line_that_a_full_disk_did_not_take_comes_with_the_next(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_line_lost_to_a_full_disk_is_written_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "history.jsonl"
     with History(path) as history:
         history.write(Measurement(1, {}))

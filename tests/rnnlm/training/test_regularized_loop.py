@@ -134,7 +134,7 @@ def test_a_plateau_lowers_the_rate_from_the_next_step() -> None:
     assert rates == pytest.approx([0.01] * 4 + [0.001] * 2)
 
 
-def test_dropout_draws_anew_each_step_and_the_same_again_for_the_same_seed() -> None:
+def test_dropout_depends_on_step_and_seed_alone() -> None:
     first, again, plain = (network() for _ in range(3))
     dropped: list[Tensor] = []
 
@@ -164,7 +164,7 @@ class KilledError(BaseException):
     ids=lambda value: "sampled" if value is SAMPLED else None,
 )
 @pytest.mark.long
-def test_a_resumed_run_with_everything_on_ends_bit_by_bit_as_one_without_a_break(
+def test_a_resumed_run_with_all_features_is_bit_identical(
     tmp_path: Path, kind: ModelKind, killed_after: int, loss: Loss
 ) -> None:
     """Killed before the average begins, between two lowerings of the rate, and while stopping early waits."""

@@ -34,7 +34,7 @@ def gradients(model: LanguageModel) -> list[torch.Tensor]:
     return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 
 
-def test_the_gradient_of_a_window_is_that_of_its_own_tokens_from_a_constant_state() -> None:
+def test_a_windows_gradient_stops_at_its_first_state() -> None:
     """Truncated back-propagation through time: the second window knows the first by numbers alone."""
     model = network(layers=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)  # weights stay, so that both ways can be compared

@@ -104,7 +104,7 @@ def test_a_short_text_gets_a_small_network(toy_dataset: DatasetRecord) -> None:
     assert sizes == sorted(set(sizes))
 
 
-def test_a_short_text_is_not_read_more_often_than_dropout_makes_up_for(toy_dataset: DatasetRecord) -> None:
+def test_epochs_of_a_short_text_are_bounded(toy_dataset: DatasetRecord) -> None:
     """Tinyshakespeare in 8,000 pieces: 40 epochs were worse than 12, with the most dropout there is."""
     dataset = toy_dataset.model_copy(update={"vocabulary_size": 8_000})
     three, ten, hundred = (chosen(dataset, 279_000, 40_000, f"training.minutes={one}") for one in (3, 10, 100))
@@ -134,7 +134,7 @@ def test_dropout_is_for_rows_of_words_more_than_for_layers(
     assert size.dropout == dropout
 
 
-def test_a_size_of_ones_own_that_is_the_default_is_measured_for_itself(
+def test_an_explicit_default_size_is_measured_too(
     home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time_budget, "MEASURED_SECONDS", 0.02)

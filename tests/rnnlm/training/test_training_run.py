@@ -255,7 +255,7 @@ def test_slow_bfloat16_is_told_with_what_to_do(
 
 
 @pytest.mark.parametrize("bias", ["zero", "unigram"])
-def test_a_zero_bias_with_the_sampled_loss_is_told_with_what_to_do(
+def test_a_zero_bias_with_the_sampled_loss_is_warned_of(
     home: Home,
     toy_config: PipelineConfig,
     toy_dataset: DatasetRecord,

@@ -61,7 +61,7 @@ def trained(config: ModelConfig, vocabulary_size: int, seed: int) -> LanguageMod
 
 
 @pytest.mark.parametrize("settings", ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
-def test_rows_of_known_tokens_are_the_earlier_models_and_new_ones_stay_fresh(settings: dict[str, object]) -> None:
+def test_known_tokens_keep_their_rows_in_a_warm_start(settings: dict[str, object]) -> None:
     config = plain_model({"hidden_size": 4, **settings})
     old, new, fresh = trained(config, 6, seed=1), build_model(config, 7, seed=2), build_model(config, 7, seed=2)
     copy_weights(new, old, SHARED)
@@ -202,7 +202,7 @@ def test_another_way_to_split_text_is_refused(
     assert find_difference(toy_config.model, tokenizer.folder, toy_run.model_folder) == told
 
 
-def test_settings_of_runs_from_random_weights_are_digested_as_before_there_was_a_warm_start() -> None:
+def test_the_warm_start_setting_changes_no_cold_runs_digest() -> None:
     """Else no run that an earlier version finished would be found again. The digest was printed by commit 84421ff."""
     digest = "49fa6bad1055d5f7fb332f399e2f698ff8f5af8bdbc37521a3d825abacc12763"
     assert digest_of(used_settings(TrainingConfig(), warm=False)) == digest
@@ -247,7 +247,7 @@ class Failing(UntrackedRun):
 
 @pytest.mark.parametrize("call", [0, 1, 8])
 @pytest.mark.long
-def test_a_run_stopped_at_any_time_ends_with_the_weights_of_one_never_stopped(
+def test_stopping_a_run_changes_no_weight(
     home: Home, tmp_path: Path, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord, call: int
 ) -> None:
     """Before the first checkpoint (0, 1) and after it (8). The earlier model is gone by then; its copy is not."""

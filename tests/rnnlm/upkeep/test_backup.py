@@ -233,7 +233,7 @@ def test_an_archive_writes_nothing_outside(tmp_path: Path, name: str) -> None:
     assert not Path("/tmp/rnnlm-outside").exists()
 
 
-def test_a_home_on_links_to_a_larger_disk_is_backed_up_and_restored(tracked_home: Home, tmp_path: Path) -> None:
+def test_a_home_of_symbolic_links_is_backed_up_and_restored(tracked_home: Home, tmp_path: Path) -> None:
     register_night(tracked_home, "rnnlm-a", "1", 1)
     disk, root = tmp_path / "disk", tracked_home.root
     disk.mkdir()

@@ -68,7 +68,7 @@ def test_never_removes_what_a_registered_alias_needs(tracked_home: Home, seed: i
     check_aliases(tracked_home)
 
 
-def test_a_start_stays_as_long_as_the_dataset_that_it_was_decided_for_or_an_unfinished_run(home: Home) -> None:
+def test_a_stored_start_is_kept_while_it_is_needed(home: Home) -> None:
     """Without its decision, an unchanged night would begin with the new champion and train again."""
     weights = {name: f"{name:0<64}" for name in ("decided", "begun", "done", "forgotten")}
     for sha256 in weights.values():
@@ -245,7 +245,7 @@ prune_home(home, STRICT)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [1, 8, 14])
-def test_a_kill_in_the_middle_leaves_a_working_home_and_the_next_run_finishes(tracked_home: Home, changes: int) -> None:
+def test_the_next_run_finishes_what_a_killed_one_began(tracked_home: Home, changes: int) -> None:
     """Killed at the n-th removal or renaming of a file."""
     random_history(tracked_home, seed=5, nights=7)
     held, before = check_aliases(tracked_home), chains(tracked_home)

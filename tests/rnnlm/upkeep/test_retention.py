@@ -179,7 +179,7 @@ def test_a_second_plan_finds_nothing_more(inventory: Inventory, config: Retentio
     assert plan_retention(rest, config, NOW).removed == ()
 
 
-def test_versions_are_removed_before_their_files_and_those_before_what_they_were_made_from() -> None:
+def test_versions_are_removed_before_what_they_need() -> None:
     versions = [version(number) for number in range(1, 9)]
     removed = [item.kind for item in planned(inventory_of(versions), versions=2).removed]
     assert removed == sorted(removed, key=KINDS.index)

@@ -79,14 +79,12 @@ def test_the_first_test_word_has_no_context(home: Home, tmp_path: Path) -> None:
     assert got == pytest.approx([0.5, 1.0])
 
 
-def test_the_unknown_rate_is_the_share_of_test_words_not_seen_in_training(home: Home, tmp_path: Path) -> None:
+def test_unknown_rate_is_the_share_of_unseen_test_words(home: Home, tmp_path: Path) -> None:
     model, config = trained(home, tmp_path / "text.txt", "a b " * 18 + "a new b word", 3)
     assert unknown_rate(model, config) == 2 / 4
 
 
-def test_scores_after_a_context_sum_to_more_than_one_and_are_divided_to_be_drawn_from(
-    home: Home, tmp_path: Path
-) -> None:
+def test_textbook_scores_are_normalized_before_sampling(home: Home, tmp_path: Path) -> None:
     """After `a` in `a b a b … c`: b has 1; a keeps (9 + 1) / 21 and c (1 + 1) / 21 ... of N = 18, V = 3."""
     model, config = trained(home, tmp_path / "text.txt", "c a " + "b a " * 8 + "b a", 2)
     with open_model(model, config) as connection:

@@ -141,7 +141,7 @@ def test_the_decay_is_chosen_on_more_text_than_the_rate(
 
 
 @pytest.mark.slow
-def test_each_row_is_walked_with_what_was_chosen_on_validation_and_measured_on_training(
+def test_each_row_uses_the_settings_chosen_on_validation(
     toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grid_search, "RATES", (0.02, 0.2))

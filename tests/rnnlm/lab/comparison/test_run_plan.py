@@ -48,7 +48,7 @@ def test_the_token_budget_is_what_is_matched(toy_dataset: DatasetRecord) -> None
     assert (training.maximum_tokens, training.epochs) == (3 * one_epoch - 1, 3)
 
 
-def test_the_first_trial_is_the_configured_one_and_the_others_are_random_but_fixed() -> None:
+def test_the_first_trial_is_the_configured_one() -> None:
     trials = trial_settings(PIPELINE, 20)
     assert len(trials) == 20
     assert (trials[0].learning_rate, trials[0].dropout_inputs) == (0.004, 0.0)
@@ -59,7 +59,7 @@ def test_the_first_trial_is_the_configured_one_and_the_others_are_random_but_fix
     assert trial_settings(PIPELINE, 0) == []
 
 
-def test_without_a_configured_rate_trials_are_about_the_default_of_each_kind_and_width() -> None:
+def test_trials_are_drawn_around_each_kinds_default_rate() -> None:
     wide, gru = (
         changed(PIPELINE, {"training.optimizer.learning_rate": None, "model.kind": kind, "model.hidden_size": 4_096})
         for kind in ("elman", "gru")

@@ -23,7 +23,7 @@ def test_an_answer_is_the_same_in_company(
     assert len(set(together)) > 1
 
 
-def test_an_answer_of_every_kind_is_the_same_in_company_and_that_of_a_loop_that_reads_everything_anew(
+def test_batched_answers_equal_those_of_a_plain_loop(
     model_of_any_kind: LanguageModel, tokenizer: TextTokenizer
 ) -> None:
     together = write_answers(model_of_any_kind, tokenizer, "stream", CONTEXTS, [], GREEDY)

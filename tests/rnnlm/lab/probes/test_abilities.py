@@ -27,7 +27,7 @@ QUICK = AbilitiesConfig(trained_length=10, lengths=(10, 80), parameters=8_000, t
 
 
 @pytest.mark.long
-def test_an_lstm_learns_parity_on_short_rows_and_keeps_it_on_long_ones() -> None:
+def test_an_lstm_generalizes_parity_to_long_rows() -> None:
     score = measure_ability(QUICK, "lstm", "parity", seed=0)
     assert min(score.accuracies) > 0.99
     assert score.steps < QUICK.training_steps  # it ended when the task was solved
@@ -124,7 +124,7 @@ def test_every_kind_gets_the_size_whose_parameters_are_nearest_to_the_budget() -
     assert matched_model(config, DIAGONAL, task).recurrence == "diagonal"
 
 
-def test_every_kind_is_compared_and_the_diagonal_network_unless_it_is_left_out() -> None:
+def test_every_kind_is_compared_unless_left_out() -> None:
     assert network_names(AbilitiesConfig()) == [*get_args(ModelKind), DIAGONAL]
     assert network_names(AbilitiesConfig(kinds=("gru",), diagonal=False)) == ["gru"]
 

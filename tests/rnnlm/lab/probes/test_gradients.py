@@ -47,7 +47,7 @@ def windows() -> tuple[torch.Tensor, torch.Tensor]:
     return ids[:, :-1], ids[:, -1]
 
 
-def test_norms_are_those_of_a_state_that_is_cut_free_and_read_on_from(
+def test_norms_equal_the_gradients_at_a_detached_state(
     network: LanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
     """The slow reference: for each distance, the network stopped there and its state made a leaf."""
@@ -63,7 +63,7 @@ def test_norms_are_those_of_a_state_that_is_cut_free_and_read_on_from(
         assert norms[-1, distance] == pytest.approx(float(state.grad[:, -1].norm(dim=-1).mean()), rel=1e-4)
 
 
-def test_a_lower_layers_gradient_also_comes_through_the_layer_above_at_the_same_time(
+def test_a_lower_layer_receives_gradients_from_the_layer_above(
     network: LanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
     """At distance 0 all of it: the lower layer's last state reaches the loss through the upper cell alone."""

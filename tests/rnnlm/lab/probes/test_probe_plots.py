@@ -27,7 +27,7 @@ def is_png(path: Path) -> bool:
     return path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_gradient_that_is_gone_altogether_is_left_out_of_a_logarithmic_scale() -> None:
+def test_vanished_gradients_are_not_plotted_on_a_logarithmic_scale() -> None:
     assert nonzero([0.5, 0.0, 0.25]) == ([0, 2], [0.5, 0.25])
 
 

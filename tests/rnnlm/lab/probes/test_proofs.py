@@ -97,7 +97,7 @@ def test_counting_to_thirty_is_learnt_and_exact_beyond_the_lengths_of_training(h
 
 
 @pytest.mark.slow
-def test_the_counting_preset_is_exact_to_the_end_of_lines_twenty_times_as_long(home: Home) -> None:
+def test_the_counting_preset_is_exact_on_long_lines(home: Home) -> None:
     config = build_config("counting", ["training.device=cpu"])
     record = measure_positions(home, *trained(home, config), config.probes)
     assert len(record.right) > 15 * record.longest_trained

@@ -94,7 +94,7 @@ def test_recall_asks_for_the_value_of_each_key_once() -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_has_rows_of_every_length_asks_in_each_and_stays_in_its_vocabulary(name: str) -> None:
+def test_every_row_of_a_task_asks_within_its_vocabulary(name: str) -> None:
     task = TASKS[name]
     for length in (task.shortest, 5, 6, 7, 24, 192):
         if length >= task.shortest:

@@ -7,7 +7,7 @@ from rnnlm.sequences.segmentation import StreamCutter, join_rows, rows_from_list
 from rnnlm.storage.records import DatasetRecord
 
 
-def test_windows_of_a_stream_are_spread_over_it_and_end_with_its_end() -> None:
+def test_a_streams_windows_are_spread_to_its_end() -> None:
     cutter = StreamCutter(4)
     blocks = cutter.add(torch.arange(10, 31).numpy())  # the stream is <bos> = 2, then 10 … 30
     source = join_rows([blocks, cutter.finish()])
@@ -28,7 +28,7 @@ def test_of_sentences_the_longest_quarter_is_cut_to_one_length() -> None:
     assert targets.tolist() == [7, 3]
 
 
-def test_of_a_line_that_was_cut_into_rows_only_the_first_is_the_beginning_of_a_sentence() -> None:
+def test_only_the_first_row_of_a_line_begins_a_sentence() -> None:
     lines = rows_from_lists([[10, 11, 12, 13, 14, 15, 16, 17], [20, 21], [30], [40], [50]])
     cut = sentences(lines, context_length=4)
     assert cut.predicted.tolist() == [4, 4, 1, 3, 2, 2, 2]

@@ -113,7 +113,7 @@ class StopError(Exception):
 
 
 @pytest.mark.parametrize("stop_at", [1, 10, 11, 29])
-def test_a_state_read_from_the_disk_goes_on_as_if_nothing_had_been(tmp_path: Path, stop_at: int) -> None:
+def test_a_state_read_from_disk_continues_exactly(tmp_path: Path, stop_at: int) -> None:
     """Weights, sparse moments, schedule, carried state, generators, and the averaged weights."""
     whole = fresh_state()
     expected = run(whole)

@@ -201,9 +201,7 @@ def test_training_where_no_folder_can_be_made_ends_as_ever(
     assert is_complete(folder)
 
 
-def test_a_checkpoint_is_due_once_it_costs_little_of_the_time_since_the_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_waits_until_it_costs_little_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     checkpoints = Checkpoints(tmp_path, 1, every_seconds=120.0)

@@ -229,7 +229,7 @@ def test_the_same_number_of_processes_changes_nothing(
     assert not len(again["changes"])
 
 
-def test_a_run_without_a_checkpoint_starts_with_the_processes_that_it_is_given(tmp_path: Path) -> None:
+def test_a_fresh_run_takes_the_given_number_of_processes(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
     assert run_ranks(CASES["stream"], folder, 2, processes_at_start=4) == [0, 0]
     assert results(folder)["changes"].tolist() == [[0, 2]]

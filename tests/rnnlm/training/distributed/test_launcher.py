@@ -171,7 +171,7 @@ def test_two_processes_reach_the_perplexity_of_one(
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_restarted_and_two_processes_reach_the_perplexity_of_one(
+def test_two_processes_with_a_killed_worker_reach_the_same_perplexity(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
     """Though one of the two was killed on the way."""
@@ -181,7 +181,7 @@ def test_a_killed_worker_is_restarted_and_two_processes_reach_the_perplexity_of_
 
 
 @pytest.mark.long
-def test_an_error_of_ours_comes_back_as_it_was_and_is_not_tried_again(tmp_path: Path) -> None:
+def test_our_own_errors_come_back_without_a_retry(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="^training.seed: expected another one$"):
         run_processes(launched(tmp_path, "refuse", restarts=3), lambda: None)
     assert all_end(pids(tmp_path))

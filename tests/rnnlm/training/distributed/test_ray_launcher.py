@@ -159,7 +159,7 @@ def test_a_worker_that_is_killed_too_often_is_told_in_two_lines(
 
 
 @pytest.mark.slow
-def test_an_error_of_ours_comes_back_as_it_was_and_is_not_tried_again(
+def test_our_own_errors_come_back_without_a_retry(
     cluster: None, config: PipelineConfig, dataset: DatasetRecord, tmp_path: Path
 ) -> None:
     watching = Watching(Home(tmp_path))
@@ -206,7 +206,7 @@ run_training(Home(home), config, DatasetRecord.model_validate_json(dataset.read_
 
 
 @pytest.mark.slow
-def test_no_worker_outlives_a_driver_that_is_killed_and_the_next_run_resumes(
+def test_no_worker_outlives_a_killed_driver(
     cluster: None, config: PipelineConfig, dataset: DatasetRecord, expected: RunRecord, tmp_path: Path
 ) -> None:
     home = Home(tmp_path / "home")
@@ -257,7 +257,7 @@ def test_the_newest_launch_holds_the_lease(tmp_path: Path) -> None:
         ("cpu", {"CPU": 1.0}, False, "waits until the Ray cluster has 2 CPUs; it has 1"),
     ],
 )
-def test_workers_get_gpus_if_the_device_is_cuda_or_the_cluster_has_enough(
+def test_workers_get_gpus_if_asked_or_available(
     device: str, cluster: dict[str, float], gpu: bool, warning: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert choose_gpu(device, 2, cluster) == gpu

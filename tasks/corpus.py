@@ -9,7 +9,7 @@ from prefect.runtime import task_run
 
 from rnnlm.config import CorpusConfig, EngineConfig, TokenizerConfig
 from rnnlm.corpora.download import corpus_name, obtain_corpus
-from rnnlm.corpora.splits import Stretch
+from rnnlm.corpora.splits import ByteRange
 from rnnlm.home import find_home
 from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from rnnlm.tokenizers import tokenizer_training
@@ -28,12 +28,12 @@ def download_corpus(config: CorpusConfig, force: bool = False) -> CorpusRecord:
     return obtain_corpus(find_home(), config, force=force)
 
 
-@piece_task("count words of {stretch.source_file} from byte {stretch.byte_offset}")
-def count_stretch_words(
-    count: Callable[..., Path], corpus: CorpusRecord, config: TokenizerConfig, stretch: Stretch, folder: Path
+@piece_task("count words of {byte_range.source_file} from byte {byte_range.byte_offset}")
+def count_corpus_words(
+    count: Callable[..., Path], corpus: CorpusRecord, config: TokenizerConfig, byte_range: ByteRange, folder: Path
 ) -> Path:
-    """Count the words of one stretch of a corpus."""
-    return count(corpus, config, stretch, folder)
+    """Count the words of one byte range of a corpus."""
+    return count(corpus, config, byte_range, folder)
 
 
 @task(task_run_name="train {config.kind} tokenizer on {corpus.name}", cache_policy=NO_CACHE)
@@ -42,5 +42,5 @@ def learn_tokenizer(
 ) -> TokenizerRecord:
     """Learn a tokenizer from a corpus's training split; words are counted where `engine` says."""
     return tokenizer_training.train_tokenizer(
-        find_home(), corpus, config, force=force, open_engine=engine_of(count_stretch_words, engine)
+        find_home(), corpus, config, force=force, open_engine=engine_of(count_corpus_words, engine)
     )

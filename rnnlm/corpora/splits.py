@@ -43,7 +43,7 @@ class CorpusDocument:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class ByteRange:
     """Whole neighbouring documents in one file of a corpus."""
 
     source_file: str  # within the corpus folder
@@ -55,18 +55,18 @@ def corpus_documents(corpus: CorpusRecord) -> Iterator[CorpusDocument]:
     """All documents of a corpus that are used, in its order."""
     for file_name in corpus_files(corpus):
         size = (corpus.folder / file_name).stat().st_size
-        yield from documents_in(corpus, Stretch(file_name, 0, size))
+        yield from documents_in(corpus, ByteRange(file_name, 0, size))
 
 
-def documents_in(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocument]:
-    """The documents of a stretch. Splits that the source gives are kept; the others are carved by digest.
+def documents_in(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[CorpusDocument]:
+    """The documents of a byte range. Splits that the source gives are kept; the others are carved by digest.
 
     Training documents that a sample leaves out are skipped.
     """
-    role = role_of(corpus, stretch.source_file)
+    role = role_of(corpus, byte_range.source_file)
     sources = read_sources(corpus.folder, role)
-    begin, end = stretch.byte_offset, stretch.byte_offset + stretch.byte_count
-    lines = stored_lines(corpus.folder / stretch.source_file, begin, stretch.byte_count)
+    begin, end = byte_range.byte_offset, byte_range.byte_offset + byte_range.byte_count
+    lines = stored_lines(corpus.folder / byte_range.source_file, begin, byte_range.byte_count)
     starts = sources.starts_between(begin, end)
     number, next_start = sources.at(begin), next(starts, end)
     shares = corpus.carved_shares
@@ -78,7 +78,7 @@ def documents_in(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocum
         digest = hashlib.sha256(data)
         key = sources.digests[number].tobytes() if len(sources) >= SOURCES_TO_SPLIT_BY else digest.digest()[:8]
         split = carve(key, shares) if role in ("text", "train") else cast(Split, role)
-        document = CorpusDocument(split, stretch.source_file, number, offset, data, digest.hexdigest(), key.hex())
+        document = CorpusDocument(split, byte_range.source_file, number, offset, data, digest.hexdigest(), key.hex())
         if split != "train" or corpus.sample is None or document.sha256 < corpus.sample.below:
             yield document
         offset += len(data)
@@ -93,8 +93,8 @@ def carve(key: bytes, shares: dict[Split, float]) -> Split:
     return "valid" if fraction < test_share + shares.get("valid", 0.0) else "train"
 
 
-def stretches(corpus: CorpusRecord, byte_count: int) -> Iterator[Stretch]:
-    """The whole corpus in order, in stretches of at least `byte_count` bytes, except at the end of each file."""
+def byte_ranges(corpus: CorpusRecord, byte_count: int) -> Iterator[ByteRange]:
+    """The whole corpus in order, in ranges of at least `byte_count` bytes, except at the end of each file."""
     for file_name in corpus_files(corpus):
         path = corpus.folder / file_name
         sources = read_sources(corpus.folder, role_of(corpus, file_name))
@@ -103,7 +103,7 @@ def stretches(corpus: CorpusRecord, byte_count: int) -> Iterator[Stretch]:
             end = size if begin + byte_count >= size else document_start(path, sources, begin + byte_count)
             if end is None:
                 end = next_document(path, sources, begin, byte_count, corpus.document_lines or DOCUMENT_LINES)
-            yield Stretch(file_name, begin, end - begin)
+            yield ByteRange(file_name, begin, end - begin)
             begin = end
 
 
@@ -183,9 +183,9 @@ def paragraphs(
 
 
 def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None) -> Iterator[bytes]:
-    """The lines of a stretch of a corpus file, with their line feeds, read one by one.
+    """The lines of a byte range of a corpus file, with their line feeds, read one by one.
 
-    The stretch must begin and end at lines. byte_count None: to the end of the file.
+    The range must begin and end at lines. byte_count None: to the end of the file.
     """
     left = byte_count
     with path.open("rb") as stream:

@@ -15,7 +15,7 @@ from .shift import padding_mask, shifted, shifted_rows
 
 CHUNK_TOKENS = 1 << 18  # neighbouring rows read together
 CHUNK_ROWS = 8_192  # at most, in a chunk
-WINDOW_CHUNKS = 16  # chunks whose rows are shuffled together, from all over the split
+POOL_CHUNKS = 16  # chunks whose rows are shuffled together, from all over the split
 BUCKET_BATCHES = 100  # batches whose rows are sorted by length together: little padding, still shuffled
 LANE_TOKENS = 1 << 22  # read at once, over all lanes of a stream
 EVALUATION_WINDOW = 256  # tokens at once over a stream's single lane; does not change results
@@ -70,16 +70,16 @@ def shuffled_batches(
 ) -> Iterator[Batch]:
     """One epoch of sentences: each row once, in an order that depends only on (seed, epoch).
 
-    A window is WINDOW_CHUNKS chunks of neighbouring rows drawn from the whole split. Its rows are shuffled, then sorted
+    A pool is POOL_CHUNKS chunks of neighbouring rows drawn from the whole split. Its rows are shuffled, then sorted
     by length within buckets of BUCKET_BATCHES batches, and the batches of each bucket are shuffled. Rows that do not
-    fill a batch wait for the next window, so only the last batch is smaller. Batches before first_batch are not read.
+    fill a batch wait for the next pool, so only the last batch is smaller. Batches before first_batch are not read.
     """
-    waiting: TokenRows | None = None  # None: their window was skipped
-    for window in windows_of_epoch(source, batch_size, seed, epoch, first_batch):
-        parts = [waiting] if waiting else [source.read(row, row + 1) for row in window.waiting.tolist()]
-        rows = join_rows([*parts, *(source.read(first, last) for first, last in window.ranges)])
-        waiting = rows.take(window.left)
-        for bucket, order in zip(window.buckets, window.orders, strict=True):
+    waiting: TokenRows | None = None  # None: their pool was skipped
+    for pool in pools_of_epoch(source, batch_size, seed, epoch, first_batch):
+        parts = [waiting] if waiting else [source.read(row, row + 1) for row in pool.waiting.tolist()]
+        rows = join_rows([*parts, *(source.read(first, last) for first, last in pool.ranges)])
+        waiting = rows.take(pool.left)
+        for bucket, order in zip(pool.buckets, pool.orders, strict=True):
             if len(order):
                 batches = padded(rows.take(by_length(bucket, rows.lengths)), batch_size)
                 yield from (batches[index] for index in order)
@@ -91,14 +91,14 @@ def by_length(bucket: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Window:
-    """Rows shuffled together: those waiting from the previous window, then those of `ranges`."""
+class Pool:
+    """Rows shuffled together: those waiting from the previous pool, then those of `ranges`."""
 
     waiting: np.ndarray  # row numbers, fewer than a batch
     ranges: list[tuple[int, int]]  # first row, last row + 1
-    buckets: list[np.ndarray]  # positions in the window whose rows are sorted by length together
+    buckets: list[np.ndarray]  # positions in the pool whose rows are sorted by length together
     orders: list[np.ndarray]  # of the batches of each bucket
-    left: np.ndarray  # positions whose rows wait for the next window
+    left: np.ndarray  # positions whose rows wait for the next pool
 
     @property
     def batch_count(self) -> int:
@@ -109,7 +109,7 @@ class Window:
         """Row numbers by position."""
         return np.concatenate([self.waiting, *(np.arange(first, last) for first, last in self.ranges)])
 
-    def without(self, count: int) -> "Window":
+    def without(self, count: int) -> "Pool":
         """Without the first `count` batches."""
         orders = []
         for order in self.orders:
@@ -118,32 +118,32 @@ class Window:
         return replace(self, orders=orders)
 
 
-def windows_of_epoch(source: RowSource, batch_size: int, seed: int, epoch: int, first_batch: int) -> Iterator[Window]:
-    """The windows of an epoch without the batches before first_batch."""
+def pools_of_epoch(source: RowSource, batch_size: int, seed: int, epoch: int, first_batch: int) -> Iterator[Pool]:
+    """The pools of an epoch without the batches before first_batch."""
     left_out = first_batch
-    for window in draw_windows(len(source), chunk_rows(source), batch_size, philox(seed, epoch)):
-        if left_out < window.batch_count:
-            yield window.without(left_out)
-        left_out = max(0, left_out - window.batch_count)
+    for pool in draw_pools(len(source), chunk_rows(source), batch_size, philox(seed, epoch)):
+        if left_out < pool.batch_count:
+            yield pool.without(left_out)
+        left_out = max(0, left_out - pool.batch_count)
 
 
-def draw_windows(row_count: int, size: int, batch_size: int, generator: np.random.Generator) -> Iterator[Window]:
+def draw_pools(row_count: int, size: int, batch_size: int, generator: np.random.Generator) -> Iterator[Pool]:
     """All random decisions of an epoch, over chunks of `size` rows."""
     together = batch_size * BUCKET_BATCHES
     chunks = generator.permutation(-(-row_count // size))
     waiting = np.zeros(0, np.int64)
-    for start in range(0, len(chunks), WINDOW_CHUNKS):
-        firsts = (chunks[start : start + WINDOW_CHUNKS] * size).tolist()
+    for start in range(0, len(chunks), POOL_CHUNKS):
+        firsts = (chunks[start : start + POOL_CHUNKS] * size).tolist()
         ranges = [(first, min(first + size, row_count)) for first in firsts]
         count = len(waiting) + sum(last - first for first, last in ranges)
         order = generator.permutation(count)
-        full = count if start + WINDOW_CHUNKS >= len(chunks) else count // batch_size * batch_size
+        full = count if start + POOL_CHUNKS >= len(chunks) else count // batch_size * batch_size
         ordered, left = order[:full], order[full:]
         buckets = [ordered[first : first + together] for first in range(0, full, together)]
         orders = [generator.permutation(-(-len(bucket) // batch_size)) for bucket in buckets]
-        window = Window(waiting, ranges, buckets, orders, left)
-        waiting = window.rows[left]
-        yield window
+        pool = Pool(waiting, ranges, buckets, orders, left)
+        waiting = pool.rows[left]
+        yield pool
 
 
 def ordered_batches(source: RowSource, batch_size: int) -> Iterator[Batch]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import SequencesConfig
-from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in, stretches, text_fingerprint
+from rnnlm.corpora.splits import ByteRange, CorpusDocument, byte_ranges, documents_in, text_fingerprint
 from rnnlm.display.progress import BYTES, Progress
 from rnnlm.home import atomic_file
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
@@ -56,11 +56,11 @@ DOCUMENT_SCHEMA = pa.schema(  # table `documents` without document_id
 
 @dataclass(frozen=True)
 class Shard:
-    """One stretch of the corpus and the files of its tokens."""
+    """One byte range of the corpus and the files of its tokens."""
 
     folder: Path
     number: int
-    stretch: Stretch
+    byte_range: ByteRange
 
     @property
     def documents(self) -> Path:
@@ -73,8 +73,8 @@ class Shard:
     @property
     def name(self) -> str:
         """Unlike its number, the same only for the same text, should the size of shards change before a resume."""
-        stretch = self.stretch
-        return f"{self.number:06d}-{Path(stretch.source_file).stem}-{stretch.byte_offset}-{stretch.byte_count}"
+        byte_range = self.byte_range
+        return f"{self.number:06d}-{Path(byte_range.source_file).stem}-{byte_range.byte_offset}-{byte_range.byte_count}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ShardMaker:
         with ExitStack() as files:
             documents_file = files.enter_context(parquet_file(shard.documents, DOCUMENT_SCHEMA))  # closed last
             row_files = [files.enter_context(parquet_file(shard.rows(split), row_schema)) for split in SPLITS]
-            for documents in pieces(documents_in(self.corpus, shard.stretch)):
+            for documents in pieces(documents_in(self.corpus, shard.byte_range)):
                 texts = [document.lines for document in documents]
                 lines = rows_from_lists(tokenizer.encode_lines([line for text in texts for line in text]))
                 columns = document_columns(documents, texts, lines, tokenizer, self.config)
@@ -206,11 +206,11 @@ def tokenize_shards(
     ):
 
         def missing_shards() -> Iterator[tuple[Shard]]:
-            for number, stretch in enumerate(stretches(corpus, shard_bytes(corpus.corpus_bytes))):
-                shard = Shard(folder / f"{number // SHARDS_A_FOLDER:03d}", number, stretch)
+            for number, byte_range in enumerate(byte_ranges(corpus, shard_bytes(corpus.corpus_bytes))):
+                shard = Shard(folder / f"{number // SHARDS_A_FOLDER:03d}", number, byte_range)
                 shards.append(shard)
                 if shard.documents.exists():
-                    progress.update(stretch.byte_count)
+                    progress.update(byte_range.byte_count)
                 else:
                     shard.folder.mkdir(parents=True, exist_ok=True)
                     yield (shard,)
@@ -218,7 +218,7 @@ def tokenize_shards(
         for (shard,), predicted_tokens in results_in_order(engine, make, missing_shards()):
             tokens += predicted_tokens
             progress.facts(f"{tokens:,} tokens")
-            progress.update(shard.stretch.byte_count)
+            progress.update(shard.byte_range.byte_count)
     return shards
 
 

@@ -17,7 +17,7 @@ from rnnlm.sequences.batches import (
     TokenStream,
     by_length,
     chunks,
-    windows_of_epoch,
+    pools_of_epoch,
 )
 from rnnlm.sequences.segmentation import Mode, ends
 from rnnlm.sequences.shift import shifted
@@ -82,9 +82,9 @@ def shuffled_resident_batches(
     first_batch: int = 0,
 ) -> Iterator[Batch]:
     """The batches of shuffled_batches, shared among ranks as by Batch.share. Only the length of the source is used."""
-    for window in windows_of_epoch(source, batch_size, seed, epoch, first_batch):
-        numbers = window.rows
-        for bucket, order in zip(window.buckets, window.orders, strict=True):
+    for pool in pools_of_epoch(source, batch_size, seed, epoch, first_batch):
+        numbers = pool.rows
+        for bucket, order in zip(pool.buckets, pool.orders, strict=True):
             rows = by_length(numbers[bucket], text.predicted)
             for first in (order * batch_size).tolist():
                 batch = rows[first : first + batch_size]

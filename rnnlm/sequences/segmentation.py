@@ -37,7 +37,7 @@ class TokenRows:
 
     def take(self, rows: np.ndarray) -> "TokenRows":
         """These rows in this order."""
-        return stretches_of(self.token_ids, self.offsets[rows], self.lengths[rows])
+        return cut_rows(self.token_ids, self.offsets[rows], self.lengths[rows])
 
     def read(self, first: int, last: int) -> "TokenRows":
         """Rows first … last - 1."""
@@ -78,7 +78,7 @@ def sentences(lines: TokenRows, context_length: int) -> TokenRows:
     nth = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     starts = np.repeat(framed_lines.offsets[:-1], pieces) + nth * context_length
     lengths = np.minimum(context_length, np.repeat(predicted, pieces) - nth * context_length) + 1
-    return stretches_of(framed_lines.token_ids, starts, lengths)
+    return cut_rows(framed_lines.token_ids, starts, lengths)
 
 
 def framed(lines: TokenRows) -> TokenRows:
@@ -113,7 +113,7 @@ class StreamCutter:
         blocks = (len(stream) - 1) // self.block_length
         self.waiting = stream[blocks * self.block_length :]
         starts = np.arange(blocks) * self.block_length
-        return stretches_of(stream, starts, np.full(blocks, self.block_length + 1))
+        return cut_rows(stream, starts, np.full(blocks, self.block_length + 1))
 
     def finish(self) -> TokenRows:
         """The last, shorter block, if it predicts a token."""
@@ -121,7 +121,7 @@ class StreamCutter:
         return TokenRows(rest, np.array([0, len(rest)] if len(rest) else [0], np.int64))
 
 
-def stretches_of(token_ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> TokenRows:
+def cut_rows(token_ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> TokenRows:
     """token_ids[starts[i]:starts[i] + lengths[i]] as rows, which may overlap."""
     offsets = ends(lengths)
     positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
@@ -164,4 +164,4 @@ def sums_between(numbers: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     if len(bounds) < 2:
         return numbers[:0]
     sums: np.ndarray = np.add.reduceat(np.append(numbers, 0), bounds[:-1])
-    return np.where(np.diff(bounds) > 0, sums, 0)  # for an empty stretch, reduceat returns the number at its start
+    return np.where(np.diff(bounds) > 0, sums, 0)  # for an empty row, reduceat returns the number at its start

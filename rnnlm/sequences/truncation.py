@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rnnlm.metrics import SPELLED_BYTE_BITS, utf8_bytes
-from rnnlm.sequences.segmentation import TokenRows, framed, stretches_of
+from rnnlm.sequences.segmentation import TokenRows, cut_rows, framed
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
 
 
@@ -29,7 +29,7 @@ def beginnings(tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, con
         end = kept_characters(tokenizer, texts[line], context_length)
         kept_texts[line] = texts[line][:end]
         rest_bits[line] = SPELLED_BYTE_BITS * (utf8_bytes(texts[line][end:]) + 1)
-    kept = stretches_of(lines.token_ids, lines.offsets[:-1], np.minimum(lines.lengths, context_length))
+    kept = cut_rows(lines.token_ids, lines.offsets[:-1], np.minimum(lines.lengths, context_length))
     return LineBeginnings(kept_texts, kept, rest_bits)
 
 
@@ -44,4 +44,4 @@ def kept_characters(tokenizer: TextTokenizer, line: str, token_count: int) -> in
 def first_rows(lines: TokenRows, context_length: int) -> TokenRows:
     """One row per line as sentences() cuts it: of a long line only the first. A blank line has no row."""
     rows = framed(lines.take(np.flatnonzero(lines.lengths)))
-    return stretches_of(rows.token_ids, rows.offsets[:-1], np.minimum(rows.lengths, context_length + 1))
+    return cut_rows(rows.token_ids, rows.offsets[:-1], np.minimum(rows.lengths, context_length + 1))

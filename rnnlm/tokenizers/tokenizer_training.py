@@ -8,7 +8,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, processors
 
 from rnnlm.config import TokenizerConfig
-from rnnlm.corpora.splits import documents_in, stretches
+from rnnlm.corpora.splits import byte_ranges, documents_in
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.runtime.engines import OpenEngine, in_this_process
 from rnnlm.storage.records import CorpusRecord, TokenizerRecord
@@ -70,9 +70,9 @@ def training_lines(corpus: CorpusRecord, byte_limit: int) -> Iterator[str]:
     """
     size = corpus.sample.byte_count if corpus.sample else corpus.corpus_bytes
     share = min(1.0, byte_limit / size)
-    for stretch in stretches(corpus, size if share == 1.0 else int(PIECE_BYTES / share)):
-        end = stretch.byte_offset + share * stretch.byte_count
-        for document in documents_in(corpus, stretch):
+    for byte_range in byte_ranges(corpus, size if share == 1.0 else int(PIECE_BYTES / share)):
+        end = byte_range.byte_offset + share * byte_range.byte_count
+        for document in documents_in(corpus, byte_range):
             if document.byte_offset >= end:
                 break
             if document.split == "train":

@@ -1,4 +1,4 @@
-"""Count the words, or characters, of a corpus's training documents: stretch by stretch, then added up."""
+"""Count the words, or characters, of a corpus's training documents: range by range, then added up."""
 
 import logging
 from collections import Counter
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
 from rnnlm.config import TokenizerConfig
-from rnnlm.corpora.splits import Stretch, documents_in, stretches
+from rnnlm.corpora.splits import ByteRange, byte_ranges, documents_in
 from rnnlm.home import atomic_file
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.storage.records import CorpusRecord
@@ -18,9 +18,9 @@ from rnnlm.tokenizers.vocabularies import splitter
 
 logger = logging.getLogger(__name__)
 MAXIMUM_DISTINCT = 2_000_000  # distinct words counted at once: about 250 MB
-SMALLEST_STRETCH_BYTES = 16 << 20
+SMALLEST_RANGE_BYTES = 16 << 20
 BYTES_WORTH_A_PROCESS = 128 << 20  # a process starts in 5 to 10 s, and counts about 8 MB in a second
-MOST_STRETCHES = 1000
+MOST_RANGES = 1000
 
 
 class WordCounts:
@@ -52,27 +52,27 @@ def count_corpus(
 ) -> Counter[str]:
     """Occurrences of each word of the training documents. They do not depend on where they are counted.
 
-    folder: gets a file for each stretch of the corpus. Stretches whose file is there are not counted again.
+    folder: gets a file for each byte range of the corpus. Ranges whose file is there are not counted again.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    stretch_bytes = max(SMALLEST_STRETCH_BYTES, -(-corpus.corpus_bytes // MOST_STRETCHES))
+    range_bytes = max(SMALLEST_RANGE_BYTES, -(-corpus.corpus_bytes // MOST_RANGES))
     total = WordCounts()
     with open_engine(-(-corpus.corpus_bytes // BYTES_WORTH_A_PROCESS)) as engine:
-        calls = ((corpus, config, stretch, folder) for stretch in stretches(corpus, stretch_bytes))
-        for _, path in results_in_order(engine, count_stretch, calls):
+        calls = ((corpus, config, byte_range, folder) for byte_range in byte_ranges(corpus, range_bytes))
+        for _, path in results_in_order(engine, count_byte_range, calls):
             counts = pq.read_table(path)
             total.add(dict(zip(counts["word"].to_pylist(), counts["count"].to_pylist(), strict=True)))
     return total.counts
 
 
-def count_stretch(corpus: CorpusRecord, config: TokenizerConfig, stretch: Stretch, folder: Path) -> Path:
-    """The map: a file with a row (word, count) for each word of the training documents in a stretch of the corpus.
+def count_byte_range(corpus: CorpusRecord, config: TokenizerConfig, byte_range: ByteRange, folder: Path) -> Path:
+    """The map: a file with a row (word, count) for each word of the training documents in a byte range of the corpus.
 
     The counts go through a file, because Prefect keeps results of tasks in memory for a while.
     """
-    path = folder / f"{Path(stretch.source_file).stem}-{stretch.byte_offset}-{stretch.byte_count}.parquet"
+    path = folder / f"{Path(byte_range.source_file).stem}-{byte_range.byte_offset}-{byte_range.byte_count}.parquet"
     if not path.exists():
-        documents = (document for document in documents_in(corpus, stretch) if document.split == "train")
+        documents = (document for document in documents_in(corpus, byte_range) if document.split == "train")
         counts = count_words((line for document in documents for line in document.lines), config)
         columns = {"word": pa.array(counts.keys(), pa.string()), "count": pa.array(counts.values(), pa.int64())}
         with atomic_file(path) as partial:

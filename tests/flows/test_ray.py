@@ -114,7 +114,7 @@ def test_a_ray_cluster_makes_the_same_dataset_though_a_worker_is_killed(
         assert process.wait(PATIENCE_SECONDS) == 0
     assert contents(home) == expected
     assert poll_until(lambda: completed(home, "tokenize shard") == SHARDS, 20)
-    assert completed(home, "count words") == 2  # stretches of 16 MiB
+    assert completed(home, "count words") == 2  # ranges of 16 MiB
 
 
 @pytest.mark.slow

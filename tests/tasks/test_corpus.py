@@ -7,12 +7,12 @@ import pytest
 from rnnlm.config import CorpusConfig, PipelineConfig, TokenizerConfig
 from rnnlm.corpora import http_download
 from rnnlm.corpora.http_request import FetchPolicy
-from rnnlm.corpora.splits import Stretch
+from rnnlm.corpora.splits import ByteRange
 from rnnlm.errors import FetchError
 from rnnlm.home import Home
 from rnnlm.storage.records import CorpusRecord
-from rnnlm.tokenizers.word_counts import count_stretch
-from tasks.corpus import count_stretch_words, download_corpus, learn_tokenizer
+from rnnlm.tokenizers.word_counts import count_byte_range
+from tasks.corpus import count_corpus_words, download_corpus, learn_tokenizer
 
 
 def test_the_corpus_lies_in_the_home(home: Home, toy_config: PipelineConfig) -> None:
@@ -29,12 +29,12 @@ def test_a_failed_download_is_told_apart(home: Home, monkeypatch: pytest.MonkeyP
         download_corpus.fn(CorpusConfig(source="http://127.0.0.1:9/text"))
 
 
-def test_the_counts_are_those_of_the_stretch(toy_corpus: CorpusRecord, tmp_path: Path) -> None:
+def test_the_counts_are_those_of_the_byte_range(toy_corpus: CorpusRecord, tmp_path: Path) -> None:
     name = toy_corpus.files["train"]
     text = (toy_corpus.folder / name).read_bytes()
-    stretch = Stretch(name, 0, len(text))
+    byte_range = ByteRange(name, 0, len(text))
     counts = pq.read_table(
-        count_stretch_words.fn(count_stretch, toy_corpus, TokenizerConfig(kind="word"), stretch, tmp_path)
+        count_corpus_words.fn(count_byte_range, toy_corpus, TokenizerConfig(kind="word"), byte_range, tmp_path)
     )
     found = dict(zip(counts["word"].to_pylist(), counts["count"].to_pylist(), strict=True))
     assert found == Counter(text.decode().split())

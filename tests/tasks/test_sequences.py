@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import PipelineConfig, SequencesConfig
-from rnnlm.corpora.splits import Stretch
+from rnnlm.corpora.splits import ByteRange
 from rnnlm.home import Home
 from rnnlm.sequences.corpus_shards import Shard, ShardMaker
 from rnnlm.sequences.dataset_writer import stored_rows
@@ -15,7 +15,7 @@ def test_a_shard_holds_the_tokens_that_it_returns(
     toy_corpus: CorpusRecord, toy_tokenizer: TokenizerRecord, tmp_path: Path
 ) -> None:
     name = toy_corpus.files["train"]
-    shard = Shard(tmp_path, 0, Stretch(name, 0, (toy_corpus.folder / name).stat().st_size))
+    shard = Shard(tmp_path, 0, ByteRange(name, 0, (toy_corpus.folder / name).stat().st_size))
     tokens = tokenize_shard.fn(ShardMaker(toy_corpus, SequencesConfig(), toy_tokenizer.folder), shard)
     assert shard.documents.exists()
     assert tokens > 1_000

@@ -63,8 +63,8 @@ def write_known_digests(
         if documents > KEPT_FINGERPRINTS:
             below = min(below, f"{2**64 * KEPT_FINGERPRINTS // documents:016x}")
         parameters = {
-            "firsts": [tokens_before(first) for first, _ in sample.stretches],
-            "lasts": [tokens_before(last) for _, last in sample.stretches],
+            "firsts": [tokens_before(first) for first, _ in sample.ranges],
+            "lasts": [tokens_before(last) for _, last in sample.ranges],
             "below": below,
         }
         digests = connection.sql(statement("promotion/read_known_digests"), params=parameters).to_arrow_table()

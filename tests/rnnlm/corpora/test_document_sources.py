@@ -7,7 +7,7 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.splits import CorpusDocument, corpus_documents, documents_in, stretches
+from rnnlm.corpora.splits import CorpusDocument, byte_ranges, corpus_documents, documents_in
 from rnnlm.home import Home
 from tests.rnnlm.corpora.packing import csv_of, json_of, parquet_of, tar_of, zip_of
 
@@ -85,12 +85,12 @@ def test_empty_rows_belong_to_the_source_before(home: Home, tmp_path: Path, clea
     ]
 
 
-def test_stretches_give_the_same_documents(home: Home, tmp_path: Path) -> None:
+def test_byte_ranges_give_the_same_documents(home: Home, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_of(REVIEWS))
     config = CorpusConfig.model_validate({"source": str(tmp_path / "a.jsonl")} | SETTINGS)
     corpus = obtain_corpus(home, config)
-    found = list(stretches(corpus, 3_000))
+    found = list(byte_ranges(corpus, 3_000))
     assert len(found) > 5
-    assert [document for stretch in found for document in documents_in(corpus, stretch)] == list(
+    assert [document for byte_range in found for document in documents_in(corpus, byte_range)] == list(
         corpus_documents(corpus)
     )

@@ -9,7 +9,7 @@ import pytest
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import splits
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.splits import corpus_documents, documents_in, paragraphs, stretches
+from rnnlm.corpora.splits import byte_ranges, corpus_documents, documents_in, paragraphs
 from rnnlm.home import Home
 
 SHARES = CorpusConfig(source="x", valid_share=0.2, test_share=0.2)
@@ -66,20 +66,20 @@ def test_given_splits_are_kept(home: Home, toy_folder: Path) -> None:
         assert document.source_file == f"{document.split}.txt"
 
 
-def test_stretches_cut_the_corpus_where_documents_begin(home: Home, tmp_path: Path) -> None:
+def test_byte_ranges_cut_the_corpus_where_documents_begin(home: Home, tmp_path: Path) -> None:
     text = "".join(f"paragraph {index}\nline\n\n" for index in range(200)) + "".join(f"{i}\n" for i in range(500))
     (tmp_path / "text.txt").write_text(text)
     corpus = obtain_corpus(home, SHARES.model_copy(update={"source": str(tmp_path / "text.txt")}))
-    found = list(stretches(corpus, 1000))
+    found = list(byte_ranges(corpus, 1000))
     assert len(found) > 4
-    assert all(stretch.byte_count >= 1000 for stretch in found[:-1])
-    pieces = [document for stretch in found for document in documents_in(corpus, stretch)]
+    assert all(byte_range.byte_count >= 1000 for byte_range in found[:-1])
+    pieces = [document for byte_range in found for document in documents_in(corpus, byte_range)]
     assert pieces == list(corpus_documents(corpus))
 
 
 @pytest.mark.parametrize("blank_share", [0.0, 0.02, 0.3, 0.9])
 @pytest.mark.parametrize("searched_bytes", [20, 10_000])
-def test_stretches_are_whole_documents_of_any_text(
+def test_byte_ranges_are_whole_documents_of_any_text(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank_share: float, searched_bytes: int
 ) -> None:
     monkeypatch.setattr(splits, "SEARCHED_BYTES", searched_bytes)  # with 20 many are found by reading from the start
@@ -94,7 +94,7 @@ def test_stretches_are_whole_documents_of_any_text(
     corpus = obtain_corpus(home, SHARES.model_copy(update={"source": str(tmp_path / "text.jsonl")}))
     documents = list(corpus_documents(corpus))
     for byte_count in (1, 100, 20_000, 10_000_000):
-        found = list(stretches(corpus, byte_count))
+        found = list(byte_ranges(corpus, byte_count))
         assert len(found) == 1 if byte_count == 10_000_000 else len(found) > 2
-        assert all(stretch.byte_count >= byte_count for stretch in found[:-1])
-        assert [document for stretch in found for document in documents_in(corpus, stretch)] == documents
+        assert all(byte_range.byte_count >= byte_count for byte_range in found[:-1])
+        assert [document for byte_range in found for document in documents_in(corpus, byte_range)] == documents

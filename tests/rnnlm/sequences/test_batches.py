@@ -48,7 +48,7 @@ def expected(tokens: TokenRows) -> list[int]:
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many chunks and windows of a small split."""
     monkeypatch.setattr(batches, "CHUNK_ROWS", 5)
-    monkeypatch.setattr(batches, "WINDOW_CHUNKS", 3)
+    monkeypatch.setattr(batches, "POOL_CHUNKS", 3)
     monkeypatch.setattr(batches, "BUCKET_BATCHES", 2)
     monkeypatch.setattr(batches, "LANE_TOKENS", 40)
 

@@ -16,7 +16,7 @@ import pytest
 
 from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.splits import Stretch
+from rnnlm.corpora.splits import ByteRange
 from rnnlm.home import Home
 from rnnlm.runtime.engines import Engine
 from rnnlm.runtime.polling import poll_until
@@ -87,7 +87,7 @@ def test_a_shard_is_tokenized_in_pieces_of_the_same_rows(
 ) -> None:
     [name] = corpus.files.values()
     make = ShardMaker(corpus, SequencesConfig(), toy_tokenizer.folder)
-    whole, pieces = (Shard(tmp_path / sub, 0, Stretch(name, 0, corpus.corpus_bytes)) for sub in ("a", "b"))
+    whole, pieces = (Shard(tmp_path / sub, 0, ByteRange(name, 0, corpus.corpus_bytes)) for sub in ("a", "b"))
     whole.folder.mkdir()
     pieces.folder.mkdir()
     tokens = make(whole)

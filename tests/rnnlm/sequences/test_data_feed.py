@@ -62,7 +62,7 @@ def test_a_loader_of_the_user_s_own_forks_its_workers(toy_dataset: DatasetRecord
 
 def test_the_file_is_read_as_rows_in_memory_are(toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "CHUNK_ROWS", 16)
-    monkeypatch.setattr(batches, "WINDOW_CHUNKS", 4)
+    monkeypatch.setattr(batches, "POOL_CHUNKS", 4)
     stored = StoredSplit(toy_dataset, "train")
     memory = stored.read(0, len(stored))
     assert (len(stored), stored.predicted_count) == (len(memory), memory.predicted_count)
@@ -82,7 +82,7 @@ def test_text_on_a_device_gives_the_batches_that_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(batches, "CHUNK_ROWS", 16)
-    monkeypatch.setattr(batches, "WINDOW_CHUNKS", 4)
+    monkeypatch.setattr(batches, "POOL_CHUNKS", 4)
     monkeypatch.setattr(batches, "BUCKET_BATCHES", 3)
     epoch, rank, world_size = epoch_and_rank
     split: RowSource = StoredSplit(toy_dataset, "train")

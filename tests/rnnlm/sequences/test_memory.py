@@ -14,7 +14,7 @@ import pytest
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.splits import Stretch
+from rnnlm.corpora.splits import ByteRange
 from rnnlm.home import Home, write_json
 from rnnlm.sequences import dataset_checks, dataset_writer
 from rnnlm.sequences.corpus_shards import Shard, arrow_rows, cut
@@ -91,7 +91,7 @@ def store_large(home: Home, folder: Path, shard_count: int, mode: Mode, tokenize
     """A dataset's folder: what store_sequences would write, without the text."""
     config = SequencesConfig(mode=mode)
     (folder / "shards").mkdir(parents=True)
-    shards = [Shard(folder / "shards", number, Stretch("text.txt", 0, 0)) for number in range(shard_count)]
+    shards = [Shard(folder / "shards", number, ByteRange("text.txt", 0, 0)) for number in range(shard_count)]
     for shard in shards:
         write_shard(shard, config, tokenizer)
     with dataset_writer.new_database(folder, config) as connection:

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.splits import CorpusDocument, Stretch, documents_in
+from rnnlm.corpora.splits import ByteRange, CorpusDocument, documents_in
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
@@ -125,8 +125,8 @@ def test_subwords_are_learnt_from_pieces_all_over_a_large_text(
     corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "text.txt"), valid_share=0, test_share=0))
     read: list[CorpusDocument] = []
 
-    def documents_read(corpus: CorpusRecord, stretch: Stretch) -> Iterator[CorpusDocument]:
-        for document in documents_in(corpus, stretch):
+    def documents_read(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[CorpusDocument]:
+        for document in documents_in(corpus, byte_range):
             read.append(document)
             yield document
 

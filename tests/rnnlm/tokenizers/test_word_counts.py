@@ -1,4 +1,4 @@
-"""Counting words: stretch by stretch, in bounded memory, and only once."""
+"""Counting words: range by range, in bounded memory, and only once."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,12 +28,12 @@ def test_counting_words_forgets_the_rarest_beyond_a_bound(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("kind", ["word", "char"])
-def test_stretches_add_up_to_the_counts_of_the_training_text(
+def test_byte_ranges_add_up_to_the_counts_of_the_training_text(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     (tmp_path / "c.txt").write_text("".join(f"w{index % 7} common\n" for index in range(2_000)))
     corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "c.txt")))
-    monkeypatch.setattr(word_counts, "SMALLEST_STRETCH_BYTES", 1_000)
+    monkeypatch.setattr(word_counts, "SMALLEST_RANGE_BYTES", 1_000)
     monkeypatch.setattr(word_counts, "BYTES_WORTH_A_PROCESS", 6_000)
     calls = []
 
@@ -50,12 +50,12 @@ def test_stretches_add_up_to_the_counts_of_the_training_text(
     assert calls == [-(-corpus.corpus_bytes // 6_000)] == [4]
 
 
-def test_after_a_kill_only_the_missing_stretches_are_counted(
+def test_after_a_kill_only_the_missing_byte_ranges_are_counted(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "c.txt").write_text("".join(f"w{index % 7} common\n" for index in range(2_000)))
     corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "c.txt")))
-    monkeypatch.setattr(word_counts, "SMALLEST_STRETCH_BYTES", 5_000)
+    monkeypatch.setattr(word_counts, "SMALLEST_RANGE_BYTES", 5_000)
     config = TokenizerConfig(kind="word")
     whole = count_corpus(corpus, config, tmp_path / "whole")
 

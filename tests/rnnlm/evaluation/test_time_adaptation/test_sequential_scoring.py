@@ -38,7 +38,7 @@ def test_a_stream_is_one_text_whatever_the_blocks_it_is_stored_in(
     lines = random_lines(0)
     tokens = sum(len(line) + 1 for line in lines)
     one_block = score_in_order(model, text_of(lines, "stream", block_length=1_000), "stream", DYNAMIC, CACHE)
-    monkeypatch.setattr(batches, "LANE_TOKENS", 9)  # read in stretches of two segments
+    monkeypatch.setattr(batches, "LANE_TOKENS", 9)  # read two segments at once
     lengths = [segment.target_ids.shape[1] for segment in segments(text_of(lines, "stream"), "stream", 4)]
     assert lengths == [4] * (tokens // 4) + [tokens % 4] * (tokens % 4 > 0)
     blocks = score_in_order(model, text_of(lines, "stream"), "stream", DYNAMIC, CACHE)

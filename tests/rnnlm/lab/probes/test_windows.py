@@ -1,4 +1,4 @@
-"""Windows are stretches of the stored text, each with the token that comes next."""
+"""Windows are cut from the stored text, each with the token that comes next."""
 
 import torch
 

@@ -3,7 +3,7 @@
 Nothing else in rnnlm imports it: importing transformers' model classes takes longer than importing torch.
 """
 
-import sys
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,10 +66,10 @@ def refuse_lm_eval_hf_model() -> None:
     Its figures would be wrong: it adds a second `<bos>` and lets the model predict it, or leaves line ends, unknown
     words and white space out. Its arguments do not differ from those of other callers, so the call stack must tell.
     """
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
+    frame = inspect.currentframe()
+    while frame is not None:
         frame = frame.f_back
-        if frame.f_globals.get("__name__") == "lm_eval.models.huggingface":
+        if frame is not None and frame.f_globals.get("__name__") == "lm_eval.models.huggingface":
             raise ModelError(
                 "lm_eval --model hf: its figures for this model would be wrong, because it counts line ends, unknown\n"
                 "words and <bos> differently; use `rnnlm lm-eval MODEL --tasks … --file …`"

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -211,19 +211,35 @@ def serve_command(
 def export_command(
     session: Session,
     model: Model = None,
-    output: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")] = Path("onnx/model.onnx"),
+    file_format: Annotated[
+        Literal["onnx", "arpa"], typer.Option("--format", help="onnx: the network; arpa: the counts.")
+    ] = "onnx",
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File to write, instead of onnx/model.onnx or model.arpa.")
+    ] = None,
 ) -> None:
-    """Export a model to a file for another runtime (extra: onnx).
+    """Export a model to a file for another program: its network to ONNX (extra: onnx), or its counts to ARPA.
 
     rnnlm export rnnlm-python-docs --output onnx/model.onnx
+    rnnlm export rnnlm-python-docs --format arpa
     """
     show_warnings()
     from rnnlm.registry.model_lookup import model_folder
 
     folder = model_folder(session.home, model)
+    if file_format == "arpa":
+        from rnnlm.models.arpa import export_arpa
+
+        counts = export_arpa(folder, output or Path("model.arpa"))
+        text = f"{counts.file}: {counts.file_bytes:,} bytes, {sum(counts.ngrams):,} n-grams of up to "
+        text += f"{len(counts.ngrams)} tokens"
+        if counts.without_network:
+            text += "\nthe counts alone: the network that they are mixed with is not exported"
+        session.print_result(text, counts.model_dump(mode="json"))
+        return
     from rnnlm.models.onnx_graph import export_onnx
 
-    record = export_onnx(folder, output)
+    record = export_onnx(folder, output or Path("onnx/model.onnx"))
     text = (
         f"{record.file}: {record.file_bytes:,} bytes, next to "
         f"{record.tokenizer.name} and {record.special_tokens.name}\n"

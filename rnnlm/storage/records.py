@@ -291,6 +291,15 @@ class ExportRecord(Record):
     without_counts: bool = False  # the model is a mixture, and the file its network alone
 
 
+class ArpaRecord(Record):
+    """A model's counts as an ARPA file; see rnnlm/models/arpa.py."""
+
+    file: Path
+    file_bytes: int
+    ngrams: tuple[int, ...]  # by order, from 1
+    without_network: bool  # the model is a mixture, and the file its counts alone
+
+
 class HarnessMetric(Record):
     """One metric of EleutherAI's lm-evaluation-harness."""
 

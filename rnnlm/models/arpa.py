@@ -1,0 +1,121 @@
+"""Export a model's counts to an ARPA file, which KenLM, SRILM, Kaldi and pyctcdecode read.
+
+Each n-gram stands there with log₁₀ of its interpolated probability. An n-gram that is also a context has log₁₀ of its
+gamma as its back-off weight, so that a reader of the file finds the probabilities of count_model.py:
+
+    p(w | context) = the listed one, else gamma(context) p(w | shorter context); gamma of an unknown context is 1.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from rnnlm.errors import ConfigError, ModelError
+from rnnlm.home import atomic_file
+from rnnlm.models.count_model import CountModel, search
+from rnnlm.models.model_factory import load_model
+from rnnlm.storage.records import ArpaRecord
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
+
+NEVER = -99.0  # log₁₀ of a probability of 0, by convention
+SPECIAL = {UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
+LINES_AT_ONCE = 1 << 18
+
+
+def export_arpa(folder: Path, file: Path) -> ArpaRecord:
+    """Write the counts of the model in `folder`. ModelError if it has none; ConfigError if `file` cannot be written."""
+    mixture = load_model(folder).mixture
+    if mixture is None:
+        raise ModelError(f"{folder}: the model has no counts; train one with model.counts=5 or model.kind=kneser-ney")
+    tokenizer = load_tokenizer(folder)
+    words = spellings(tokenizer.pieces(range(mixture.counts.vocabulary_size)))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(file) as partial, partial.open("w", encoding="utf-8") as stream:
+            sizes = write_arpa(mixture.counts, words, stream)
+    except OSError as error:
+        raise ConfigError(f"--output {file}: cannot be written ({error.strerror})") from error
+    return ArpaRecord(
+        file=file, file_bytes=file.stat().st_size, ngrams=tuple(sizes), without_network=not mixture.is_alone
+    )
+
+
+def spellings(pieces: Sequence[str]) -> list[str]:
+    """Tokens as an ARPA file spells them: without white space, and <s> and </s> for the ends of a sentence."""
+    words = [re.sub(r"\s", lambda found: f"<0x{ord(found[0]):02X}>", piece) or "<empty>" for piece in pieces]
+    for token_id, word in SPECIAL.items():
+        words[token_id] = word
+    return words
+
+
+def write_arpa(counts: CountModel, words: Sequence[str], stream: IO[str]) -> list[int]:
+    """Returns the number of n-grams of each order. words: the spelling of each token id."""
+    ngrams = list(ngrams_by_order(counts))
+    stream.write("\\data\\\n")
+    stream.writelines(f"ngram {order}={len(rows)}\n" for order, rows in enumerate(ngrams, start=1))
+    for order, rows in enumerate(ngrams, start=1):
+        stream.write(f"\n\\{order}-grams:\n")
+        for first in range(0, len(rows), LINES_AT_ONCE):
+            stream.writelines(lines(counts, words, rows[first : first + LINES_AT_ONCE]))
+    stream.write("\n\\end\\\n")
+    return [len(rows) for rows in ngrams]
+
+
+def ngrams_by_order(counts: CountModel) -> Iterator[np.ndarray]:
+    """(N, order) token ids, in the order of the text: all counted n-grams, all contexts, and all single tokens."""
+    contexts = context_tokens(counts)
+    for length, level in enumerate(counts.levels):
+        ending = np.repeat(contexts[length], sizes_of(level.first_word), axis=0)
+        rows = [np.hstack([ending[:, ::-1], level.words[:, None].astype(np.int64)])]
+        if length + 1 < counts.order:
+            rows.append(contexts[length + 1][:, ::-1])
+        if not length:
+            rows.append(np.array([BOS, *counts.predictable.tolist()])[:, None])
+        yield np.unique(np.concatenate(rows), axis=0)
+
+
+def context_tokens(counts: CountModel) -> list[np.ndarray]:
+    """For each length (C, length): the tokens of every context, the last one first."""
+    found = [np.zeros((1, 0), np.int64)]
+    for above, level in pairwise(counts.levels):
+        parents = np.repeat(found[-1], sizes_of(above.first_child), axis=0)
+        found.append(np.hstack([parents, level.tokens[:, None].astype(np.int64)]))
+    return found
+
+
+def sizes_of(first: np.ndarray) -> np.ndarray:
+    """(n,) number of values in each range; first: (n + 1,) place of its first value."""
+    places = first.astype(np.int64)
+    sizes: np.ndarray = places[1:] - places[:-1]
+    return sizes
+
+
+def lines(counts: CountModel, words: Sequence[str], ngrams: np.ndarray) -> Iterable[str]:
+    """ngrams: (N, order) → probability, tab, n-gram and, below the highest order, tab, back-off weight."""
+    order = ngrams.shape[1]
+    contexts = np.pad(ngrams[:, :-1][:, ::-1], [(0, 0), (0, counts.order - order)])
+    with np.errstate(divide="ignore"):  # <s> is never predicted
+        log_probabilities, _ = counts.log_probabilities(contexts, ngrams[:, -1])
+    probabilities = np.maximum(log_probabilities / np.log(10), NEVER).tolist()
+    texts = [" ".join([words[token_id] for token_id in ngram]) for ngram in ngrams.tolist()]
+    if order == counts.order:
+        return [f"{p:.7g}\t{text}\n" for p, text in zip(probabilities, texts, strict=True)]
+    weights = back_off_weights(counts, ngrams).tolist()
+    return [f"{p:.7g}\t{text}\t{weight:.7g}\n" for p, text, weight in zip(probabilities, texts, weights, strict=True)]
+
+
+def back_off_weights(counts: CountModel, ngrams: np.ndarray) -> np.ndarray:
+    """(N,) log₁₀ of gamma of each n-gram as a context; 0 if it is none."""
+    nodes, known = np.zeros(len(ngrams), np.int64), np.ones(len(ngrams), bool)
+    for length, tokens in enumerate(ngrams.T[::-1], start=1):
+        above, level = counts.levels[length - 1], counts.levels[length]
+        places, found = search(level.tokens, above.first_child, nodes, tokens)
+        known &= found
+        nodes = np.where(known, places, 0)
+    with np.errstate(divide="ignore"):
+        weights = np.log10(counts.gammas[ngrams.shape[1]][nodes])
+    return np.where(known, np.maximum(weights, NEVER), 0.0)

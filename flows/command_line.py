@@ -38,7 +38,7 @@ COMMANDS = {  # heading → command → (module of flows/commands, first sentenc
         "models": ("models", "List the registered models, newest first, or show one of them."),
         "promote": ("models", "Make a version champion by hand, overriding the evidence."),
         "rollback": ("models", "Make the previous champion champion again."),
-        "export": ("models", "Export a model to a file for another runtime (extra: onnx)."),
+        "export": ("models", "Export a model to a file: its network to ONNX (extra: onnx), or its counts to ARPA."),
     },
     "Measure": {
         "runs": ("runs", "List the training runs, the last one first."),

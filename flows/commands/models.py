@@ -218,7 +218,7 @@ def export_command(
         Path | None, typer.Option(metavar="FILE", help="File to write, instead of onnx/model.onnx or model.arpa.")
     ] = None,
 ) -> None:
-    """Export a model to a file for another program: its network to ONNX (extra: onnx), or its counts to ARPA.
+    """Export a model to a file: its network to ONNX (extra: onnx), or its counts to ARPA.
 
     rnnlm export rnnlm-python-docs --output onnx/model.onnx
     rnnlm export rnnlm-python-docs --format arpa

@@ -118,6 +118,23 @@ def test_names_of_tests_are_short() -> None:
     assert [name for name in re.findall(r"def (test_\w+)", tests) if name.count("_") > 12] == []
 
 
+# Type variables, each command's typer app, and what a module repeats that travels alone with every model.
+REPEATED = {"APP", "LOWEST_TEMPERATURE", "R", "SAMPLING_DEFAULTS", "T"}
+
+
+def test_no_two_modules_have_a_constant_of_the_same_name() -> None:
+    """The same name never means two things, and the same value never stands in two places."""
+    names = [
+        target.id
+        for path in FILES
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and target.id.isupper()
+    ]
+    assert {name for name in names if names.count(name) > 1} == REPEATED
+
+
 def test_no_two_classes_have_the_same_name() -> None:
     names = [
         node.name

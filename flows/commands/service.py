@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.command import Session, add_command
+from flows.service.service_logs import SERVICES, LogReader, last_lines, log_file
 from rnnlm.display.text_layout import labelled, shorten, text_tables
 from rnnlm.errors import ConfigError, RnnlmError
 from rnnlm.tracking.experiment_page import TRAINING_VIEW
@@ -27,7 +28,6 @@ Port = Annotated[int, typer.Option("--port", metavar="N", help="Port of Prefect'
 MlflowPort = Annotated[
     int, typer.Option("--mlflow-port", metavar="N", help="Port of MLflow's server and UI.", min=1, max=65_535)
 ]
-SERVICES = "up, prefect, mlflow, deploy, worker"
 
 
 def up_command(
@@ -85,7 +85,6 @@ def up_command(
 def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome":
     """Start `rnnlm up` in the background. RnnlmError with its last lines if it ends."""
     from flows.operations.running_home import read_running
-    from flows.service.service_logs import last_lines, log_file
     from flows.service.supervisor import start_detached
 
     print("starting Prefect, MLflow, the deployments and a worker …", file=sys.stderr, flush=True)
@@ -186,7 +185,9 @@ def running_note(run: "RunStatus") -> str:
 
 def logs_command(
     session: Session,
-    service: Annotated[str | None, typer.Argument(metavar="SERVICE", help=f"One of {SERVICES}. Default: all.")] = None,
+    service: Annotated[
+        str | None, typer.Argument(metavar="SERVICE", help=f"One of {', '.join(SERVICES)}. Default: all.")
+    ] = None,
     number: Annotated[int, typer.Option("-n", "--number", metavar="N", help="Last lines of each log.", min=0)] = 20,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new lines, until Ctrl-C.")] = False,
 ) -> None:
@@ -194,12 +195,9 @@ def logs_command(
 
     rnnlm logs worker -f
     """
-    from flows.service.service_logs import SERVICES as NAMES
-    from flows.service.service_logs import LogReader, last_lines, log_file
-
-    if service is not None and service not in NAMES:
-        raise ConfigError(f"{service}: no such service; expected one of {', '.join(NAMES)}")
-    names = [service] if service else list(NAMES)
+    if service is not None and service not in SERVICES:
+        raise ConfigError(f"{service}: no such service; expected one of {', '.join(SERVICES)}")
+    names = [service] if service else list(SERVICES)
     readers = {name: LogReader(log_file(session.home, name)) for name in names}
     lines = {name: last_lines(log_file(session.home, name), number) for name in names}
     text = "\n".join(f"{name:<8} {line}" for name in names for line in lines[name])

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 CONFIGURED_STARTUP_SECONDS = 120.0  # a server takes long to start on a busy machine
 TEMPORARY_STARTUP_VARIABLE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"  # Prefect's own setting
-STOP_SECONDS = 10.0
+SERVER_STOP_SECONDS = 10.0
 RESTART_SECONDS = 1.0
 SERVER_SETTINGS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 
@@ -83,7 +83,7 @@ def temporary_server() -> Iterator[str]:
         try:
             yield address
         finally:
-            drain_prefect_workers(STOP_SECONDS)
+            drain_prefect_workers(SERVER_STOP_SECONDS)
             for name, value in before.items():
                 del os.environ[name]
                 if value is not None:
@@ -121,7 +121,7 @@ def server_kept_alive(listener: socket.socket, password: str) -> Iterator[str]:
         stopping.set()
         stop_server_process(process)
         if watcher.is_alive():
-            watcher.join(STOP_SECONDS)
+            watcher.join(SERVER_STOP_SECONDS)
             stop_server_process(process)  # in case the watcher had just restarted it
 
 
@@ -165,11 +165,11 @@ def drain_prefect_workers(seconds: float) -> None:
 
 
 def stop_server_process(process: "subprocess.Popen[bytes]") -> None:
-    """Close the server's standard input, which ends it; kill it after STOP_SECONDS. Idempotent."""
+    """Close the server's standard input, which ends it; kill it after SERVER_STOP_SECONDS. Idempotent."""
     assert process.stdin is not None
     process.stdin.close()
     try:
-        process.wait(STOP_SECONDS)
+        process.wait(SERVER_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -205,7 +205,7 @@ def run_server(listener: socket.socket, *, temporary: bool) -> None:
         while os.read(0, 1024):
             pass
         server.should_exit = True
-        time.sleep(STOP_SECONDS)
+        time.sleep(SERVER_STOP_SECONDS)
         os._exit(1)
 
     if temporary:

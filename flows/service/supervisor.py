@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 START_SECONDS = 180.0  # for a server to answer, also on a busy machine
 CHECKPOINT_SECONDS = 60.0  # for flow runs to write a checkpoint and end
 STOP_SECONDS = 15.0  # for a server to end
-POLL_SECONDS = 0.5
+WATCH_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0  # between two starts of a service that dies at once
 DEAD_RUN_SECONDS = 20.0  # between two looks for flow runs whose process was killed
 STABLE_SECONDS = 60.0  # a service that lived as long starts again without delay
@@ -156,7 +156,7 @@ class Supervisor:
     def poll(self) -> None:
         """Show new log lines; StopRequestedError if it is time to stop."""
         self.show_logs()
-        if self.stopping.wait(POLL_SECONDS):
+        if self.stopping.wait(WATCH_SECONDS):
             raise StopRequestedError
 
     def show_logs(self) -> None:

@@ -10,7 +10,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 
 UNIT_NAME = "rnnlm.service"
-STOP_SECONDS = 180  # checkpoints, then four servers
+UNIT_STOP_SECONDS = 180  # checkpoints, then four servers
 UNIT = """\
 # Written by `rnnlm up --install`.
 [Unit]
@@ -45,7 +45,7 @@ def unit_text(home: Home, prefect_port: int, mlflow_port: int) -> str:
         command=" ".join(map(quoted, command)),
         environment=quoted(f"RNNLM_HOME={home.root}"),
         folder=escaped(str(home.root)),
-        stop_seconds=STOP_SECONDS,
+        stop_seconds=UNIT_STOP_SECONDS,
     )
 
 

@@ -11,7 +11,7 @@ from rnnlm.display.redaction import redacted
 from rnnlm.errors import ConfigError
 
 M = TypeVar("M", bound=BaseModel)
-SHOWN = 2  # problems; the last line counts the others
+PROBLEMS_SHOWN = 2  # problems; the last line counts the others
 MESSAGES = {  # pydantic's type of error → what is expected
     "missing": "is required",
     "extra_forbidden": "there is no such field",
@@ -44,8 +44,8 @@ def validated(model: type[M], values: dict[str, Any], name_of: Callable[[str], s
         return model.model_validate(values)
     except ValidationError as error:
         lines = [problem_line(model, problem, name_of) for problem in error.errors()]
-        more = [f"(and {len(lines) - SHOWN} more)"] if len(lines) > SHOWN else []
-        raise ConfigError("\n".join(lines[:SHOWN] + more)) from None
+        more = [f"(and {len(lines) - PROBLEMS_SHOWN} more)"] if len(lines) > PROBLEMS_SHOWN else []
+        raise ConfigError("\n".join(lines[:PROBLEMS_SHOWN] + more)) from None
 
 
 def problem_line(model: type[BaseModel], problem: Any, name_of: Callable[[str], str]) -> str:

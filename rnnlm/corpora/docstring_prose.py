@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-ROLE = re.compile(r":[\w:+.-]+:`~?([^`<]*?)(?:\s*<[^`]*>)?`")  # :func:`~os.walk` → os.walk
+DOCSTRING_ROLE = re.compile(r":[\w:+.-]+:`~?([^`<]*?)(?:\s*<[^`]*>)?`")  # :func:`~os.walk` → os.walk
 LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`_{0,2}")  # `text <target>`_ → text
-MARKS = re.compile(r"`+_{0,2}|\*{1,2}(?=\S)|(?<=\S)\*{1,2}|\|(?=\S)|(?<=\S)\|")
+MARKUP = re.compile(r"`+_{0,2}|\*{1,2}(?=\S)|(?<=\S)\*{1,2}|\|(?=\S)|(?<=\S)\|")
 UNDERLINE = re.compile(r"^\s*([-=~^\"'`#*+.:_])\1{2,}\s*$")
 FIELD = re.compile(r"^\s*(:\w[^:]*:|\.\. |@\w+|[-*+•]\s*$|\|)")  # :param x:, directives, table rows
 PARAMETER = re.compile(r"^\s*[\w.*, {}'\"\[\]-]+\s*:(\s|$)(?!.*[.!?]$)")  # numpydoc: "x : array_like"
@@ -67,4 +67,4 @@ def docstring_paragraphs(docstring: str) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """The text without roles, links and emphasis."""
-    return MARKS.sub("", LINK.sub(r"\1", ROLE.sub(r"\1", text)))
+    return MARKUP.sub("", LINK.sub(r"\1", DOCSTRING_ROLE.sub(r"\1", text)))

@@ -13,7 +13,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.freshness import Note, fetch_note, freshness_of, is_current, now, read_note, write_note
 from rnnlm.corpora.hub import HUB_PREFIX, hub_name, look_at_hub
-from rnnlm.corpora.local_files import HIDDEN, NOTE, WILDCARDS
+from rnnlm.corpora.local_files import HIDDEN_FILE, NOTE_REASON, WILDCARDS
 from rnnlm.corpora.preflight import look_at
 from rnnlm.corpora.small_corpora import fill_splits
 from rnnlm.corpora.sources import (
@@ -91,7 +91,7 @@ def note_path(home: Home, key: Metadata) -> Path:
 def report_left_out(corpus: CorpusRecord) -> None:
     """One line for what was left out, except notes and hidden files, and one for what was not read as it stands."""
     for read, what in ((False, "left out"), (True, "not read as it stands")):
-        found = [one for one in corpus.left_out if one.read == read and one.reason not in (HIDDEN, NOTE)]
+        found = [one for one in corpus.left_out if one.read == read and one.reason not in (HIDDEN_FILE, NOTE_REASON)]
         if found:
             names = shortened(f"{one.name} ({one.reason})" for one in found)
             logger.warning("%s: %s %s: %s; rnnlm inspect lists all", corpus.source, f"{len(found):,}", what, names)

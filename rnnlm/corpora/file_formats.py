@@ -11,7 +11,7 @@ from pathlib import Path
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.archives import Member, archive_kind, tar_members, zip_members
 from rnnlm.corpora.compression import ByteStream, Meter, Peeked, decompressed
-from rnnlm.corpora.local_files import NO_TEXT, NOTE, nothing_left
+from rnnlm.corpora.local_files import NO_TEXT, NOTE_REASON, nothing_left
 from rnnlm.corpora.markup import MAXIMUM_BYTES, MAXIMUM_DOCUMENT_BYTES, DocumentError, declared_charset, document_prose
 from rnnlm.corpora.split_names import (
     DOCUMENT_SUFFIXES,
@@ -172,7 +172,7 @@ class Opener:
             names = self.member_names(file)
             members = [""] if names is None else [name for name in names if may_be_read(name, self.config.format)]
             for name in sorted(set(names or []) - set(members)):
-                reason = NOTE if is_note(name) else ARCHIVE_INSIDE if is_archive_name(name) else NO_TEXT
+                reason = NOTE_REASON if is_note(name) else ARCHIVE_INSIDE if is_archive_name(name) else NO_TEXT
                 self.left_out.append(LeftOut(name=printable(full_name(file, name)), reason=reason))
             if names and not members and any(is_archive_name(name) for name in names):
                 raise CorpusError(f"{file.label}: has archives and no text; archives inside archives are not opened")

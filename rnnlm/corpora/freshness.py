@@ -13,7 +13,7 @@ from rnnlm.storage.records import LeftOut
 from rnnlm.storage.shared_storage import find_storage
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
-UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> 
         return True
     if config.refresh == "always":
         return False
-    longest = timedelta(**{UNITS[config.refresh[-1]]: int(config.refresh[:-1])})
+    longest = timedelta(**{AGE_UNITS[config.refresh[-1]]: int(config.refresh[:-1])})
     return datetime.now(UTC) - datetime.fromisoformat(note.checked) < longest
 
 

@@ -15,8 +15,8 @@ from rnnlm.storage.records import LeftOut
 
 WILDCARDS = set("*?[")
 NO_TEXT = "not text, judging by the name; corpus.format=text reads any"
-NOTE = "about the text, not part of it; a glob such as '**/*.md' takes it"
-HIDDEN = "hidden"
+NOTE_REASON = "about the text, not part of it; a glob such as '**/*.md' takes it"
+HIDDEN_FILE = "hidden"
 ARCHIVE = "an archive; a glob such as FOLDER/* opens it"
 
 
@@ -39,7 +39,7 @@ def texts_below(source: str, folder: Path, format: str = "auto") -> Found:
     root = folder.resolve()
     for path in walk(folder, hidden, left_out):
         reason = reason_against(path, root, format)
-        if reason == HIDDEN:
+        if reason == HIDDEN_FILE:
             hidden.append(path.name)
         elif reason:
             left_out.append(LeftOut(name=str(path.relative_to(folder)), reason=reason))
@@ -47,7 +47,7 @@ def texts_below(source: str, folder: Path, format: str = "auto") -> Found:
             paths.append(path)
     names = [str(path.relative_to(folder)) for path in paths]
     if hidden:
-        left_out.insert(0, LeftOut(name=shortened(sorted(set(hidden))), reason=HIDDEN))
+        left_out.insert(0, LeftOut(name=shortened(sorted(set(hidden))), reason=HIDDEN_FILE))
     if not paths and any(one.reason == ARCHIVE for one in left_out):
         raise CorpusError(f"{source}: has archives and no text; to open them give a glob, such as {source}/*")
     if not paths:
@@ -73,7 +73,7 @@ def walk(folder: Path, hidden: list[str], left_out: list[LeftOut]) -> Iterator[P
 def reason_against(path: Path, root: Path, format: str) -> str | None:
     """Why an entry of a folder is not read, or None."""
     if path.name.startswith("."):
-        return HIDDEN
+        return HIDDEN_FILE
     if path.is_symlink():
         target = path.resolve()
         if not target.is_relative_to(root):
@@ -81,7 +81,7 @@ def reason_against(path: Path, root: Path, format: str) -> str | None:
         if target.is_dir() or not target.exists():
             return "a link to a folder" if target.exists() else "a link to nothing"
         if any(part.startswith(".") for part in target.relative_to(root).parts):
-            return HIDDEN
+            return HIDDEN_FILE
         if may_be_read(target.name, format):
             return "a link to a file that is read itself"
     if not path.is_file():
@@ -89,7 +89,7 @@ def reason_against(path: Path, root: Path, format: str) -> str | None:
     if may_be_read(path.name, format):
         return None
     if is_note(path.name):
-        return NOTE
+        return NOTE_REASON
     return ARCHIVE if is_archive_name(path.name) else NO_TEXT
 
 
@@ -130,7 +130,7 @@ def files_of_glob(pattern: str, *, documents: bool = False) -> Found:
     others = sorted(set(files) - set(taken))
     return Found(
         tuple(taken),
-        tuple(LeftOut(name=str(path), reason=NOTE if is_note(path.name) else NO_TEXT) for path in others),
+        tuple(LeftOut(name=str(path), reason=NOTE_REASON if is_note(path.name) else NO_TEXT) for path in others),
     )
 
 

@@ -32,7 +32,7 @@ INLINE_ELEMENTS = frozenset((  # all others end a line
     "time", "tt", "u", "var", "wbr",
 ))
 # fmt: on
-CELLS = frozenset(("td", "th"))
+TABLE_CELLS = frozenset(("td", "th"))
 END_OF_WORD = re.compile(r"[^\W\d_]-$")  # a word divided at the end of a line
 
 
@@ -168,7 +168,7 @@ def html_blocks(text: str) -> Iterator[str]:
         if name not in INLINE_ELEMENTS and not (dropped and name not in ("nav", "pre")):
             yield "".join(words)
             words = []
-        elif name in CELLS:
+        elif name in TABLE_CELLS:
             words.append(" ")
         if event == "start" and dropped:
             walk.skip_subtree()
@@ -221,13 +221,13 @@ def paragraphs_of_page(text: str) -> Iterator[str]:
 
 
 READERS: dict[str, Callable[[str], str]] = {"markdown": markdown_prose, "rst": rst_prose, "html": html_prose}
-LIBRARIES = {"markdown": ("markdown-it-py", "lxml"), "rst": ("docutils",), "html": ("lxml",), "pdf": ("pypdf",)}
+MARKUP_LIBRARIES = {"markdown": ("markdown-it-py", "lxml"), "rst": ("docutils",), "html": ("lxml",), "pdf": ("pypdf",)}
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
     """Libraries that the prose of these files depends on, with their versions; "" if one is not installed."""
     kinds = {DOCUMENT_SUFFIXES[suffix] for suffix in map(suffix_of, names) if suffix in DOCUMENT_SUFFIXES}
-    return {library: installed(library) for kind in sorted(kinds) for library in LIBRARIES[kind]}
+    return {library: installed(library) for kind in sorted(kinds) for library in MARKUP_LIBRARIES[kind]}
 
 
 def installed(library: str) -> str:

@@ -14,7 +14,7 @@ from rnnlm.errors import CorpusError
 MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: an unclosed quote would read the whole file
 PARQUET_ROWS_AT_ONCE = 256
 PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
-ABSENT = object()
+NO_VALUE = object()
 
 
 class TableError(CorpusError):
@@ -92,7 +92,7 @@ def json_cells(pieces: Iterator[str], label: str, column: str, decoding: Decodin
     """The column's cells, one object per line; null is skipped."""
     for number, row in json_objects(pieces, label):
         cell = cell_of(row, column)
-        if cell is ABSENT:
+        if cell is NO_VALUE:
             raise NoColumnError(f"{label}: line {number}", column, list(row))
         if isinstance(cell, str):
             yield tidy_cell(cell, label, decoding)
@@ -101,12 +101,12 @@ def json_cells(pieces: Iterator[str], label: str, column: str, decoding: Decodin
 
 
 def cell_of(row: dict[str, Any], column: str) -> Any:
-    """The column's value, or ABSENT; `data.body` is also `body` within the object `data`."""
+    """The column's value, or NO_VALUE; `data.body` is also `body` within the object `data`."""
     if column in row:
         return row[column]
     for part in column.split("."):
         if not isinstance(row, dict) or part not in row:
-            return ABSENT
+            return NO_VALUE
         row = row[part]
     return row
 

@@ -15,7 +15,7 @@ GUESSED_BYTES = 64 << 10  # that an encoding is guessed from, around the first u
 MOSTLY = 0.3  # share of a file's characters that are undecodable or NUL from which on it is no text
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
 SURROGATE = re.compile("[\ud800-\udfff]")
-MARKS = {  # byte-order mark → encoding; a mark of UTF-32 begins with one of UTF-16
+BYTE_ORDER_MARKS = {  # byte-order mark → encoding; a mark of UTF-32 begins with one of UTF-16
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -51,7 +51,7 @@ def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -
 
 def encoding_of(head: bytes, configured: str) -> str:
     """The encoding of the byte-order mark, else the configured one."""
-    return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), configured)
+    return next((encoding for mark, encoding in BYTE_ORDER_MARKS.items() if head.startswith(mark)), configured)
 
 
 def guess_encoding(data: bytes) -> str | None:

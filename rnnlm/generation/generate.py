@@ -16,7 +16,7 @@ from rnnlm.storage.stages import stage, stage_key, write_json_once
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
-ATTEMPTS = 4  # to draw a text that is not empty
+DRAWS = 4  # to draw a text that is not empty
 OPENINGS = 3  # validation sequences whose beginnings are prompts if none are configured
 PROMPT_WORDS = 2  # of each, whole words whatever the tokens are
 OPENING_TOKENS = 40  # enough characters for them
@@ -67,7 +67,7 @@ def continue_prompts(
         if unknown := tokenizer.unknown_words(prompt):
             logger.warning("prompt %r: unknown to the model and read as <unk>: %s", prompt, ", ".join(unknown))
     samples = draw(model, tokenizer, prompts, config, config.seed)
-    for attempt in range(1, ATTEMPTS if config.temperature else 1):
+    for attempt in range(1, DRAWS if config.temperature else 1):
         empty = [index for index, sample in enumerate(samples) if not sample.text]
         if not empty:
             break

@@ -23,7 +23,7 @@ from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
 
 NEVER = -99.0  # log₁₀ of a probability of 0, by convention
 SPECIAL = {UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
-LINES_AT_ONCE = 1 << 18
+NGRAMS_AT_ONCE = 1 << 18
 
 
 def export_arpa(folder: Path, file: Path) -> ArpaRecord:
@@ -59,8 +59,8 @@ def write_arpa(counts: CountModel, words: Sequence[str], stream: IO[str]) -> lis
     stream.writelines(f"ngram {order}={len(rows)}\n" for order, rows in enumerate(ngrams, start=1))
     for order, rows in enumerate(ngrams, start=1):
         stream.write(f"\n\\{order}-grams:\n")
-        for first in range(0, len(rows), LINES_AT_ONCE):
-            stream.writelines(lines(counts, words, rows[first : first + LINES_AT_ONCE]))
+        for first in range(0, len(rows), NGRAMS_AT_ONCE):
+            stream.writelines(lines(counts, words, rows[first : first + NGRAMS_AT_ONCE]))
     stream.write("\n\\end\\\n")
     return [len(rows) for rows in ngrams]
 

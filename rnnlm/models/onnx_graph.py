@@ -29,7 +29,7 @@ from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
 TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"  # beside the file
 LARGEST_BYTES = 1 << 30  # of weights; the exporter would put more into a second file
 CHECKED_STEPS, CHECKED_LANES = 64, 2
-TOLERANCE = 1e-4  # of logits, relative to the largest one if that is above 1: relu states may grow
+LOGITS_TOLERANCE = 1e-4  # of logits, relative to the largest one if that is above 1: relu states may grow
 
 
 class OneStep(nn.Module):
@@ -51,7 +51,7 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
     """Write the model in `folder` to `file`, after checking onnxruntime's results against torch's.
 
     ConfigError if it cannot be written there, or if another model's tokenizer is there; ModelError if the runtimes
-    differ by more than TOLERANCE.
+    differ by more than LOGITS_TOLERANCE.
     """
     need_extra("onnx", "rnnlm export")
     model = load_model(folder)
@@ -63,10 +63,11 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
     with atomic_file(file) as partial:
         program.save(str(partial), external_data=False)
         difference = largest_difference(model, partial)
-        if not difference <= TOLERANCE:
+        if not difference <= LOGITS_TOLERANCE:
             raise ModelError(
                 f"{file}: logits in onnxruntime differ from torch's by {difference:.2g}, expected at most\n"
-                f"{TOLERANCE:g}; nothing was written. Install onnx, onnxscript and onnxruntime as in constraints.txt."
+                f"{LOGITS_TOLERANCE:g}; nothing was written. "
+                "Install onnx, onnxscript and onnxruntime as in constraints.txt."
             )
     tokenizer, special_tokens = file.parent / TOKENIZER, file.parent / SPECIAL_TOKENS
     if not tokenizer.exists():

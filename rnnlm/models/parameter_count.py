@@ -7,7 +7,7 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import architecture
 from rnnlm.storage.records import Record
 
-LARGEST_SIZE = 16_384  # units
+LARGEST_HIDDEN_SIZE = 16_384  # units
 
 
 class ParameterCount(Record):
@@ -37,7 +37,7 @@ def nearest_size(config: ModelConfig, vocabulary_size: int, budget: int, step: i
     def count(steps: int) -> int:
         return count_parameters(sized(steps), vocabulary_size).total
 
-    low, high = 1, LARGEST_SIZE // step
+    low, high = 1, LARGEST_HIDDEN_SIZE // step
     while low < high:  # the largest size within the budget
         middle = (low + high + 1) // 2
         low, high = (middle, high) if count(middle) <= budget else (low, middle - 1)

@@ -33,7 +33,7 @@ NIGHT_STOPPED = "rnnlm.night.stopped"
 CORPUS_DRIFTED = "rnnlm.corpus.drifted"
 CANDIDATES = "rnnlm.candidates"  # label: candidates in a row that were compared with the champion and did not win
 MINIMUM = "(registry.minimum_units)"  # in the reason of rnnlm/registry/promotion.py
-FILES_SHOWN = 5
+LEFT_OUT_SHOWN = 5
 REGRESSION = 0.03  # relative rise of bits per byte: several times what another seed or a few new documents change
 
 
@@ -125,8 +125,8 @@ def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut
         decision = f"{version} does not replace the champion: {verdict(registered)}"
     lines = [f"{score}.", f"{decision[0].upper()}{decision[1:]}." if record.is_unchanged else f"{decision}."]
     if left_out:
-        shown = "; ".join(f"{one.name}: {one.reason}" for one in left_out[:FILES_SHOWN])
-        more = f"; and {len(left_out) - FILES_SHOWN} more" if len(left_out) > FILES_SHOWN else ""
+        shown = "; ".join(f"{one.name}: {one.reason}" for one in left_out[:LEFT_OUT_SHOWN])
+        more = f"; and {len(left_out) - LEFT_OUT_SHOWN} more" if len(left_out) > LEFT_OUT_SHOWN else ""
         lines.append(f"{len(left_out)} files were not read: {shown}{more}.")
     return NightEvent(
         name=NIGHT_ENDED,

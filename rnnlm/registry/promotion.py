@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 PAIRED_LOSSES = "losses.parquet"
-ROWS_AT_ONCE = 10_000
+DIGESTS_AT_ONCE = 10_000
 BEST_VERSION = "best_version"  # fact of a decided version: its Decision.best_version
 BEST_WITHIN = timedelta(days=30)
 ROUNDING = 1e-6  # nats per byte: by less than this the scores of one and the same model differ
@@ -241,7 +241,7 @@ def known_documents(home: Home, candidate: Candidate, documents: list[HoldoutDoc
     places: dict[int, tuple[int, int]] = {}
     with connect(candidate.dataset) as connection:
         result = connection.execute(statement("queries/read_document_places"), {"split": "valid"})
-        while rows := result.fetchmany(ROWS_AT_ONCE):
+        while rows := result.fetchmany(DIGESTS_AT_ONCE):
             places |= {number: (first, last) for number, first, last, *_ in rows if number in wanted}
     batch_size = candidate.config.evaluation.batch_size
     nll_nats = stored_nll(home, candidate.dataset, candidate.run, "valid", batch_size)

@@ -24,7 +24,7 @@ from rnnlm.registry.model_lookup import listed
 from rnnlm.registry.model_names import Alias, registered_name
 from rnnlm.registry.promotion import BEST_VERSION, Decision, compare_with_champion, write_training_documents
 from rnnlm.registry.registry_lock import registry_lock
-from rnnlm.registry.tag_names import SHOWN, as_tags, facts_of, set_facts
+from rnnlm.registry.tag_names import SHOWN_FACTS, as_tags, facts_of, set_facts
 from rnnlm.registry.unfinished_models import MODEL_TYPE, delete_unfinished
 from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, corpus_folder, identity_tags, origin_tags
 from rnnlm.storage.records import Evidence, RegisteredVersion
@@ -113,7 +113,7 @@ def add_version(
         name=name,
         source_run_id=mlflow_run_id,
         model_type=MODEL_TYPE,
-        tags={fact: tags[fact] for fact in SHOWN if fact in tags},
+        tags={fact: tags[fact] for fact in SHOWN_FACTS if fact in tags},
         params=shown_parameters(candidate.config),
     )
     model_id, location = str(logged.model_id), str(logged.artifact_location)

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from rnnlm.registry.champion_history import TaggedVersion
 
-SHOWN = ("alias", "corpus_name", "dataset_id", "run_id", "tokenizer")
+SHOWN_FACTS = ("alias", "corpus_name", "dataset_id", "run_id", "tokenizer")
 FACTS = "facts"  # tag: a JSON object of all other facts
 
 
 def as_tags(facts: dict[str, str]) -> dict[str, str]:
     """Facts as the tags that keep them."""
-    others = {fact: value for fact, value in sorted(facts.items()) if fact not in SHOWN}
-    shown = {fact: value for fact, value in facts.items() if fact in SHOWN}
+    others = {fact: value for fact, value in sorted(facts.items()) if fact not in SHOWN_FACTS}
+    shown = {fact: value for fact, value in facts.items() if fact in SHOWN_FACTS}
     return shown | {FACTS: json.dumps(others, ensure_ascii=False)}
 
 
@@ -39,5 +39,5 @@ def set_facts(client: "MlflowClient", name: str, version: str, facts: dict[str, 
     for tag, value in as_tags(given).items():
         if tags.get(tag) != value:
             client.set_model_version_tag(name, version, tag, value)
-    for tag in (tags.keys() & facts.keys()).difference(SHOWN):  # of a version of before
+    for tag in (tags.keys() & facts.keys()).difference(SHOWN_FACTS):  # of a version of before
         client.delete_model_version_tag(name, version, tag)

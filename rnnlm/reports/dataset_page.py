@@ -6,7 +6,7 @@ from rnnlm.display.text_layout import TableRows, markdown_tables, picture_report
 from rnnlm.sequences.dataset_report import Description
 
 BYTE_SIGNS = "in tokens, Ġ is a space before the piece, and signs such as Ã are single bytes of other characters"
-BAR = 40  # characters of the longest bar on a terminal
+BAR_CHARACTERS = 40  # characters of the longest bar on a terminal
 
 
 def description_tables(description: Description) -> dict[str, TableRows]:
@@ -87,6 +87,10 @@ def has_byte_signs(description: Description) -> bool:
     return any("Ġ" in row["token"] for row in [*description.frequent_tokens, *description.rarest_tokens])
 
 
+def bar(share: float) -> str:
+    return f"{'█' * round(BAR_CHARACTERS * share):<{BAR_CHARACTERS}}"
+
+
 def histogram(lengths: TableRows) -> list[str]:
     """One line with a bar per bin."""
     if not lengths:
@@ -95,7 +99,7 @@ def histogram(lengths: TableRows) -> list[str]:
     spans = [span(row["first_length"], row["last_length"]) for row in lengths]
     width = max(map(len, spans))
     return [
-        f"  {span.rjust(width)}  {'█' * round(BAR * row['sequence_count'] / most):<{BAR}} {row['sequence_count']:,}"
+        f"  {span.rjust(width)}  {bar(row['sequence_count'] / most)} {row['sequence_count']:,}"
         for span, row in zip(spans, lengths, strict=True)
     ]
 

@@ -21,7 +21,7 @@ from rnnlm.display.progress import Progress
 from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
-from rnnlm.scoring.document_reader import DOCUMENT_SCHEMA, InputDocument, in_shards, read_documents, shard_growth
+from rnnlm.scoring.document_reader import INPUT_SCHEMA, InputDocument, in_shards, read_documents, shard_growth
 from rnnlm.scoring.document_scores import Scorer, tail_dtype
 from rnnlm.scoring.input_files import InputFile, find_inputs, input_states
 from rnnlm.scoring.score_output import (
@@ -40,7 +40,7 @@ from rnnlm.storage.records import Record, StageRecord
 from rnnlm.storage.stages import STAGE_VERSIONS, stage
 
 logger = logging.getLogger(__name__)
-BYTES_WORTH_A_PROCESS = 16 << 20  # a process starts in 5 to 10 s, and scores less than 1 MB in a second
+SCORED_BYTES_A_PROCESS = 16 << 20  # a process starts in 5 to 10 s, and scores less than 1 MB in a second
 CHANGES_THE_SCORES = {  # fields of ScoringConfig; the others are about input, output and reporting
     *("query", "column", "id_column", "document", "keep_text", "surprising_tokens"),
     *("batch_size", "shard_documents"),  # by rounding
@@ -188,7 +188,7 @@ def score_shards(
                     progress.update(len(shard))
                 else:
                     path.parent.mkdir(exist_ok=True)
-                    yield path, pa.Table.from_pylist([document._asdict() for document in shard], DOCUMENT_SCHEMA)
+                    yield path, pa.Table.from_pylist([document._asdict() for document in shard], INPUT_SCHEMA)
 
         scorer = ShardScorer(model, config, max(1, torch.get_num_threads() // engine.workers))
         for (_, documents), scored_tokens in results_in_order(engine, scorer, missing_shards()):
@@ -203,7 +203,7 @@ def worthwhile_processes(config: ScoringConfig, files: list[InputFile]) -> int:
     """One for a GPU."""
     if choose_device(config.device).type != "cpu":
         return 1
-    return 1 + total_bytes(files) // BYTES_WORTH_A_PROCESS
+    return 1 + total_bytes(files) // SCORED_BYTES_A_PROCESS
 
 
 def total_bytes(files: list[InputFile]) -> int:

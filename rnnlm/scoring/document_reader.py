@@ -16,7 +16,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.file_formats import Opener, SourceFile
 from rnnlm.corpora.splits import paragraphs
 from rnnlm.corpora.table_files import (
-    ABSENT,
+    NO_VALUE,
     PARQUET_MARK,
     NoColumnError,
     cell_of,
@@ -54,7 +54,7 @@ class InputDocument(NamedTuple):
     text: str | None  # None: a null in the table
 
 
-DOCUMENT_SCHEMA = pa.schema(  # the columns of InputDocument
+INPUT_SCHEMA = pa.schema(  # the columns of InputDocument
     [("number", pa.int64()), ("source", pa.string()), ("place", pa.int64()), ("id", pa.string()), ("text", pa.string())]
 )
 Cell = tuple[str | None, str | None]  # id and text
@@ -143,11 +143,11 @@ def json_rows(pieces: Iterator[str], label: str, columns: list[str]) -> Iterator
     rows = (row for _, row in json_objects(pieces, label))
     first = list(islice(rows, TABLE_ROWS_AT_ONCE))
     for column in columns:
-        if first and all(cell_of(row, column) is ABSENT for row in first):
+        if first and all(cell_of(row, column) is NO_VALUE for row in first):
             raise NoColumnError(label, column, list(first[0]))
     for row in chain(first, rows):
         cells = (cell_of(row, column) for column in columns)
-        yield tuple(None if cell is ABSENT else cell for cell in cells)
+        yield tuple(None if cell is NO_VALUE else cell for cell in cells)
 
 
 def as_text(cell: Any, label: str, decoding: Decoding) -> str | None:

@@ -10,7 +10,7 @@ from rnnlm.errors import CorpusError
 from rnnlm.scoring.scoring_config import ScoringConfig
 
 Kind = Literal["text", "csv", "tsv", "jsonl", "parquet", "query"]
-KINDS: dict[str, Kind] = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
+FORMATS: dict[str, Kind] = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def named_files(name: str) -> tuple[Path, ...]:
 
 def kind_of(path: Path) -> Kind:
     """By suffix; everything but a table is text."""
-    return KINDS.get(TABLE_SUFFIXES.get(suffix_of(path.name), ""), "text")
+    return FORMATS.get(TABLE_SUFFIXES.get(suffix_of(path.name), ""), "text")
 
 
 def input_states(files: list[InputFile]) -> list[Any]:

@@ -33,7 +33,7 @@ from rnnlm.storage.sql_statements import statement
 from rnnlm.storage.stages import STAGE_VERSIONS
 
 Unit = Literal["line", "paragraph"]
-UNITS: tuple[Unit, ...] = get_args(Unit)
+DOCUMENT_UNITS: tuple[Unit, ...] = get_args(Unit)
 FOLDER = "reference"
 REFERENCE_VERSION = str(STAGE_VERSIONS["reference-scores"]).encode()
 # Limits on the reference, which is spread evenly over the validation split.
@@ -50,9 +50,9 @@ def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force
     """
     model = model_in(run.model_folder, run.run_id)
     batch_size = EvaluationConfig().batch_size
-    paths = [model.folder / FOLDER / f"{unit}.parquet" for unit in UNITS]
+    paths = [model.folder / FOLDER / f"{unit}.parquet" for unit in DOCUMENT_UNITS]
     with home.lock(f"reference-{model.digest[:16]}"):
-        for unit, path in zip(UNITS, paths, strict=True):
+        for unit, path in zip(DOCUMENT_UNITS, paths, strict=True):
             remove_partials(path)
             if force or not is_reference(path, model):
                 nll_nats = stored_nll(home, dataset, run, "valid", batch_size) if dataset.scored_as_text else None

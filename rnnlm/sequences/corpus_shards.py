@@ -35,7 +35,7 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 SHARD_BYTES = 2 << 20  # of text: about half a million tokens; what is tokenized at once, and the smallest shard
 SMALL_SHARDS = 128
 SHARDS_A_FOLDER = 1000
-BYTES_WORTH_A_PROCESS = 32 << 20  # a process starts in 5 to 10 s, and tokenizes about 3 MB in a second
+TOKENIZED_BYTES_A_PROCESS = 32 << 20  # a process starts in 5 to 10 s, and tokenizes about 3 MB in a second
 DOCUMENT_SCHEMA = pa.schema(  # table `documents` without document_id
     {
         "split": pa.string(),
@@ -201,7 +201,7 @@ def tokenize_shards(
     shards: list[Shard] = []
     tokens = 0
     with (
-        open_engine(-(-corpus.corpus_bytes // BYTES_WORTH_A_PROCESS)) as engine,
+        open_engine(-(-corpus.corpus_bytes // TOKENIZED_BYTES_A_PROCESS)) as engine,
         Progress("sequences", corpus.corpus_bytes, BYTES) as progress,
     ):
 

@@ -10,7 +10,7 @@ MAXIMUM_PROMPT = 20_000  # characters
 MAXIMUM_TEXT = 100_000  # characters to score, of all texts of a request
 MAXIMUM_TEXTS = 1_000  # of one request: each has an answer of its own, however short it is
 MAXIMUM_EXPLAINED = 500  # characters to explain: each step has a long answer
-MAXIMUM_UNITS = 64  # of the state that an explanation shows
+UNITS_SHOWN = 64  # of the state that an explanation shows
 MAXIMUM_TOKENS = 2_000  # generated for one prompt
 SAMPLING_DEFAULTS = GenerationConfig()
 
@@ -159,7 +159,7 @@ class Explained(Message):
     byte_count: int = Field(description="of the text in UTF-8, with one for the end of its last line")
     unknown_tokens: int
     hidden_size: int = Field(description="units of each layer's state")
-    units: list[int] = Field(description=f"units shown of each layer's state; at most {MAXIMUM_UNITS} in all layers")
+    units: list[int] = Field(description=f"units shown of each layer's state; at most {UNITS_SHOWN} in all layers")
     steps: list[ExplainedToken]
 
 

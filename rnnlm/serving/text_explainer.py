@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rnnlm.evaluation.explanation import explain
-from rnnlm.serving.messages import MAXIMUM_UNITS, Alternative, Explained, ExplainedToken, ExplainRequest
+from rnnlm.serving.messages import UNITS_SHOWN, Alternative, Explained, ExplainedToken, ExplainRequest
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.text_scorer import sums_of_text
 
@@ -45,5 +45,5 @@ def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[
 
 def shown_units(layers: int, hidden_size: int) -> list[int]:
     """Evenly spread units, the same of each layer."""
-    count = min(hidden_size, max(1, MAXIMUM_UNITS // layers))
+    count = min(hidden_size, max(1, UNITS_SHOWN // layers))
     return [int(unit) for unit in np.linspace(0, hidden_size - 1, count).round()]

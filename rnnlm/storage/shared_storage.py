@@ -27,7 +27,7 @@ from rnnlm.storage.disk_errors import read_with_retries
 
 logger = logging.getLogger(__name__)
 VARIABLE = "RNNLM_STORAGE"
-KINDS = ("corpora", "tokenizers", "datasets", "runs")  # folders of a home whose entries are stored
+STORED_FOLDERS = ("corpora", "tokenizers", "datasets", "runs")  # folders of a home whose entries are stored
 COMPLETE = "COMPLETE"  # marker of a finished folder: JSON, file name → sha256
 LOCAL = fs.LocalFileSystem()
 
@@ -145,4 +145,4 @@ def find_storage() -> Storage | None:
 def place_in_storage(folder: Path) -> str | None:
     """The name of a home's folder in the storage; None if its kind is not stored."""
     kind = folder.parent.name
-    return f"{kind}/{folder.name}" if kind in KINDS else None
+    return f"{kind}/{folder.name}" if kind in STORED_FOLDERS else None

@@ -3,7 +3,7 @@
 from rnnlm.display.text_layout import visible
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
-COLOURS = (44, 42, 45, 46)  # ANSI backgrounds in turn: blue, green, magenta, cyan
+BACKGROUNDS = (44, 42, 45, 46)  # ANSI backgrounds in turn: blue, green, magenta, cyan
 UNKNOWN = 41  # red
 RESET = "\x1b[0m"
 
@@ -18,7 +18,7 @@ def coloured(tokenizer: TextTokenizer, line: str) -> str:
     for index, (token_id, start, stop) in enumerate(spans):
         shown.append(visible(line[end:start]))
         text = line[max(start, end) : stop] if stop > end else tokenizer.pieces([token_id])[0]
-        colour = UNKNOWN if token_id == UNK else COLOURS[index % len(COLOURS)]
+        colour = UNKNOWN if token_id == UNK else BACKGROUNDS[index % len(BACKGROUNDS)]
         shown.append(f"\x1b[30;{colour}m{visible(text)}{RESET}")
         end = max(end, stop)
     return "".join([*shown, visible(line[end:])])

@@ -19,7 +19,7 @@ from rnnlm.tokenizers.vocabularies import splitter
 logger = logging.getLogger(__name__)
 MAXIMUM_DISTINCT = 2_000_000  # distinct words counted at once: about 250 MB
 SMALLEST_RANGE_BYTES = 16 << 20
-BYTES_WORTH_A_PROCESS = 128 << 20  # a process starts in 5 to 10 s, and counts about 8 MB in a second
+COUNTED_BYTES_A_PROCESS = 128 << 20  # a process starts in 5 to 10 s, and counts about 8 MB in a second
 MOST_RANGES = 1000
 
 
@@ -57,7 +57,7 @@ def count_corpus(
     folder.mkdir(parents=True, exist_ok=True)
     range_bytes = max(SMALLEST_RANGE_BYTES, -(-corpus.corpus_bytes // MOST_RANGES))
     total = WordCounts()
-    with open_engine(-(-corpus.corpus_bytes // BYTES_WORTH_A_PROCESS)) as engine:
+    with open_engine(-(-corpus.corpus_bytes // COUNTED_BYTES_A_PROCESS)) as engine:
         calls = ((corpus, config, byte_range, folder) for byte_range in byte_ranges(corpus, range_bytes))
         for _, path in results_in_order(engine, count_byte_range, calls):
             counts = pq.read_table(path)

@@ -5,7 +5,7 @@ import os
 from rnnlm.home import Home
 
 APP_NAME = "basic-auth"
-SETTINGS = """\
+AUTH_SETTINGS = """\
 [mlflow]
 default_permission = NO_PERMISSIONS
 database_uri = sqlite:///{database}
@@ -24,7 +24,7 @@ def login_variables(home: Home, user: str, password: str) -> dict[str, str]:
     folder.chmod(0o700)
     database, settings = folder / "accounts.db", folder / "accounts.ini"
     database.unlink(missing_ok=True)
-    settings.write_text(SETTINGS.format(database=str(database).replace("%", "%%")), encoding="utf-8")
+    settings.write_text(AUTH_SETTINGS.format(database=str(database).replace("%", "%%")), encoding="utf-8")
     return {
         "MLFLOW_AUTH_CONFIG_PATH": str(settings),
         "MLFLOW_AUTH_ADMIN_USERNAME": user,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TRACKING_KEY = "rnnlm.tracking_key"  # tag; a new value each time the run is trained again
 CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}  # split → what MLflow calls its use
-SPLIT_NAMES = {"train": "train", "valid": "validation", "test": "test"}  # split → how its metrics begin
+METRIC_PREFIXES = {"train": "train", "valid": "validation", "test": "test"}  # split → how its metrics begin
 LONGEST_PARAMETER = 500  # characters
 DIGEST_CHARACTERS = 36  # MLflow's limit for dataset digests
 NOTE = "mlflow.note.content"  # tag: the description
@@ -271,7 +271,7 @@ def split_scores(evaluation: EvaluationRecord, split: str) -> dict[str, float]:
         if part is not None:
             scores |= {f"{name}_perplexity": part.perplexity, f"{name}_bits_per_byte": part.bits_per_byte}
     return {
-        f"{SPLIT_NAMES[split]}_{name}": float(value)
+        f"{METRIC_PREFIXES[split]}_{name}": float(value)
         for name, value in scores.items()
         if value is not None and math.isfinite(value)
     }

@@ -5,6 +5,7 @@ from typing import Literal, Protocol
 
 from rnnlm.storage.records import Sample
 
+STARTED = "started.json"  # in a run's folder: its ids, before it has a result
 TRACKING = "tracking.json"  # in a run's folder: how much of it was sent; may change after the run is complete
 
 

@@ -39,7 +39,7 @@ from rnnlm.storage.stages import (
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.distributed.job import PROCESSES, Job, former_processes_ended, train_in_processes
-from rnnlm.training.events import TRACKING, Tracker
+from rnnlm.training.events import STARTED, TRACKING, Tracker
 from rnnlm.training.history import SAMPLES
 from rnnlm.training.training_setup import train_in_this_process
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
@@ -52,7 +52,6 @@ UNMARKED = (
     SAMPLES,
     "nll-valid",
 )  # temporary, or may change after the run is complete
-STARTED = "started.json"
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # takes the run id
 
 

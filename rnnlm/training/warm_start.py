@@ -16,7 +16,7 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 # In a start's folder and in a run's: fingerprints of all documents that the model a run started from has seen.
 ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
-SETTINGS = {  # field of a saved model → the setting that it comes from
+STORED_SETTINGS = {  # field of a saved model → the setting that it comes from
     "kind": "model.kind",
     "one_hot": "model.input",
     "hidden_size": "model.hidden_size",
@@ -45,7 +45,7 @@ def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) 
         if new != old:
             return f"tokenizer.{name} is {new} and was {old}"
     wanted, found = architecture(config, 1), {"kind": "elman", "branch_scale": 1.0} | read_json(earlier / "config.json")
-    for field, setting in SETTINGS.items():
+    for field, setting in STORED_SETTINGS.items():
         if field == "embedding_size" and wanted["one_hot"]:
             continue  # the size of the vocabulary, which may change
         new, old = wanted.get(field), found.get(field)

@@ -22,7 +22,7 @@ MANIFEST = "MANIFEST.json"
 SUFFIX = ".rnnlm-backup.tar"
 TRAILER = re.compile(rb"rnnlm-backup (\d{20}) (\d{20}) (\d{20}) ([0-9a-f]{64})\n")
 TRAILER_COPIES = 4
-PIECE_BYTES = 1 << 20
+READ_BYTES = 1 << 20
 
 
 class BackedUpFile(Record):
@@ -131,7 +131,7 @@ def pieces_of(archive: Path, file: BackedUpFile) -> Iterator[bytes]:
     with archive.open("rb") as stream:
         stream.seek(file.offset)
         left = file.bytes
-        while left and (data := stream.read(min(PIECE_BYTES, left))):
+        while left and (data := stream.read(min(READ_BYTES, left))):
             left -= len(data)
             yield data
 

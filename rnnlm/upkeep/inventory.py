@@ -9,7 +9,7 @@ from rnnlm.home import Home, read_json, size_of
 from rnnlm.registry.stored_versions import StoredModels, StoredRun, StoredVersion, read_store
 from rnnlm.storage.records import Record
 from rnnlm.storage.stages import COMPLETE, read_stored_json
-from rnnlm.training.events import TRACKING
+from rnnlm.training.events import STARTED, TRACKING
 
 Derived = Literal["tokenizer", "shards", "scores", "ngram", "probe", "comparison", "reference", "fetched", "download"]
 # In the order of their removal: what needs others goes before them, so a kill leaves nothing without what it needs.
@@ -27,7 +27,7 @@ Kind = Literal[
     "leftover",  # of a killed process
     "lock",
 ]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+ITEM_KINDS: tuple[Kind, ...] = get_args(Kind)
 Key = tuple[Kind, str]
 FOLDERS: dict[str, Kind] = {  # below the home; each entry is one item
     "runs": "run",
@@ -48,7 +48,6 @@ FOLDERS: dict[str, Kind] = {  # below the home; each entry is one item
     "locks": "lock",
 }
 NOT_ITEMS = ("corpora/known", "corpora/downloads", "locks/flow-runs")
-STARTED = "started.json"
 
 
 class Item(Record):

@@ -16,7 +16,7 @@ from rnnlm.home import Home, partial_path, size_of
 from rnnlm.registry.stored_versions import StoredVersion, compact_database, remove_model, remove_run, remove_versions
 from rnnlm.storage.records import Record
 from rnnlm.storage.stages import COMPLETE, replaced_path
-from rnnlm.upkeep.inventory import KINDS, Inventory, Item, Key, Kind, last_used, take_inventory
+from rnnlm.upkeep.inventory import ITEM_KINDS, Inventory, Item, Key, Kind, last_used, take_inventory
 from rnnlm.upkeep.retention import RetentionPlan, plan_retention, removable_versions
 from rnnlm.upkeep.retention_config import RetentionConfig
 
@@ -81,10 +81,10 @@ def prune_home(
 
 
 def totals(items: Iterable[Item], removed: set[Key]) -> list[KindTotal]:
-    """One row per kind that exists, in the order of KINDS."""
+    """One row per kind that exists, in the order of ITEM_KINDS."""
     found = list(items)
     rows = []
-    for kind in KINDS:
+    for kind in ITEM_KINDS:
         gone = [item.bytes for item in found if item.kind == kind and item.key in removed]
         kept = [item.bytes for item in found if item.kind == kind and item.key not in removed]
         if gone or kept:

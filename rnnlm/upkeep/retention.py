@@ -11,7 +11,7 @@ from typing import get_args
 from rnnlm.registry.champion_history import Change, champion_before
 from rnnlm.registry.stored_versions import StoredVersion
 from rnnlm.storage.records import Record
-from rnnlm.upkeep.inventory import KINDS, Derived, Inventory, Item, Key, Kind, version_key
+from rnnlm.upkeep.inventory import ITEM_KINDS, Derived, Inventory, Item, Key, Kind, version_key
 from rnnlm.upkeep.retention_config import RetentionConfig
 
 DAY_SECONDS = 24 * 3600.0
@@ -33,7 +33,7 @@ def plan_retention(
     for key, reason in roots(inventory, config, now, recent):
         keep(key, reason, inventory, kept)
     removed = [item for key, item in inventory.items.items() if key not in kept]
-    return RetentionPlan(kept=kept, removed=tuple(sorted(removed, key=lambda item: KINDS.index(item.kind))))
+    return RetentionPlan(kept=kept, removed=tuple(sorted(removed, key=lambda item: ITEM_KINDS.index(item.kind))))
 
 
 def recent_time(config: RetentionConfig, now: float, in_use_since: float | None) -> float:

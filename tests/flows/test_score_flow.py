@@ -55,7 +55,7 @@ def test_the_champion_scores_shows_the_distribution_and_tells_of_drift(
 def test_processes_score_what_one_process_scores(
     toy_run: RunRecord, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk_scoring, "BYTES_WORTH_A_PROCESS", 1 << 20)
+    monkeypatch.setattr(bulk_scoring, "SCORED_BYTES_A_PROCESS", 1 << 20)
     text = tmp_path / "large.txt"
     text.write_text("the cat sees the dog near the river . " * 60_000 + "\n" + "the dog .\n" * 9_000)
     scores = []

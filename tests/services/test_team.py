@@ -11,7 +11,7 @@ import pytest
 
 from rnnlm.home import file_digest, read_json
 from rnnlm.registry.bundle import BUNDLE
-from rnnlm.storage.shared_storage import KINDS
+from rnnlm.storage.shared_storage import STORED_FOLDERS
 from tests.conftest import write_toy_corpus
 from tests.services.compose_team import CHOSEN, DOMAIN, Team, read_lines
 
@@ -142,8 +142,8 @@ def test_machines_with_homes_of_their_own_share_finished_work_through_s3(trained
     assert second["run_id"] == first["run_id"]
     assert len(versions_of(trained, "rnnlm-gamma")) == 1
     stored = trained.stored_objects()
-    fetched = [path for kind in KINDS for path in (tmp_path / "two" / kind).glob("*/COMPLETE")]
-    assert len(fetched) == len(KINDS)
+    fetched = [path for kind in STORED_FOLDERS for path in (tmp_path / "two" / kind).glob("*/COMPLETE")]
+    assert len(fetched) == len(STORED_FOLDERS)
     for marker in fetched:
         place = f"homes/{marker.relative_to(tmp_path / 'two').parent}"
         assert stored[f"{place}/COMPLETE"] == marker.stat().st_size

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 from rnnlm.home import Home
 from rnnlm.scoring import bulk_scoring
 from rnnlm.scoring.bulk_scoring import ShardScorer
-from rnnlm.scoring.document_reader import DOCUMENT_SCHEMA
+from rnnlm.scoring.document_reader import INPUT_SCHEMA
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import find_model
 from rnnlm.storage.records import RunRecord
@@ -20,7 +20,7 @@ def test_a_shard_holds_the_tokens_that_it_returns(home: Home, toy_run: RunRecord
         {"number": 8, "source": "texts.txt", "place": 8, "id": "x", "text": None},
     ]
     scorer = ShardScorer(find_model(home, str(toy_run.model_folder)), config, threads=1)
-    tokens = score_shard.fn(scorer, tmp_path / "shard.parquet", pa.Table.from_pylist(rows, DOCUMENT_SCHEMA))
+    tokens = score_shard.fn(scorer, tmp_path / "shard.parquet", pa.Table.from_pylist(rows, INPUT_SCHEMA))
     scores = pq.read_table(tmp_path / "shard.parquet")
     assert tokens == 4  # and <eos>
     assert scores["tokens"].to_pylist() == [4, 0]

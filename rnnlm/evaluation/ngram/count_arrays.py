@@ -7,7 +7,7 @@ from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
 from rnnlm.models.count_model import CountModel, Level
 from rnnlm.storage.sql_statements import statement
 
-CONTEXT = ("c1", "c2", "c3", "c4")
+CONTEXT_COLUMNS = ("c1", "c2", "c3", "c4")
 
 
 def read_count_model(model: NgramRecord, config: NgramConfig, vocabulary_size: int) -> CountModel:
@@ -19,7 +19,9 @@ def read_count_model(model: NgramRecord, config: NgramConfig, vocabulary_size: i
         for length in range(model.order):
             query = statement("ngram/read_ngrams")
             found = connection.execute(query, {"ngram_order": length + 1}).fetchnumpy()
-            columns = np.stack([np.asarray(found[name]) for name in CONTEXT[:length]], axis=1) if length else None
+            columns = (
+                np.stack([np.asarray(found[name]) for name in CONTEXT_COLUMNS[:length]], axis=1) if length else None
+            )
             starts = starts_of_runs(columns, len(found["word"]))
             contexts = np.zeros((1, 0), ids) if columns is None else columns[starts[:-1]]
             if length:

@@ -23,7 +23,7 @@ from rnnlm.storage.records import SPLITS, CorpusRecord
 from rnnlm.storage.sql_statements import statement
 
 BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # of the lower-cased text
-TRAINING_SHARE = 0.9  # of the words, from the beginning
+TRAINING_WORD_SHARE = 0.9  # of the words, from the beginning
 CONTEXT = 4  # columns c1 to c4
 POSITIONS_AT_ONCE = 1_000_000
 
@@ -34,7 +34,7 @@ def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> Ngr
     def train(database: Path, spill: Path) -> None:
         files = [corpus.folder / corpus.files[role] for role in ("text", *SPLITS) if role in corpus.files]
         ids, words = number_words(word for path in files for word in words_of(path))
-        cut = int(TRAINING_SHARE * len(ids))
+        cut = int(TRAINING_WORD_SHARE * len(ids))
         if not 0 < cut < len(ids):
             raise CorpusError(f"{corpus.source}: expected at least 2 words, to count and to test, found {len(ids)}")
         count_book_ngrams(ids, words, cut, database, config, spill)

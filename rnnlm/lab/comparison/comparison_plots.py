@@ -9,7 +9,7 @@ from rnnlm.lab.comparison.comparison_config import NAMES
 from rnnlm.lab.comparison.model_comparison import ModelComparison
 from rnnlm.lab.comparison.model_result import POSITIONS, ModelResult
 
-COLOURS: dict[str, str] = {
+KIND_COLOURS: dict[str, str] = {
     "elman": RED,
     "feed-forward": PINK,
     "gru": ORANGE,
@@ -20,7 +20,7 @@ COLOURS: dict[str, str] = {
     "transformer": BLUE,
     "kneser-ney": GREY,
 }
-OWN_KIND = "#2a9d8f"  # of models that are not listed
+OWN_KIND_COLOUR = "#2a9d8f"  # of models that are not listed
 SMALLEST_GRADIENT = 1e-6  # relative; the plot ends there
 
 
@@ -44,7 +44,7 @@ def draw_comparison(comparison: ModelComparison, picture: Path) -> None:
 
 
 def colour_of(model: str) -> str:
-    return COLOURS.get(model, OWN_KIND)
+    return KIND_COLOURS.get(model, OWN_KIND_COLOUR)
 
 
 def draw_scores(axes: Any, comparison: ModelComparison) -> None:

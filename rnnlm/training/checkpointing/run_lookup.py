@@ -14,11 +14,12 @@ from rnnlm.home import Home, read_json
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import DatasetRecord, StartedFrom
-from rnnlm.training.training_run import STARTED, find_run_damage, name_run
+from rnnlm.training.events import STARTED
+from rnnlm.training.training_run import find_run_damage, name_run
 
-PROCESSES = "training.distributed.processes"
+PROCESSES_SETTING = "training.distributed.processes"
 CHANGEABLE = (
-    PROCESSES,
+    PROCESSES_SETTING,
     *(f"training.distributed.{name}" for name in ("launcher", "nodes", "rendezvous", "restarts")),
 )
 
@@ -76,7 +77,7 @@ def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> Pipeline
     """The configuration of a run that continues with other processes, under the id that it was started with."""
     distributed = config.training.distributed
     at_start = distributed.processes_at_start or distributed.processes
-    same = changes.get(PROCESSES, distributed.processes) == at_start
+    same = changes.get(PROCESSES_SETTING, distributed.processes) == at_start
     noted = {"training.distributed.processes_at_start": None if same else at_start}
     return validated(PipelineConfig, nest(flatten(config.model_dump(mode="json")) | dict(changes) | noted))
 

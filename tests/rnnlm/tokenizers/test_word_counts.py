@@ -34,7 +34,7 @@ def test_byte_ranges_add_up_to_the_counts_of_the_training_text(
     (tmp_path / "c.txt").write_text("".join(f"w{index % 7} common\n" for index in range(2_000)))
     corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "c.txt")))
     monkeypatch.setattr(word_counts, "SMALLEST_RANGE_BYTES", 1_000)
-    monkeypatch.setattr(word_counts, "BYTES_WORTH_A_PROCESS", 6_000)
+    monkeypatch.setattr(word_counts, "COUNTED_BYTES_A_PROCESS", 6_000)
     calls = []
 
     @contextmanager

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rnnlm.registry.champion_history import Change, champion_before
 from rnnlm.registry.stored_versions import StoredRun, StoredVersion
-from rnnlm.upkeep.inventory import KINDS, Inventory, Item, Key, lineage
+from rnnlm.upkeep.inventory import ITEM_KINDS, Inventory, Item, Key, lineage
 from rnnlm.upkeep.retention import (
     DAY_SECONDS,
     RetentionPlan,
@@ -182,7 +182,7 @@ def test_a_second_plan_finds_nothing_more(inventory: Inventory, config: Retentio
 def test_versions_are_removed_before_what_they_need() -> None:
     versions = [version(number) for number in range(1, 9)]
     removed = [item.kind for item in planned(inventory_of(versions), versions=2).removed]
-    assert removed == sorted(removed, key=KINDS.index)
+    assert removed == sorted(removed, key=ITEM_KINDS.index)
     assert removed[:6] == ["version"] * 6
     assert removed[-1] == "corpus"
 

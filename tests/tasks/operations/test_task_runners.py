@@ -143,7 +143,7 @@ def test_each_shard_is_a_task_run(
         with get_client(sync_client=True) as client:
             return sum(run.name.startswith("tokenize shard ") for run in client.read_task_runs())
 
-    monkeypatch.setattr(corpus_shards, "BYTES_WORTH_A_PROCESS", 5_000)
+    monkeypatch.setattr(corpus_shards, "TOKENIZED_BYTES_A_PROCESS", 5_000)
     before = shard_runs()
     config = SequencesConfig(mode="stream", processes=processes)
     assert not flow(tokenize_corpus)(toy_corpus, toy_tokenizer, config).skipped

@@ -4,7 +4,7 @@ import pytest
 
 from rnnlm.config import ModelConfig, ModelKind
 from rnnlm.errors import ConfigError
-from rnnlm.lab.comparison.parameter_matching import TOLERANCE, match_parameters
+from rnnlm.lab.comparison.parameter_matching import PARAMETER_TOLERANCE, match_parameters
 from rnnlm.models.parameter_count import count_parameters
 from tests.configs import KINDS
 
@@ -30,7 +30,7 @@ def test_an_embedding_that_is_not_trained_does_not_count() -> None:
 def test_every_kind_has_as_many_parameters_as_the_budget(kind: ModelKind, layers: int) -> None:
     matched = match_parameters(ModelConfig(layers=layers), kind, 10_000, 5_000_000)
     assert matched.kind == kind
-    assert abs(count_parameters(matched, 10_000).total - 5_000_000) <= TOLERANCE * 5_000_000
+    assert abs(count_parameters(matched, 10_000).total - 5_000_000) <= PARAMETER_TOLERANCE * 5_000_000
 
 
 def test_settings_of_elman_networks_are_left_out_for_other_kinds() -> None:
@@ -46,7 +46,7 @@ def test_fewer_heads_make_a_small_budget_fit(kind: ModelKind) -> None:
     budget = count_parameters(config, 4_000).total
     matched = match_parameters(config, kind, 4_000, budget)
     assert matched.heads < config.heads or kind == "xlstm"
-    assert abs(count_parameters(matched, 4_000).total - budget) <= TOLERANCE * budget
+    assert abs(count_parameters(matched, 4_000).total - budget) <= PARAMETER_TOLERANCE * budget
     ModelConfig.model_validate(matched.model_dump())  # the heads divide the units
 
 

@@ -15,7 +15,7 @@ from rnnlm.errors import TrainingError
 from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
-from rnnlm.training.checkpointing.run_lookup import PROCESSES, find_unfinished
+from rnnlm.training.checkpointing.run_lookup import PROCESSES_SETTING, find_unfinished
 from rnnlm.training.distributed.join import join
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
@@ -114,9 +114,9 @@ def test_a_run_of_four_processes_goes_on_with_two_and_with_one(
     config = changed(toy_config, settings)
     changes = [(interrupt(home, config, stream), 2)]
     folder = next(home.runs.glob("*/checkpoints")).parent
-    config, dataset = find_unfinished(home, folder.name, {PROCESSES: 2})
+    config, dataset = find_unfinished(home, folder.name, {PROCESSES_SETTING: 2})
     changes.append((interrupt(home, config, dataset), 1))
-    config, dataset = find_unfinished(home, folder.name, {PROCESSES: 1})
+    config, dataset = find_unfinished(home, folder.name, {PROCESSES_SETTING: 1})
     run = run_training(home, config, dataset, untracked)
     assert run.run_id == folder.name
     assert [(change.step, change.processes) for change in run.process_changes] == changes

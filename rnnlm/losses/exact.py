@@ -46,7 +46,7 @@ class SummedCrossEntropy(GradientInForward):
         ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, predicted: Tensor, precision: torch.dtype
     ) -> Tensor:
         projection = Projection(rows, weight, bias, predicted, precision)
-        total = torch.zeros((), device=rows.device)  # never added to in place: torch 2.11 would compile no gradient
+        total = torch.zeros((), device=rows.device)
         for chunk, logits in projection.chunks():
             target = targets[chunk, None]
             probabilities = logits.softmax(dim=1)

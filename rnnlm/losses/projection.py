@@ -46,7 +46,10 @@ class Projection:
 
 
 class GradientInForward(torch.autograd.Function):
-    """A sum whose gradients `forward` saves in ctx.saved_tensors; its last three inputs have no gradient."""
+    """A sum whose gradients `forward` saves in ctx.saved_tensors; its last three inputs have no gradient.
+
+    `forward` must not add to its result in place: compiled with torch 2.11, the sum would have no gradient.
+    """
 
     @staticmethod
     def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]

@@ -64,13 +64,13 @@ class Cell(nn.Module):
     def initialize(self, weights: InitialWeights) -> None:
         """Fill W with each gate as a matrix of its own, U with each gate orthogonal (Saxe et al. 2014), biases with 0.
 
-        ValueError if there are other weights, but no W.
+        NotImplementedError if there are other weights, but no W.
         """
         parameters = dict(self.named_parameters())
         if not parameters:
             return
         if "W" not in parameters:
-            raise ValueError("its weights cannot be initialized: it has no W, U and biases")
+            raise NotImplementedError("its weights cannot be initialized: it has no W, U and biases")
         for gate in parameters.pop("W").split(self.hidden_size, dim=1):
             weights.fill(gate, len(gate))
         if "U" in parameters:

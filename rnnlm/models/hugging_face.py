@@ -68,12 +68,12 @@ def refuse_lm_eval_hf_model() -> None:
     """
     frame = inspect.currentframe()
     while frame is not None:
-        frame = frame.f_back
-        if frame is not None and frame.f_globals.get("__name__") == "lm_eval.models.huggingface":
+        if frame.f_globals.get("__name__") == "lm_eval.models.huggingface":
             raise ModelError(
                 "lm_eval --model hf: its figures for this model would be wrong, because it counts line ends, unknown\n"
                 "words and <bos> differently; use `rnnlm lm-eval MODEL --tasks … --file …`"
             )
+        frame = frame.f_back
 
 
 class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):

@@ -33,7 +33,7 @@ def initialize(
     for cell in model.stack.cells:
         try:
             cell.initialize(weights)
-        except ValueError as error:
+        except NotImplementedError as error:
             raise ConfigError(
                 f"model.kind={config.kind}: {error};\ngive the class a method initialize(weights)"
             ) from error

@@ -47,6 +47,7 @@ COMMANDS = {  # heading → command → (module of flows/commands, first sentenc
         "explain": ("evaluation", "Show how a model reads a text: tokens, probabilities, loss and state."),
         "surprise": ("evaluation", "Show where a model's loss is high: sentence, position, frequency."),
         "score": ("evaluation", "Score many texts, to filter or rank them or detect drift."),
+        "filter": ("evaluation", "Keep or drop texts by their scores."),
         "lm-eval": ("evaluation", "Run EleutherAI's evaluation harness on a model (extra: lm-eval)."),
         "ngram": ("data", "Measure the perplexity of a count-based model on a corpus."),
         "probe": ("probes", "Run a small experiment on gradients, memory or learning."),

@@ -10,7 +10,9 @@ from rnnlm.home import find_home
 from rnnlm.scoring import bulk_scoring
 from rnnlm.scoring.bulk_scoring import ScoringRecord, ShardScorer
 from rnnlm.scoring.drift import Drift, measure_drift
+from rnnlm.scoring.filter_config import FilterConfig
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.scoring.text_filter import FilterRecord, filter_texts
 from tasks.operations.task_runners import engine_of, piece_task
 
 
@@ -30,3 +32,9 @@ def score_input(config: ScoringConfig) -> ScoringRecord:
 def compare_scores(config: ScoringConfig, scoring: ScoringRecord) -> Drift:
     """Compare scores with those of the model's validation text."""
     return measure_drift(find_home(), config, scoring)
+
+
+@task(task_run_name="filter texts", cache_policy=NO_CACHE)
+def filter_input(config: FilterConfig, scoring: ScoringRecord) -> FilterRecord:
+    """Write the documents that are kept, and those that are dropped."""
+    return filter_texts(find_home(), config, scoring)

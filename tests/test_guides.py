@@ -81,6 +81,7 @@ READERS = {
         # What is sent to others; servers by hand beside those that are up; a benchmark.
         left_out=("rnnlm notify", "prefect server", "rnnlm deploy", "prefect worker", "mlflow ui", "benchmarks/"),
     ),
+    "filter-a-crawl": Guide(write_inputs, before=(TRAINED,), left_out=("prefect",)),
     "score-texts": Guide(
         write_inputs, before=(TRAINED,), replaced=(("docs/3", "docs/1"),), left_out=("prefect", "-p ")
     ),

@@ -1,4 +1,4 @@
-"""evaluate, explain, surprise, score, lm-eval: measure how well a model predicts text."""
+"""evaluate, explain, surprise, score, filter, lm-eval: measure how well a model predicts text."""
 
 import json
 import shutil
@@ -14,6 +14,7 @@ from rnnlm.errors import ConfigError, HomeError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.lab.harness.harness_config import HarnessConfig
+from rnnlm.scoring.filter_config import FilterConfig
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.records import HarnessRecord
 
@@ -225,6 +226,38 @@ def score_command(
     session.print_result(scoring_text(config, scored.scoring, scored.drift), scored.model_dump(mode="json"))
 
 
+def filter_command(
+    session: FlowSession,
+    filtering: Annotated[
+        Given,
+        fields(
+            FilterConfig,
+            *("input", "output", "dropped", "keep", "keep_quantiles", "keep_share", "model"),
+            *("column", "id_column", "document", "batch_size", "shard_documents", "device", "precision", "force"),
+            *("processes", "engine", "ray_address"),
+        ),
+    ],
+) -> None:
+    """Keep or drop texts by their scores.
+
+    Kept documents are written as they came, with their bits per byte: the same files, formats and columns.
+
+    rnnlm filter --input 'crawl/*.jsonl.gz' --keep 'bits_per_byte < 3' --output kept --dropped dropped
+    rnnlm filter --input texts.txt --keep-share 0.8 --output kept
+    """
+    config = filtering.section(FilterConfig)
+    from rnnlm.registry.model_lookup import model_folder
+    from rnnlm.scoring.text_filter import check_filter
+
+    check_filter(config)
+    model_folder(session.home, config.model)
+    from flows.filter_flow import filter_flow
+    from rnnlm.reports.filter_page import filter_text
+
+    found = session.run_flow(filter_flow, config)
+    session.print_result(filter_text(config, found), found.model_dump(mode="json"))
+
+
 def lm_eval_command(
     session: Session,
     harness: Annotated[Given, fields(HarnessConfig, "tasks", "file", "limit", "fewshot", "batch_size")],
@@ -266,4 +299,5 @@ add_command(APP, "evaluate", evaluate_command)
 add_command(APP, "explain", explain_command)
 add_command(APP, "surprise", surprise_command)
 add_command(APP, "score", score_command)
+add_command(APP, "filter", filter_command)
 add_command(APP, "lm-eval", lm_eval_command)

@@ -29,6 +29,7 @@ from rnnlm.presets import read_presets
 from rnnlm.registry.data_gates import GateResult, GatesRecord
 from rnnlm.registry.model_names import registered_name
 from rnnlm.runtime.polling import poll_until
+from rnnlm.scoring.filter_config import FilterConfig
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.records import NightEvent
 from tests.conftest import copy_store, home_in
@@ -196,7 +197,7 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
     capsys.readouterr()
     assert main(["schedules", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert {"pipeline/nightly", "score/score", "settle/settle", "prune/prune"} == set(rows)
+    assert {"pipeline/nightly", "score/score", "filter/filter", "settle/settle", "prune/prune"} == set(rows)
     assert datetime.fromisoformat(rows["score/score"]["next_run"]) == datetime.fromisoformat(soonest)
     assert rows["score/score"]["last_state"] == "Completed"
     assert rows["pipeline/nightly"]["last_state"] == ""
@@ -341,4 +342,6 @@ def test_the_nightly_scoring_uses_the_model_that_the_nightly_training_registers(
     trained = PipelineConfig.model_validate(parameters["nightly"]["config"])
     assert trained == PipelineConfig(limits=trained.limits)
     scored = ScoringConfig.model_validate(parameters["score"]["config"])
+    filtered = FilterConfig.model_validate(parameters["filter"]["config"])
+    assert (filtered.model, filtered.input) == (scored.model, scored.input)
     assert scored.model == f"models:/{registered_name(trained.registry, corpus_name(trained.corpus))}@champion"

@@ -7,10 +7,12 @@ from rnnlm.home import Home
 from rnnlm.scoring import bulk_scoring
 from rnnlm.scoring.bulk_scoring import ShardScorer
 from rnnlm.scoring.document_reader import INPUT_SCHEMA
+from rnnlm.scoring.filter_config import FilterConfig
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import find_model
+from rnnlm.scoring.text_filter import scoring_of
 from rnnlm.storage.records import RunRecord
-from tasks.scoring import compare_scores, score_input, score_shard
+from tasks.scoring import compare_scores, filter_input, score_input, score_shard
 
 
 def test_a_shard_holds_the_tokens_that_it_returns(home: Home, toy_run: RunRecord, tmp_path: Path) -> None:
@@ -43,3 +45,12 @@ def test_validation_text_does_not_drift_from_itself(home: Home, toy_run: RunReco
     assert drift.distributions is not None
     assert drift.distributions.distance < 0.1  # 40 lines; equal ones may differ in the last bit of a float
     assert not drift.drifted
+
+
+def test_a_filter_writes_what_it_keeps(toy_run: RunRecord, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("the cat .\n\nthe dog .\n")
+    config = FilterConfig(
+        input=str(tmp_path / "texts.txt"), output=str(tmp_path / "kept"), model=toy_run.run_id, keep="place <> 2"
+    )
+    filter_input.fn(config, score_input.fn(scoring_of(config)))
+    assert (tmp_path / "kept" / "texts.txt").read_text() == "the cat .\n"  # neither the blank line nor the last one

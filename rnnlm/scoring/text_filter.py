@@ -75,7 +75,7 @@ def check_filter(config: FilterConfig) -> None:
 
 
 def output_folders(config: FilterConfig, files: list[InputFile]) -> tuple[OutputFolder, OutputFolder | None]:
-    """Of the kept and of the dropped documents."""
+    """The folders of the kept and of the dropped documents."""
     dropped = output_folder(config.dropped, files, "--dropped") if config.dropped else None
     return output_folder(config.output, files, "--output"), dropped
 

@@ -29,22 +29,22 @@ from rnnlm.scoring.input_files import InputFile
 from rnnlm.scoring.scoring_config import ScoringConfig
 
 SCORE, REASON = "bits_per_byte", "reason"  # columns that the output adds; columns of these names are replaced
-DIGITS = 6  # of the score, in text formats
+SCORE_DIGITS = 6  # of the score, in text formats
 T = TypeVar("T")
 
 
-class Decision(NamedTuple):
+class Verdict(NamedTuple):
     source: str
     bits_per_byte: float | None
     reason: str | None  # why the document is dropped; None: it is kept
 
     def columns(self) -> dict[str, Any]:
         """The added columns: the score and, of a dropped document, the reason."""
-        score = None if self.bits_per_byte is None else round(self.bits_per_byte, DIGITS)
+        score = None if self.bits_per_byte is None else round(self.bits_per_byte, SCORE_DIGITS)
         return {SCORE: score} if self.reason is None else {SCORE: score, REASON: self.reason}
 
 
-Decisions = Iterator[Decision]  # on the documents of one file, in order
+Verdicts = Iterator[Verdict]  # on the documents of one file, in order
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ def output_folder(name: str, files: list[InputFile], option: str) -> OutputFolde
 
 
 def filter_file(
-    file: InputFile, config: ScoringConfig, decisions: Decisions, kept: OutputFolder, dropped: OutputFolder | None
+    file: InputFile, config: ScoringConfig, verdicts: Verdicts, kept: OutputFolder, dropped: OutputFolder | None
 ) -> None:
     """Copy each document of the file to one of the folders, with its score.
 
     Every other column stays as it is. Plain text has no columns: its kept documents are copied, its dropped ones become
-    JSON Lines. An existing file is replaced, atomically. CorpusError if there is not one decision for each document.
+    JSON Lines. An existing file is replaced, atomically. CorpusError if there is not one verdict for each document.
     """
     label = str(file.path)
     with (
@@ -92,31 +92,31 @@ def filter_file(
     ):
         if file.kind == "parquet":
             with opener.spooled(stream) as path:
-                filter_parquet(path, label, decisions, kept_path, dropped_path)
+                filter_parquet(path, label, verdicts, kept_path, dropped_path)
             return
         compression = compression_of(head_of(file.path))
         lines = single_lines(text_pieces(stream, label, opener.decoding))
         with text_writer(kept_path, compression) as keep, text_writer(dropped_path, compression) as drop:
             if file.kind == "text":
-                filter_text(paired(documents_in(lines, config), decisions, label), keep, drop)
+                filter_text(paired(documents_in(lines, config), verdicts, label), keep, drop)
             elif file.kind == "jsonl":
                 objects = (line for line in lines if not line.isspace())
-                filter_json_lines(paired(objects, decisions, label), keep, drop)
+                filter_json_lines(paired(objects, verdicts, label), keep, drop)
             else:
                 dialect = "excel" if file.kind == "csv" else "excel-tab"
                 rows = csv.reader(lines, dialect=dialect, strict=True)
                 heads = next(rows, [])
-                filter_csv(heads, paired(filter(None, rows), decisions, label), dialect, keep, drop)
+                filter_csv(heads, paired(filter(None, rows), verdicts, label), dialect, keep, drop)
 
 
-def paired(documents: Iterable[T], decisions: Decisions, label: str) -> Iterator[tuple[T, Decision]]:
-    """Each document with its decision."""
+def paired(documents: Iterable[T], verdicts: Verdicts, label: str) -> Iterator[tuple[T, Verdict]]:
+    """Each document with its verdict."""
     for document in documents:
-        decision = next(decisions, None)
-        if decision is None:
+        verdict = next(verdicts, None)
+        if verdict is None:
             raise changed(label)
-        yield document, decision
-    if next(decisions, None) is not None:
+        yield document, verdict
+    if next(verdicts, None) is not None:
         raise changed(label)
 
 
@@ -131,18 +131,18 @@ def documents_in(lines: Iterator[str], config: ScoringConfig) -> Iterator[str]:
     return (data.decode("utf-8") for data in paragraphs(line.encode("utf-8") for line in lines))
 
 
-def filter_text(found: Iterator[tuple[str, Decision]], keep: TextIO, drop: TextIO) -> None:
-    for text, decision in found:
-        if decision.reason is None:
+def filter_text(found: Iterator[tuple[str, Verdict]], keep: TextIO, drop: TextIO) -> None:
+    for text, verdict in found:
+        if verdict.reason is None:
             keep.write(text)
         else:
-            row = {"text": text.rstrip("\n"), **decision.columns()}
+            row = {"text": text.rstrip("\n"), **verdict.columns()}
             drop.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def filter_json_lines(found: Iterator[tuple[str, Decision]], keep: TextIO, drop: TextIO) -> None:
-    for line, decision in found:
-        (keep if decision.reason is None else drop).write(with_members(line, decision.columns()))
+def filter_json_lines(found: Iterator[tuple[str, Verdict]], keep: TextIO, drop: TextIO) -> None:
+    for line, verdict in found:
+        (keep if verdict.reason is None else drop).write(with_members(line, verdict.columns()))
 
 
 def with_members(line: str, members: dict[str, Any]) -> str:
@@ -156,19 +156,19 @@ def with_members(line: str, members: dict[str, Any]) -> str:
 
 
 def filter_csv(
-    heads: list[str], found: Iterator[tuple[list[str], Decision]], dialect: str, keep: TextIO, drop: TextIO
+    heads: list[str], found: Iterator[tuple[list[str], Verdict]], dialect: str, keep: TextIO, drop: TextIO
 ) -> None:
     own = [place for place, head in enumerate(heads) if head not in (SCORE, REASON)]
     kept, dropped = (csv.writer(out, dialect=dialect, lineterminator="\n") for out in (keep, drop))
     if heads:
         kept.writerow([*(heads[place] for place in own), SCORE])
         dropped.writerow([*(heads[place] for place in own), SCORE, REASON])
-    for row, decision in found:
+    for row, verdict in found:
         cells = [row[place] for place in own if place < len(row)]
-        (kept if decision.reason is None else dropped).writerow([*cells, *decision.columns().values()])
+        (kept if verdict.reason is None else dropped).writerow([*cells, *verdict.columns().values()])
 
 
-def filter_parquet(path: Path, label: str, decisions: Decisions, keep: Path, drop: Path) -> None:
+def filter_parquet(path: Path, label: str, verdicts: Verdicts, keep: Path, drop: Path) -> None:
     """Row group by row group."""
     with pq.ParquetFile(path) as source, ExitStack() as files:
         metadata = source.metadata
@@ -184,15 +184,15 @@ def filter_parquet(path: Path, label: str, decisions: Decisions, keep: Path, dro
             files.enter_context(pq.ParquetWriter(out, schema, compression=compression))
             for out, schema in zip((keep, drop), schemas, strict=True)
         ]
-        decided = paired(range(metadata.num_rows), decisions, label)
+        decided = paired(range(metadata.num_rows), verdicts, label)
         for group in range(groups):
             rows = source.read_row_group(group, columns=[field.name for field in own], use_threads=False)
-            found = [decision for _, decision in islice(decided, rows.num_rows)]
+            found = [verdict for _, verdict in islice(decided, rows.num_rows)]
             rows = rows.append_column(SCORE, pa.array([one.bits_per_byte for one in found], pa.float64()))
             reasons = pa.array([one.reason for one in found], pa.string())
             writers[0].write_table(rows.filter(reasons.is_null()).cast(schemas[0]))
             writers[1].write_table(rows.append_column(REASON, reasons).filter(reasons.is_valid()).cast(schemas[1]))
-        next(decided, None)  # raises an error if there are more decisions than rows
+        next(decided, None)  # raises an error if there are more verdicts than rows
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from rnnlm.scoring.bulk_scoring import ScoringRecord, work_folder
 from rnnlm.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.scoring.drift import PLOTTED_LEVELS
 from rnnlm.scoring.filter_config import FilterConfig
-from rnnlm.scoring.filtered_files import Decision, OutputFolder, filter_file, output_folder
+from rnnlm.scoring.filtered_files import Verdict, OutputFolder, filter_file, output_folder
 from rnnlm.scoring.input_files import InputFile, find_inputs
 from rnnlm.scoring.reference_scores import find_reference
 from rnnlm.scoring.score_output import reading_scores
@@ -31,11 +31,11 @@ from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.records import Record
 from rnnlm.storage.sql_statements import literal, statement
 
-BINS = 40
-EXAMPLES = 10  # on each side of the line
+HISTOGRAM_BINS = 40
+EXAMPLES_A_SIDE = 10  # on each side of the line
 NOTHING_TO_SCORE = "nothing to score"
-DECISIONS_AT_ONCE = 10_000
-NO_DECISIONS: tuple[str, Iterator[Decision]] = ("", iter(()))
+VERDICTS_AT_ONCE = 10_000
+NO_VERDICTS: tuple[str, Iterator[Verdict]] = ("", iter(()))
 
 
 class FilterRecord(Record):
@@ -95,16 +95,18 @@ def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> Fi
             dropped=dropped and dropped.folder,
             rules=rules,
             counts=table(connection, "scoring/count_decisions", {}),
-            kept_examples=table(connection, "scoring/read_closest_decisions", {"kept": True, "count": EXAMPLES}),
-            dropped_examples=table(connection, "scoring/read_closest_decisions", {"kept": False, "count": EXAMPLES}),
+            kept_examples=table(connection, "scoring/read_closest_decisions", {"kept": True, "count": EXAMPLES_A_SIDE}),
+            dropped_examples=table(
+                connection, "scoring/read_closest_decisions", {"kept": False, "count": EXAMPLES_A_SIDE}
+            ),
             bins=count_bins(connection),
         )
-        by_source = decisions_by_source(connection)
-        source, decisions = next(by_source, NO_DECISIONS)
+        by_source = verdicts_by_source(connection)
+        source, verdicts = next(by_source, NO_VERDICTS)
         for file in files:
             if source == str(file.path):
-                filter_file(file, config, decisions, kept, dropped)
-                source, decisions = next(by_source, NO_DECISIONS)
+                filter_file(file, config, verdicts, kept, dropped)
+                source, verdicts = next(by_source, NO_VERDICTS)
             else:  # the file has no document
                 filter_file(file, config, iter(()), kept, dropped)
     folder = work_folder(home, scoring.key)
@@ -141,11 +143,11 @@ def decide(connection: duckdb.DuckDBPyConnection, rules: tuple[str, ...]) -> Non
     connection.view("scores").select(*map(ColumnExpression, columns), reason.alias("reason")).insert_into("decisions")
 
 
-def decisions_by_source(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Iterator[Decision]]]:
-    """The decisions on the documents of each file that has any, in the order of the files and documents."""
+def verdicts_by_source(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Iterator[Verdict]]]:
+    """The verdicts on the documents of each file that has any, in the order of the files and documents."""
     found = connection.table("decisions").select("source", "bits_per_byte", "reason")
-    batches = found.to_arrow_reader(DECISIONS_AT_ONCE)
-    decided = (Decision(*row) for batch in batches for row in zip(*map(pa.Array.to_pylist, batch.columns), strict=True))
+    batches = found.to_arrow_reader(VERDICTS_AT_ONCE)
+    decided = (Verdict(*row) for batch in batches for row in zip(*map(pa.Array.to_pylist, batch.columns), strict=True))
     return groupby(decided, key=attrgetter("source"))
 
 
@@ -155,8 +157,8 @@ def count_bins(connection: duckdb.DuckDBPyConnection) -> TableRows:
     ends = table(connection, "scoring/measure_decided_ends", {"levels": PLOTTED_LEVELS})[0]["ends"]
     if ends is None:
         return []
-    width = (ends[1] - ends[0]) / BINS or 1 / BINS
-    return table(connection, "scoring/count_bins", {"low": ends[0], "width": width, "bins": BINS})
+    width = (ends[1] - ends[0]) / HISTOGRAM_BINS or 1 / HISTOGRAM_BINS
+    return table(connection, "scoring/count_bins", {"low": ends[0], "width": width, "bins": HISTOGRAM_BINS})
 
 
 def draw_decisions(bins: TableRows, picture: Path) -> None:

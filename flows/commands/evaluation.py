@@ -1,4 +1,4 @@
-"""evaluate, explain, surprise, score, filter, lm-eval: measure how well a model predicts text."""
+"""evaluate, explain, surprise, lm-eval: measure how well a model predicts text."""
 
 import json
 import shutil
@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.commands.command import FlowSession, Given, Session, add_command, fields
+from flows.commands.command import Given, Session, add_command, fields
 from flows.commands.options import Corpus, Model, Set, show_warnings
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError, HomeError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.lab.harness.harness_config import HarnessConfig
-from rnnlm.scoring.filter_config import FilterConfig
-from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.records import HarnessRecord
 
 if TYPE_CHECKING:
@@ -195,69 +193,6 @@ def copy_picture(picture: Path, folder: Path) -> Path:
         raise HomeError(f"--pictures {folder}: not writable ({error.strerror}); choose another folder") from error
 
 
-def score_command(
-    session: FlowSession,
-    scoring: Annotated[
-        Given,
-        fields(
-            ScoringConfig,
-            *("input", "output", "model", "query", "column", "id_column", "document"),
-            *("batch_size", "shard_documents", "device", "precision", "drift_threshold", "force"),
-            *("processes", "engine", "ray_address"),
-            surprising="surprising_tokens",
-            no_text="keep_text",
-        ),
-    ],
-) -> None:
-    """Score many texts, to filter or rank them or detect drift.
-
-    rnnlm score --input 'inbox/*.txt' --output scores.parquet
-    """
-    config = scoring.section(ScoringConfig)
-    from rnnlm.registry.model_lookup import model_folder
-    from rnnlm.scoring.input_files import find_inputs
-
-    find_inputs(config)  # refuse what cannot be right before torch is imported or a Prefect server is started
-    model_folder(session.home, config.model)
-    from flows.score_flow import score_flow
-    from rnnlm.reports.scoring_page import scoring_text
-
-    scored = session.run_flow(score_flow, config)
-    session.print_result(scoring_text(config, scored.scoring, scored.drift), scored.model_dump(mode="json"))
-
-
-def filter_command(
-    session: FlowSession,
-    filtering: Annotated[
-        Given,
-        fields(
-            FilterConfig,
-            *("input", "output", "dropped", "keep", "keep_quantiles", "keep_share", "model"),
-            *("column", "id_column", "document", "batch_size", "shard_documents", "device", "precision", "force"),
-            *("processes", "engine", "ray_address"),
-        ),
-    ],
-) -> None:
-    """Keep or drop texts by their scores.
-
-    Kept documents are written as they came, with their bits per byte: the same files, formats and columns.
-
-    rnnlm filter --input 'crawl/*.jsonl.gz' --keep 'bits_per_byte < 3' --output kept --dropped dropped
-    rnnlm filter --input texts.txt --keep-share 0.8 --output kept
-    """
-    config = filtering.section(FilterConfig)
-    from rnnlm.registry.model_lookup import model_folder
-    from rnnlm.scoring.text_filter import check_filter
-
-    check_filter(config)
-    model_folder(session.home, config.model)
-    from flows.filter_flow import filter_flow
-    from rnnlm.reports.filter_page import filter_text
-
-    found = session.run_flow(filter_flow, config)
-    session.print_result(filter_text(config, found), found.model_dump(mode="json"))
-
-
 def lm_eval_command(
     session: Session,
     harness: Annotated[Given, fields(HarnessConfig, "tasks", "file", "limit", "fewshot", "batch_size")],
@@ -298,6 +233,4 @@ def harness_rows(record: HarnessRecord) -> list[dict[str, Any]]:
 add_command(APP, "evaluate", evaluate_command)
 add_command(APP, "explain", explain_command)
 add_command(APP, "surprise", surprise_command)
-add_command(APP, "score", score_command)
-add_command(APP, "filter", filter_command)
 add_command(APP, "lm-eval", lm_eval_command)

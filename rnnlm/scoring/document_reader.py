@@ -118,6 +118,15 @@ def file_opener(path: Path) -> Iterator[Opener]:
 def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
     """One document per row of a table, in order. A column within objects or structs is named `data.body`."""
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
+    try:
+        for text, *ids in table_rows(file, wanted):
+            yield ids[0] if ids else None, text
+    except NoColumnError as error:
+        raise CorpusError(f"{error.problem};\n{COLUMN_HINT}") from None
+
+
+def table_rows(file: InputFile, columns: list[str]) -> Iterator[tuple[str | None, ...]]:
+    """The columns' cells of each row as text. NoColumnError if the table lacks a column."""
     label = str(file.path)
     with file_opener(file.path) as opener, opener.outermost(SourceFile(file.path, label, label)) as (stream, _, meter):
         rows: Iterator[tuple[Any, ...]]
@@ -125,17 +134,13 @@ def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
             if file.kind == "parquet":
                 plain = stream.head.startswith(PARQUET_MARK) and not meter.unpacked_bytes
                 path = file.path if plain else files.enter_context(opener.spooled(stream))
-                rows = parquet_rows(path, label, wanted, opener.decoding, meter)
+                rows = parquet_rows(path, label, columns, opener.decoding, meter)
             elif file.kind == "jsonl":
-                rows = json_rows(text_pieces(stream, label, opener.decoding), label, wanted)
+                rows = json_rows(text_pieces(stream, label, opener.decoding), label, columns)
             else:
-                rows = csv_rows(text_pieces(stream, label, opener.decoding), label, wanted, file.kind)
-            try:
-                for row in rows:
-                    text, *ids = (as_text(cell, label, opener.decoding) for cell in row)
-                    yield ids[0] if ids else None, text
-            except NoColumnError as error:
-                raise CorpusError(f"{error.problem};\n{COLUMN_HINT}") from None
+                rows = csv_rows(text_pieces(stream, label, opener.decoding), label, columns, file.kind)
+            for row in rows:
+                yield tuple(as_text(cell, label, opener.decoding) for cell in row)
 
 
 def json_rows(pieces: Iterator[str], label: str, columns: list[str]) -> Iterator[tuple[Any, ...]]:

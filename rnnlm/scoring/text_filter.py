@@ -22,7 +22,7 @@ from rnnlm.scoring.bulk_scoring import ScoringRecord, work_folder
 from rnnlm.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.scoring.drift import PLOTTED_LEVELS
 from rnnlm.scoring.filter_config import FilterConfig
-from rnnlm.scoring.filtered_files import Verdict, OutputFolder, filter_file, output_folder
+from rnnlm.scoring.filtered_files import OutputFolder, Verdict, filter_file, output_folder
 from rnnlm.scoring.input_files import InputFile, find_inputs
 from rnnlm.scoring.reference_scores import find_reference
 from rnnlm.scoring.score_output import reading_scores

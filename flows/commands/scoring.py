@@ -1,0 +1,144 @@
+"""score, filter, pairs, rescore: what many texts cost under a model, and what follows from it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.commands.command import FlowSession, Given, Session, add_command, fields
+from flows.commands.options import MODEL_HELP, Model, complete_models, show_warnings
+from rnnlm.scoring.filter_config import FilterConfig
+from rnnlm.scoring.scoring_config import ScoringConfig
+
+APP = typer.Typer()
+
+
+def score_command(
+    session: FlowSession,
+    scoring: Annotated[
+        Given,
+        fields(
+            ScoringConfig,
+            *("input", "output", "model", "query", "column", "id_column", "document"),
+            *("batch_size", "shard_documents", "device", "precision", "drift_threshold", "force"),
+            *("processes", "engine", "ray_address"),
+            surprising="surprising_tokens",
+            no_text="keep_text",
+        ),
+    ],
+) -> None:
+    """Score many texts, to filter or rank them or detect drift.
+
+    rnnlm score --input 'inbox/*.txt' --output scores.parquet
+    """
+    config = scoring.section(ScoringConfig)
+    from rnnlm.registry.model_lookup import model_folder
+    from rnnlm.scoring.input_files import find_inputs
+
+    find_inputs(config)  # refuse what cannot be right before torch is imported or a Prefect server is started
+    model_folder(session.home, config.model)
+    from flows.score_flow import score_flow
+    from rnnlm.reports.scoring_page import scoring_text
+
+    scored = session.run_flow(score_flow, config)
+    session.print_result(scoring_text(config, scored.scoring, scored.drift), scored.model_dump(mode="json"))
+
+
+def filter_command(
+    session: FlowSession,
+    filtering: Annotated[
+        Given,
+        fields(
+            FilterConfig,
+            *("input", "output", "dropped", "keep", "keep_quantiles", "keep_share", "model"),
+            *("column", "id_column", "document", "batch_size", "shard_documents", "device", "precision", "force"),
+            *("processes", "engine", "ray_address"),
+        ),
+    ],
+) -> None:
+    """Keep or drop texts by their scores.
+
+    Kept documents are written as they came, with their bits per byte: the same files, formats and columns.
+
+    rnnlm filter --input 'crawl/*.jsonl.gz' --keep 'bits_per_byte < 3' --output kept --dropped dropped
+    rnnlm filter --input texts.txt --keep-share 0.8 --output kept
+    """
+    config = filtering.section(FilterConfig)
+    from rnnlm.registry.model_lookup import model_folder
+    from rnnlm.scoring.text_filter import check_filter
+
+    check_filter(config)
+    model_folder(session.home, config.model)
+    from flows.filter_flow import filter_flow
+    from rnnlm.reports.filter_page import filter_text
+
+    found = session.run_flow(filter_flow, config)
+    session.print_result(filter_text(config, found), found.model_dump(mode="json"))
+
+
+def pairs_command(
+    session: Session,
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A file, folder or glob: JSON Lines, csv, tsv or Parquet.")
+    ],
+    model: Model = None,
+    good: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the good sentence.")] = "sentence_good",
+    bad: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the bad sentence.")] = "sentence_bad",
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of the group. Default: UID or field, as in BLiMP, or the file."),
+    ] = None,
+) -> None:
+    """Measure how often a model prefers the good sentence of a minimal pair.
+
+    Right is a pair whose good sentence has the higher probability; ties are wrong. BLiMP's files are read as they are.
+
+    rnnlm pairs blimp/data rnnlm-python-docs
+    rnnlm pairs pairs.csv --good right --bad wrong --group topic
+    """
+    show_warnings()
+    from rnnlm.display.text_layout import columns
+    from rnnlm.scoring.batch_scorer import batch_scorer
+    from rnnlm.scoring.minimal_pairs import score_pairs
+
+    found = score_pairs(batch_scorer(model), source, good, bad, group)
+    rows: list[dict[str, Any]] = [
+        {
+            "group": one.group,
+            "pairs": f"{one.pairs:,}",
+            "accuracy": f"{one.accuracy:.1%}",
+            "95 % interval": f"{one.low:.1%} to {one.high:.1%}",
+            "shorter is right": f"{one.shorter_right / one.pairs:.1%}",
+        }
+        for one in (*found.groups, found.total)
+    ]
+    session.print_result("\n".join([f"model  {found.model}", "", *columns(rows)]), found.model_dump(mode="json"))
+
+
+def rescore_command(
+    session: Session,
+    lists: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON Lines, csv, tsv or Parquet with columns id, text and score.")
+    ],
+    weight: Annotated[float, typer.Option(metavar="N", help="Factor of the model's log-probability (natural).")],
+    model: Annotated[str | None, typer.Option(metavar="MODEL", help=MODEL_HELP, autocompletion=complete_models)] = None,
+) -> None:
+    """Choose the best text of each n-best list, with a model's help.
+
+    The rows of one id are a list; the text with the highest score + weight × log-probability is printed, one line per
+    id. Scores are in nats, and higher is better: give costs of a recognizer their negative sign.
+
+    rnnlm rescore nbest.jsonl --weight 0.5 --model rnnlm-python-docs
+    """
+    show_warnings()
+    from rnnlm.scoring.batch_scorer import batch_scorer
+    from rnnlm.scoring.nbest import rescore_lists
+
+    found = rescore_lists(batch_scorer(model), lists, weight)
+    session.print_result("\n".join(f"{one.id}\t{one.text}" for one in found), [one.model_dump() for one in found])
+
+
+add_command(APP, "score", score_command)
+add_command(APP, "filter", filter_command)
+add_command(APP, "pairs", pairs_command)
+add_command(APP, "rescore", rescore_command)

@@ -31,8 +31,8 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.history import HISTORY, read_series
+from rnnlm.training.train import training_batches
 from rnnlm.training.training_run import run_training
-from rnnlm.training.training_setup import training_batches
 from rnnlm.training.training_speed import training_speed
 
 CPU = torch.device("cpu")

@@ -88,8 +88,7 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
     from rnnlm.models.model_factory import build_model
     from rnnlm.sequences.data_feed import TrainingBatches
     from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
-    from rnnlm.training.batch_loss import BatchLoss, choose_loss
-    from rnnlm.training.optimizer_step import Updater, take_step
+    from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step
     from rnnlm.training.optimizers import make_optimizer
     from rnnlm.training.schedules import Schedule
     from rnnlm.training.seeding import step_generator

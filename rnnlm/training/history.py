@@ -1,4 +1,4 @@
-"""history.jsonl of a run: one JSON line per measurement, from which trackers send.
+"""What a run's folder tells while it trains: history.jsonl with one JSON line per measurement, and who sends it on.
 
 Fields of a line: step, kind, attempt, time_milliseconds, metrics.
 """
@@ -9,15 +9,37 @@ import logging
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from rnnlm.generation.sample_page import samples_page
-from rnnlm.home import atomic_file
-from rnnlm.training.events import Measurement, TrainingSamples
+from typing import Any, Literal, Protocol
 
 logger = logging.getLogger(__name__)
-HISTORY, SAMPLES = "history.jsonl", "samples"  # in a run's folder
+# In a run's folder:
+STARTED = "started.json"  # its ids, before it has a result
+HISTORY, SAMPLES = "history.jsonl", "samples"
+TRACKING = "tracking.json"  # how much of both was sent; may change after the run is complete
+
+
+@dataclass(frozen=True)
+class Measurement:
+    step: int  # optimizer steps done
+    metrics: dict[str, float]
+    kind: Literal["training", "validation"] = "training"
+    attempt: int = 0  # number of rollbacks before it
+
+
+class Tracker(Protocol):
+    """Sends the history and samples in the run's folder. Must not raise: training continues without it."""
+
+    mlflow_run_id: str | None
+
+    def __call__(self) -> None:
+        """Called after each measurement and each sample: send new ones if it is time to."""
+        ...
+
+    def flush(self) -> None:
+        """Send all of them now."""
+        ...
 
 
 class History:
@@ -68,17 +90,6 @@ class History:
             self.stream.truncate(self.end)
             self.stream.seek(self.end)
             raise
-
-
-def write_samples(folder: Path, event: TrainingSamples) -> None:
-    """Write samples/step-….md in the run's folder; log a warning if that fails."""
-    page = folder / SAMPLES / f"step-{event.step:08d}.md"
-    try:
-        page.parent.mkdir(exist_ok=True)
-        with atomic_file(page) as partial:
-            partial.write_text(samples_page(event.samples), encoding="utf-8")
-    except OSError as error:
-        logger.warning("%s: cannot be written (%s)", page, error)
 
 
 def identity(line: dict[str, Any]) -> tuple[int, str, int]:

@@ -14,11 +14,11 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.batch_loss import BatchLoss, choose_loss
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
-from rnnlm.training.optimizer_step import Updater, take_step
+from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step
+from rnnlm.training.optimizers import prepare_updates
 from rnnlm.training.seeding import step_generator
-from rnnlm.training.training_setup import prepare_updates, training_batches
+from rnnlm.training.train import training_batches
 
 WARM_UP_STEPS = 3
 
@@ -32,7 +32,7 @@ def training_speed(
     """
     training = config.training
     model.to(device).train()
-    optimizer = prepare_updates(model, training, device, SINGLE_PROCESS)
+    optimizer = prepare_updates(model, training)
     loss = choose_loss(training, training_counts(dataset), model.never_predicted.cpu().numpy())
     dropout = Dropout(**training.dropout.resolved().model_dump())
     updater = Updater(BatchLoss(model, loss, dropout), optimizer, training.optimizer.clip_norm)

@@ -24,8 +24,7 @@ from rnnlm.models.parallel_scan import parallel_scan
 from rnnlm.models.slstm import SLSTMCell
 from rnnlm.models.transformer import TransformerBlock
 from rnnlm.models.xlstm import XLSTMBlock
-from rnnlm.training.distributed.process_group import SINGLE_PROCESS
-from rnnlm.training.training_setup import prepare_updates
+from rnnlm.training.optimizers import prepare_updates
 from tests.configs import KINDS, new_model, plain_model
 
 VOCABULARY = 11
@@ -91,7 +90,7 @@ def test_training_in_bfloat16_rounds_the_products_of_layers_and_evaluation_does_
     results = []
     for precision in ("float32", "bfloat16"):
         model = model_of(kind).float()
-        prepare_updates(model, TrainingConfig(precision=precision), torch.device("cpu"), SINGLE_PROCESS)
+        prepare_updates(model, TrainingConfig(precision=precision))
         outputs, _ = model.stack(drawn(2, 9, 6).float())
         outputs.square().mean().backward()
         with torch.no_grad():

@@ -31,8 +31,7 @@ from rnnlm.tracking.mlflow_runs import (
 from rnnlm.tracking.mlflow_store import embedded_uri, reaching_mlflow
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
-from rnnlm.training.events import TRACKING, Measurement, TrainingSamples
-from rnnlm.training.history import HISTORY, History, write_samples
+from rnnlm.training.history import HISTORY, TRACKING, History, Measurement, write_samples
 from tests.configs import plain_config
 from tests.split_scores import split_score_of
 

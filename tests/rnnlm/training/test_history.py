@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.training.events import Measurement
-from rnnlm.training.history import History, read_measurements
+from rnnlm.training.history import History, Measurement, read_measurements
 
 
 def steps(path: Path) -> list[int]:

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from rnnlm.training.checkpointing.training_state import TrainingState
+from rnnlm.training.loop import Outcome, Training, TrainingPlan
 from torch import Tensor
 
 from rnnlm.config import OptimizerConfig
@@ -14,9 +16,7 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch, shuffled_batches
 from rnnlm.sequences.segmentation import TokenRows
-from rnnlm.training.checkpointing.training_state import TrainingState
-from rnnlm.training.events import Event, Measurement
-from rnnlm.training.loop import Outcome, Training, TrainingPlan
+from rnnlm.training.history import Event, Measurement
 from rnnlm.training.optimizers import gradient_norms_by_part, make_optimizer
 from rnnlm.training.schedules import RateFactor, Schedule
 from tests.configs import plain_model, plain_training

@@ -15,8 +15,7 @@ from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
-from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
-from rnnlm.training.optimizer_step import Step, Updater, take_step
+from rnnlm.training.optimizer_step import NO_DROPOUT, BatchLoss, Step, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
 from tests.configs import plain_model

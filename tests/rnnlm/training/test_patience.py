@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from rnnlm.training.patience import Patience
+from rnnlm.training.schedules import Patience
 
 
 @pytest.mark.parametrize(

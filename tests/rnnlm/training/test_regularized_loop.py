@@ -5,6 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rnnlm.training.checkpointing.training_state import TrainingState
+from rnnlm.training.loop import Outcome, Training, TrainingPlan
+from rnnlm.training.regularizers import make_regularizers
 from torch import Tensor
 
 from rnnlm.config import ModelKind
@@ -14,11 +17,8 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
-from rnnlm.training.checkpointing.training_state import TrainingState
-from rnnlm.training.events import Event, Measurement
-from rnnlm.training.loop import Outcome, Training, TrainingPlan
+from rnnlm.training.history import Event, Measurement
 from rnnlm.training.optimizers import make_optimizer
-from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import Schedule
 from tests.configs import KINDS, plain_model, plain_training
 

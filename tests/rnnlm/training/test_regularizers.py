@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from rnnlm.training.regularizers import make_regularizers
 
 from rnnlm.config import OptimizerConfig
 from rnnlm.losses.loss import exact_cross_entropy
@@ -12,10 +13,8 @@ from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.sequences.batches import Batch
-from rnnlm.training.batch_loss import BatchLoss
-from rnnlm.training.optimizer_step import Updater, take_step
+from rnnlm.training.optimizer_step import BatchLoss, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
-from rnnlm.training.regularizers import make_regularizers
 from tests.configs import plain_model, plain_training
 
 FIRST, SECOND = torch.tensor([[4, 5, 6, 7], [7, 8, 9, 4]]), torch.tensor([[7, 4, 5, 6], [4, 10, 11, 3]])

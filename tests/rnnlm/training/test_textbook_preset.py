@@ -11,8 +11,7 @@ from rnnlm.models.parameter_count import count_parameters
 from rnnlm.presets import build_config
 from rnnlm.sequences.batches import Batch, shuffled_batches
 from rnnlm.sequences.segmentation import rows_from_lists
-from rnnlm.training.batch_loss import BatchLoss, choose_loss
-from rnnlm.training.optimizer_step import Updater, take_step
+from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.schedules import Schedule
 from rnnlm.training.seeding import step_generator

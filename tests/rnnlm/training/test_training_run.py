@@ -22,8 +22,8 @@ from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import is_complete, mark_complete
 from rnnlm.training.seeding import seed_everything
+from rnnlm.training.train import validation_steps
 from rnnlm.training.training_run import run_training
-from rnnlm.training.training_setup import validation_steps
 from tests.configs import changed
 
 

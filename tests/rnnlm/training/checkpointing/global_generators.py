@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rnnlm.training.checkpointing.training_state import TrainingState
+from rnnlm.training.loop import Training, TrainingPlan
+from rnnlm.training.regularizers import make_regularizers
 from torch import Tensor
 
 from rnnlm.losses.loss import exact_cross_entropy
@@ -14,11 +17,8 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints, pack, unpack
-from rnnlm.training.checkpointing.training_state import TrainingState
-from rnnlm.training.events import Event
-from rnnlm.training.loop import Training, TrainingPlan
+from rnnlm.training.history import Event
 from rnnlm.training.optimizers import make_optimizer
-from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import Schedule
 from rnnlm.training.seeding import preserve_random_states, random_states, seed_everything, set_random_states
 from tests.configs import plain_model, plain_training

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from rnnlm.training.checkpointing.divergence import DivergedError, DivergenceMonitor
+from rnnlm.training.checkpointing.training_state import TrainingState
+from rnnlm.training.loop import Outcome, Training, TrainingPlan
 from torch import Tensor
 
 from rnnlm.errors import TrainingError
@@ -14,10 +17,7 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
-from rnnlm.training.checkpointing.divergence import DivergedError, DivergenceMonitor
-from rnnlm.training.checkpointing.training_state import TrainingState
-from rnnlm.training.events import Event, Measurement
-from rnnlm.training.loop import Outcome, Training, TrainingPlan
+from rnnlm.training.history import Event, Measurement
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.schedules import Schedule
 from tests.configs import plain_model, plain_training

@@ -11,7 +11,7 @@ from types import FrameType
 import psutil
 
 from rnnlm.errors import ConfigError
-from rnnlm.training.distributed.worker_runtime import worker_process
+from rnnlm.training.distributed.worker import worker_process
 from tests.configs import new_model, plain_model
 
 
@@ -26,9 +26,8 @@ def compare(folder: Path, rank: int) -> None:
     from rnnlm.models.dropout import Dropout
     from rnnlm.models.initialization import initialize
     from rnnlm.sequences.batches import Batch
-    from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
     from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup, join_process_group
-    from rnnlm.training.optimizer_step import Updater, take_step
+    from rnnlm.training.optimizer_step import NO_DROPOUT, BatchLoss, Updater, take_step
     from rnnlm.training.optimizers import make_optimizer
     from rnnlm.training.seeding import step_generator
 

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 import torch
 import torch._inductor  # seeding needs it: once here, not for seconds in every rank
+from rnnlm.training.checkpointing.training_state import TrainingState
+from rnnlm.training.loop import Training, TrainingPlan
+from rnnlm.training.regularizers import make_regularizers
 
 from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
@@ -19,13 +22,10 @@ from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import Mode, TokenRows, rows_from_lists
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption
-from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.distributed.launcher import STORE
 from rnnlm.training.distributed.process_group import ProcessGroup, join_process_group
-from rnnlm.training.loop import Training, TrainingPlan
 from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
 from rnnlm.training.optimizers import make_optimizer
-from rnnlm.training.regularizers import make_regularizers
 from rnnlm.training.schedules import Schedule
 from rnnlm.training.seeding import seed_everything
 from tests.configs import new_model, plain_training

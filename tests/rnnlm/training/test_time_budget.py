@@ -99,11 +99,6 @@ def test_a_measured_size_is_kept_for_this_text_and_these_settings(
     assert len(sorted(home.starts.glob("size-*.json"))) == 2
 
 
-def test_a_short_text_gets_a_small_network(toy_dataset: DatasetRecord) -> None:
-    sizes = [chosen(toy_dataset, tokens, 40_000).hidden_size for tokens in (300, 3_000, 30_000)]
-    assert sizes == sorted(set(sizes))
-
-
 def test_epochs_of_a_short_text_are_bounded(toy_dataset: DatasetRecord) -> None:
     """Tinyshakespeare in 8,000 pieces: 40 epochs were worse than 12, with the most dropout there is."""
     dataset = toy_dataset.model_copy(update={"vocabulary_size": 8_000})
@@ -132,13 +127,3 @@ def test_dropout_is_for_rows_of_words_more_than_for_layers(
     size = chosen(dataset, tokens, speed, f"model.hidden_size={units}")
     assert size.maximum_tokens == pytest.approx(tokens_read, rel=1e-3)
     assert size.dropout == dropout
-
-
-def test_an_explicit_default_size_is_measured_too(
-    home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time_budget, "MEASURED_SECONDS", 0.02)
-    settings = ["training.minutes=0.01", "training.loss.kind=exact", "training.device=cpu"]
-    for own in ([], ["model.hidden_size=256"], ["training.precision=float32"], ["training.dropout.inputs=0.2"]):
-        fit_to_minutes(home, build_config("default", [*settings, *own]), toy_dataset)
-    assert len(list(home.starts.glob("size-*.json"))) == 4

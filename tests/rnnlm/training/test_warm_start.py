@@ -89,14 +89,6 @@ def test_after_known_tokens_the_new_model_gives_known_tokens_the_earlier_logits(
     assert torch.equal(logits_now[..., [1, 3, 6, 4]], logits_before[..., [1, 3, 4, 5]])
 
 
-def test_the_bias_of_a_new_word_is_its_frequency() -> None:
-    config = plain_model({"hidden_size": 4})
-    log_unigram = torch.linspace(-3.0, -1.0, 7)
-    new = build_model(config, 7, 2, log_unigram.numpy())
-    copy_weights(new, trained(config, 6, seed=1), SHARED)
-    assert new.head.bias[5] == log_unigram[5]
-
-
 def grown_dataset(home: Home, folder: Path, config: PipelineConfig) -> DatasetRecord:
     """The toy corpus with two new words, so that ids of old ones change."""
     later = shutil.copytree(config.corpus.source, folder)

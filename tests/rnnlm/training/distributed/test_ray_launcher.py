@@ -126,7 +126,7 @@ def test_ray_train_gives_the_result_of_torchrun(
     watching = Watching(Home(tmp_path))
     run = run_training(watching.home, changed(config, ON_RAY), dataset, watching.open)
     assert len(watching.workers) == 2
-    assert ("rnnlm.training.loop", "training: step 152 of 608") in {
+    assert ("rnnlm.training.train", "training: step 152 of 608") in {
         (record.name, record.getMessage().partition(",")[0]) for record in caplog.records
     }
     check_that_the_results_are_equal(run, expected)

@@ -37,18 +37,6 @@ def gradients(model: LanguageModel, masks: Masks) -> list[Tensor]:
     return [parameter.grad for name, parameter in model.named_parameters() if not name.startswith("head")]  # type: ignore[misc]
 
 
-def test_masks_have_the_shapes_and_values_that_their_kinds_say() -> None:
-    masks = draw_masks(network(embedding_size=4), ALL_KINDS, range(3), generator())
-    assert masks.words is not None
-    assert masks.inputs is not None
-    assert masks.outputs is not None
-    assert (masks.words.shape, masks.inputs.shape, masks.outputs.shape) == ((11,), (3, 1, 4), (3, 1, 6))
-    assert [mask.shape for mask in masks.layers] == [(3, 1, 6)] * 2
-    assert [mask.shape for mask in masks.recurrent.values()] == [(6, 6)] * 3
-    scale = torch.tensor([0.0, 1 / 0.5], dtype=torch.float64)
-    assert all(torch.equal(mask.unique(), scale) for mask in masks.recurrent.values())
-
-
 def test_the_expectation_stays() -> None:
     """The mean of n draws of 0 or 1 / (1 - p) has the standard error sqrt(p / (1 - p) / n)."""
     model = network(vocabulary_size=20_000, hidden_size=150, layers=2)
@@ -194,14 +182,6 @@ def test_a_batch_taken_apart_by_rows_is_dropped_as_a_whole_one() -> None:
         part, _ = hidden_under_fresh_masks(model, ALL_KINDS, ids, draw_of_part, rows)
         assert torch.equal(draw_of_part.get_state(), draw.get_state())  # so the loss draws the same, too
         torch.testing.assert_close(part, whole[rows.start : rows.stop : rows.step])
-
-
-def test_the_same_seed_drops_the_same() -> None:
-    model = network()
-    first, again = (hidden_under_fresh_masks(model, ALL_KINDS, IDS, generator(7))[0] for _ in range(2))
-    other = hidden_under_fresh_masks(model, ALL_KINDS, IDS, generator(8))[0]
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
 
 
 @pytest.mark.parametrize(("dropout", "training"), [(ALL_KINDS, False), (Dropout(), True)])

@@ -160,49 +160,6 @@ def test_in_bfloat16_the_gradient_is_within_a_hundredth(diagonal: bool) -> None:
         assert 0 < float((exact - rounded).norm() / exact.norm()) < 0.01
 
 
-def test_without_a_state_it_begins_at_zero() -> None:
-    stack = random_stack(2, "tanh", "fused")
-    x = drawn(4, 7, 3)
-    torch.testing.assert_close(stack(x)[0], stack(x, torch.zeros(4, 2, 5, dtype=torch.float64))[0])
-
-
-@pytest.mark.parametrize("residual", [False, True])
-@pytest.mark.parametrize("backend", ["loop", "fused"])
-def test_a_masked_step_holds_the_state(backend: str, residual: bool) -> None:
-    """A left-padded row gives what the row alone gives."""
-    stack = random_stack(2, "tanh", backend, residual=residual)
-    x, state = drawn(1, 4, 3), drawn(1, 2, 5)
-    padded = torch.cat([drawn(1, 2, 3) + 9, x], dim=1)
-    outputs, last = stack(padded, state, torch.tensor([[0, 0, 1, 1, 1, 1]]))
-    alone, alone_last = stack(x, state)
-    torch.testing.assert_close(outputs[:, 2:], alone)
-    torch.testing.assert_close(last, alone_last)
-
-
-@pytest.mark.parametrize("backend", ["loop", "fused"])
-def test_no_prediction_is_made_from_the_future(backend: str) -> None:
-    model = language_model(layers=2, backend=backend).double()
-    ids = torch.tensor([[4, 5, 6, 7, 8]])
-    changed = torch.tensor([[4, 5, 6, 9, 8]])
-    before, after = model(ids)[0], model(changed)[0]
-    assert torch.equal(before[:, :3], after[:, :3])
-    assert not torch.equal(before[:, 3], after[:, 3])
-
-
-@pytest.mark.parametrize("residual", [False, True])
-@pytest.mark.parametrize("embedding_size", [6, 4])
-def test_one_step_at_a_time_is_one_long_forward(embedding_size: int, residual: bool) -> None:
-    model = language_model(layers=2, tie_embeddings=True, embedding_size=embedding_size, residual=residual).double()
-    ids = torch.tensor([[4, 5, 6, 7, 8], [8, 7, 9, 4, 5]])
-    whole, last = model(ids)
-    state, steps = None, []
-    for time in range(5):
-        logits, state = model(ids[:, time : time + 1], state)
-        steps.append(logits)
-    torch.testing.assert_close(torch.cat(steps, dim=1), whole)
-    torch.testing.assert_close(state, last)
-
-
 @pytest.mark.parametrize("tied", [False, True])
 def test_pad_stays_zero_and_pad_and_bos_are_never_predicted(tied: bool) -> None:
     model = language_model(tie_embeddings=tied)
@@ -298,11 +255,6 @@ def test_a_diagonal_begins_as_the_matrix_would() -> None:
         for model in (diagonal, full):
             initialize(model, plain_model({"recurrent_initialization": name}), torch.Generator().manual_seed(0))
         assert all(torch.equal(a.recurrent(), b.U) for a, b in zip(diagonal.stack.cells, full.stack.cells, strict=True))
-
-
-def test_the_same_seed_gives_the_same_weights() -> None:
-    first, again = language_model(), language_model()
-    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
 
 
 def test_the_first_prediction_can_be_the_unigram() -> None:

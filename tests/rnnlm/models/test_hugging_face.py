@@ -9,8 +9,6 @@ from transformers import AutoModelForCausalLM
 
 from rnnlm.config import ModelKind, OptimizerConfig
 from rnnlm.errors import ConfigError, ModelError
-from rnnlm.generation.inference_weights import InferenceWeights
-from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.home import read_json, write_json
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.hugging_face import RnnlmForCausalLM
@@ -74,16 +72,6 @@ def test_a_model_saved_before_there_were_kinds_loads(tmp_path: Path) -> None:
     expected = before(ids).logits
     assert torch.equal(load_model(tmp_path)(ids)[0], expected)
     assert torch.equal(AutoModelForCausalLM.from_pretrained(tmp_path)(ids).logits, expected)
-
-
-def test_generate_is_our_own_greedy_loop() -> None:
-    net = model(layers=2)
-    ours = continue_ids(
-        InferenceWeights(net.language_model), [2, 5, 6], Sampling(maximum_tokens=12, temperature=0), eos_id=3
-    )
-    theirs = net.generate(torch.tensor([[2, 5, 6]]), max_new_tokens=12, do_sample=False)
-    assert theirs[0, 3:].tolist() == ours
-    assert len(set(ours)) > 2
 
 
 def test_generate_reads_the_prefix_once() -> None:

@@ -113,22 +113,6 @@ def test_a_batch_equals_rows_padded_one_by_one() -> None:
         assert batch.predicted_tokens == sum(len(row) - 1 for row in alone)
 
 
-def test_an_epoch_of_sentences_predicts_every_token_once() -> None:
-    tokens = sentences()
-    batches = training_batches(tokens, "sentence", 4, 35, seed=0, epoch=0)
-    assert targets(batches) == expected(tokens)
-    assert sum(batch.predicted_tokens for batch in batches) == len(expected(tokens))
-    assert len(batches) == TrainingBatches(tokens, "sentence", 4, 35, 0).batches_an_epoch == 15
-    assert not any(batch.carries_state for batch in batches)
-
-
-def test_targets_are_inputs_moved_by_one_and_padding_is_zero() -> None:
-    (batch,) = training_batches(sentences(3), "sentence", 4, 35, seed=0, epoch=0)
-    assert batch.input_ids.tolist() == [[2, 0, 0], [2, 11, 0], [2, 12, 12]]
-    assert batch.target_ids.tolist() == [[10, 0, 0], [11, 11, 0], [12, 12, 12]]
-    assert batch.input_ids.dtype == torch.int64
-
-
 def test_the_order_is_the_seed_and_the_epoch() -> None:
     def order(seed: int, epoch: int) -> list[list[int]]:
         batches = training_batches(sentences(), "sentence", 4, 35, seed, epoch)
@@ -165,12 +149,6 @@ def test_epochs_cut_the_stream_differently() -> None:
     assert len(firsts) > 1
 
 
-def test_random_offsets_reach_every_place_of_a_window() -> None:
-    epochs = [training_batches(stream(), "stream", 3, 7, seed=0, epoch=epoch) for epoch in range(60)]
-    assert {int(batches[0].input_ids[0, 0]) - 10 for batches in epochs} == set(range(7))
-    assert {target for batches in epochs for target in targets(batches)} == set(range(11, 111))
-
-
 @pytest.mark.parametrize("batch_size", [1, 5, 100])
 def test_evaluation_predicts_every_token_once(batch_size: int) -> None:
     tokens = sentences()
@@ -186,12 +164,6 @@ def test_a_stream_shorter_than_its_lanes_still_trains() -> None:
     batches = training_batches(tokens, "stream", 20, 35, seed=0, epoch=0)
     assert sum(batch.predicted_tokens for batch in batches) >= 1
     assert TrainingBatches(tokens, "stream", 20, 35, 0).batches_an_epoch == 1
-
-
-def test_padding_is_small_because_rows_of_a_length_stand_together() -> None:
-    batches = training_batches(sentences(2000), "sentence", 16, 35, seed=0, epoch=0)
-    size = sum(batch.target_ids.numel() for batch in batches)
-    assert sum(batch.predicted_tokens for batch in batches) / size > 0.95
 
 
 @pytest.mark.usefixtures("small_windows")

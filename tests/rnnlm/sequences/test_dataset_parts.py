@@ -14,9 +14,6 @@ import torch
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError, DatasetError
-from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
@@ -132,16 +129,6 @@ def test_training_and_evaluation_get_equal_batches(forms: Forms) -> None:
         assert torch.equal(one.input_ids, other.input_ids)
         assert torch.equal(one.target_ids, other.target_ids)
         assert one.carries_state == other.carries_state
-
-
-def test_n_grams_are_counted_and_scored_equally(forms: Forms, tmp_path: Path) -> None:
-    config = NgramConfig(order=3, threads=1)
-    scores = []
-    for name, dataset in (("file", forms.file), ("parts", forms.parts)):
-        model = train_kneser_ney(Home(tmp_path / name), dataset, config)
-        scores.append(score_ngram_split(model, dataset, "test", config))
-    assert scores[0].tokens == scores[1].tokens > 0
-    assert scores[0].summed_nll_nats == pytest.approx(scores[1].summed_nll_nats, rel=1e-12)
 
 
 def test_a_moved_dataset_is_read_from_any_working_directory(

@@ -3,7 +3,6 @@
 Fields of a line: step, kind, attempt, time_milliseconds, metrics.
 """
 
-import errno
 import json
 import logging
 import math
@@ -48,12 +47,12 @@ class History:
     def __init__(self, path: Path) -> None:
         path.touch()
         self.path = path
-        self.end = path.read_bytes().rfind(b"\n") + 1  # bytes; a kill may have torn the last line
+        end = path.read_bytes().rfind(b"\n") + 1  # bytes; a kill may have torn the last line
         self.written = {identity(line) for line, _ in read_measurements(path)}
-        self.unwritten: list[bytes] = []  # lines that did not fit on a full disk
+        self.unwritten = b""  # lines, or the end of one, that did not fit on a full disk
         self.stream = path.open("r+b", buffering=0)
-        self.stream.truncate(self.end)
-        self.stream.seek(self.end)
+        self.stream.truncate(end)
+        self.stream.seek(end)
 
     def __enter__(self) -> "History":
         return self
@@ -72,24 +71,12 @@ class History:
         if identity(line) in self.written:
             return
         self.written.add(identity(line))
-        self.unwritten.append(json.dumps(line).encode() + b"\n")
+        self.unwritten += json.dumps(line).encode() + b"\n"
         try:
             while self.unwritten:
-                self.append(self.unwritten[0])
-                del self.unwritten[0]
+                self.unwritten = self.unwritten[self.stream.write(self.unwritten) :]
         except OSError as error:
             logger.warning("%s: cannot be written (%s); trying again with the next line", self.path, error)
-
-    def append(self, line: bytes) -> None:
-        """Append the whole line, or nothing of it."""
-        try:
-            if self.stream.write(line) != len(line):
-                raise OSError(errno.ENOSPC, "no space left for a whole line")
-            self.end += len(line)
-        except OSError:
-            self.stream.truncate(self.end)
-            self.stream.seek(self.end)
-            raise
 
 
 def identity(line: dict[str, Any]) -> tuple[int, str, int]:

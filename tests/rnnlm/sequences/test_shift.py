@@ -8,7 +8,7 @@ import torch
 
 from rnnlm.sequences.batches import ordered_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
-from rnnlm.sequences.gpu_resident import shuffled_resident_batches, stored_sentences
+from rnnlm.sequences.gpu_resident import resident_text, shuffled_resident_batches
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.shift import padding_mask, shifted, shifted_rows
 from rnnlm.storage.records import SPLITS, DatasetRecord
@@ -39,7 +39,9 @@ def test_the_shift_is_that_of_the_stored_columns(toy_dataset: DatasetRecord) -> 
 
 def test_batches_hold_the_stored_columns_and_mask_the_rest(toy_dataset: DatasetRecord) -> None:
     source = StoredSplit(toy_dataset, "valid")
-    resident = shuffled_resident_batches(stored_sentences(source, torch.device("cpu")), source, 4, seed=0, epoch=0)
+    resident = shuffled_resident_batches(
+        resident_text(source, "sentence", torch.device("cpu")), source, 4, seed=0, epoch=0
+    )
     expected = sorted(stored_columns(toy_dataset, "valid"))
     for batches in (ordered_batches(source, 4), resident):
         found = []

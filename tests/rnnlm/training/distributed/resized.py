@@ -1,4 +1,4 @@
-"""Runs that continue with another number of processes: run by test_resizing.py in a process that can fork ranks."""
+"""Runs that continue with a different number of processes; test_resizing.py runs this file in a fork."""
 
 import os
 import signal
@@ -51,12 +51,12 @@ class Case:
     masked: bool = False
 
     def text(self) -> TokenRows:
-        """300 predicted tokens: 8 windows an epoch of a stream, or 9 batches of sentences, the last with 4 rows."""
+        """A stream of 8 windows an epoch, or 9 batches of sentences; one of 4 processes has no row of the last one."""
         draw = np.random.default_rng(0)
         if self.mode == "stream":
             tokens = draw.integers(3, VOCABULARY, 301).tolist()
             return rows_from_lists([tokens[first : first + 21] for first in range(0, 300, 20)])
-        return rows_from_lists([draw.integers(3, VOCABULARY, length).tolist() for length in draw.integers(2, 9, 60)])
+        return rows_from_lists([draw.integers(3, VOCABULARY, length).tolist() for length in draw.integers(2, 9, 59)])
 
     def loss(self) -> Loss:
         if self.sampled:

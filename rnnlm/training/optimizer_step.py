@@ -149,7 +149,7 @@ def split_batch(
     own: Any = getattr(updater.batch_loss, "module", updater.batch_loss)
     device = own.model.head.bias.device
     weight = None if updater.mean_tokens is None else torch.tensor(batch.predicted_tokens / updater.mean_tokens)
-    pieces = batch.parts(accumulation)
+    pieces = batch.micro_batches(accumulation)
     states = [None] * len(pieces) if state is None else list(state.tensor_split(len(pieces)))
     rank, size = updater.process_group.rank, updater.process_group.size
     rows = range(rank, rank + len(batch.input_ids) * size, size)  # as Batch.share distributes them

@@ -91,7 +91,7 @@ def test_ranks_share_the_validation_split_without_overlap_or_gap(mode: Mode) -> 
 @pytest.mark.parametrize(("rows", "count", "heights"), [(7, 3, [3, 2, 2]), (2, 5, [1, 1]), (0, 3, [0]), (4, 1, [4])])
 def test_parts_hold_the_rows_in_order(rows: int, count: int, heights: list[int]) -> None:
     whole = Batch(torch.arange(3 * rows).view(rows, 3), torch.arange(3 * rows).view(rows, 3) + 1, True, 3 * rows)
-    parts = whole.parts(count)
+    parts = whole.micro_batches(count)
     assert [len(part.input_ids) for part in parts] == heights
     assert torch.equal(torch.cat([part.input_ids for part in parts]), whole.input_ids)
     assert torch.equal(torch.cat([part.target_ids for part in parts]), whole.target_ids)

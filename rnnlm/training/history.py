@@ -1,4 +1,4 @@
-"""What a run's folder tells while it trains: history.jsonl with one JSON line per measurement, and who sends it on.
+"""Files in the folder of a run that trains: history.jsonl has one JSON line per measurement, for trackers to send.
 
 Fields of a line: step, kind, attempt, time_milliseconds, metrics.
 """

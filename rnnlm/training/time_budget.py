@@ -139,7 +139,7 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
 
 
 def enough_tokens(in_time: float, text_tokens: int) -> float:
-    """How many tokens a network has to read at least; one that cannot is too large.
+    """Smallest number of tokens that a network must read; one that cannot is too large.
 
     in_time: tokens that DEFAULT_UNITS units read in the minutes. With four times as much time twice as many are enough,
     so that the network grows, too (Hoffmann et al. 2022); of a longer text somewhat more.

@@ -1,4 +1,4 @@
-"""How fast this machine trains a model, measured in some steps."""
+"""Measure how fast this machine trains a model."""
 
 import time
 from collections.abc import Iterator

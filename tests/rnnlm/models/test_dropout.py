@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlm.config import ModelKind
 from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden
 from rnnlm.models.language_model import LanguageModel
 from tests.configs import KINDS, new_model
@@ -140,29 +139,6 @@ def test_the_kernel_is_the_loop_under_dropout_in_values_and_gradients(
     rounding = {"atol": 1e-5, "rtol": 1e-5} if settings.get("kind") == "transformer" else {}
     for kernel, loop in zip(*results, strict=True):
         torch.testing.assert_close(kernel, loop, **rounding)
-
-
-@pytest.mark.parametrize("backend", ["loop", "fused"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_windows_with_a_carried_state_are_one_pass(kind: ModelKind, backend: str) -> None:
-    model = network(kind=kind, backend=backend)
-    masks = draw_masks(model, ALL_KINDS, range(3), generator())
-    whole, last = masked_hidden(model, masks, IDS)
-    first, state = masked_hidden(model, masks, IDS[:, :2])
-    second, state = masked_hidden(model, masks, IDS[:, 2:], state)
-    torch.testing.assert_close(torch.cat([first, second], dim=1), whole)
-    torch.testing.assert_close(state, last)
-
-
-@pytest.mark.parametrize("backend", ["loop", "fused"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_under_dropout_nothing_is_made_from_the_future(kind: ModelKind, backend: str) -> None:
-    model = network(kind=kind, backend=backend)
-    masks = draw_masks(model, Dropout(inputs=0.2, layers=0.2, recurrent=0.5), range(1), generator())
-    before, _ = masked_hidden(model, masks, torch.tensor([[4, 5, 6, 7, 8]]))
-    after, _ = masked_hidden(model, masks, torch.tensor([[4, 5, 6, 9, 8]]))
-    assert torch.equal(before[:, :3], after[:, :3])
-    assert not torch.equal(before[:, 3], after[:, 3])
 
 
 def hidden_under_fresh_masks(

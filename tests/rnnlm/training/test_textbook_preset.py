@@ -63,14 +63,6 @@ def test_every_matrix_starts_by_xavier_and_every_bias_at_zero(preset: str) -> No
     assert all(not value.any() for value in model.parameters() if value.ndim == 1)
 
 
-def test_the_book_reads_thirty_tokens_of_each_sentence_and_no_digit() -> None:
-    for name in ("textbook", "textbook-brown", "textbook-transformer"):
-        config = build_config(name)
-        assert (config.sequences.context_length, config.sequences.long_lines) == (30, "truncate")
-        assert (config.corpus.digits, config.evaluation.first_rows) == ("###", 1_000)
-        assert config.generation.prompts == ("Moscow", "New York", "The hurricane", "The President")
-
-
 def test_the_books_transformer_differs_in_its_layers_alone() -> None:
     elman, transformer = (
         flatten(build_config(name).model_dump(mode="json")) for name in ("textbook", "textbook-transformer")

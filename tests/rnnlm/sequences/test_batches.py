@@ -89,7 +89,7 @@ def test_ranks_share_the_validation_split_without_overlap_or_gap(mode: Mode) -> 
 
 
 @pytest.mark.parametrize(("rows", "count", "heights"), [(7, 3, [3, 2, 2]), (2, 5, [1, 1]), (0, 3, [0]), (4, 1, [4])])
-def test_parts_hold_the_rows_in_order(rows: int, count: int, heights: list[int]) -> None:
+def test_micro_batches_hold_the_rows_in_order(rows: int, count: int, heights: list[int]) -> None:
     whole = Batch(torch.arange(3 * rows).view(rows, 3), torch.arange(3 * rows).view(rows, 3) + 1, True, 3 * rows)
     parts = whole.micro_batches(count)
     assert [len(part.input_ids) for part in parts] == heights
@@ -130,7 +130,7 @@ def test_any_part_of_the_stream_is_read_without_the_overlaps(start: int, end: in
     assert TokenStream(stream()).read(start, end).tolist() == list(range(10 + start, 10 + end))
 
 
-def test_lanes_go_on_from_window_to_window() -> None:
+def test_lanes_continue_from_window_to_window() -> None:
     batches = training_batches(stream(), "stream", batch_size=3, window_length=7, seed=0, epoch=0)
     assert [batch.carries_state for batch in batches] == [False] + [True] * (len(batches) - 1)
     joined = torch.cat([batch.input_ids for batch in batches], dim=1)
@@ -157,13 +157,6 @@ def test_evaluation_predicts_every_token_once(batch_size: int) -> None:
     assert targets(lane) == list(range(11, 611))
     assert [batch.carries_state for batch in lane] == [False, True, True]
     assert all(batch.input_ids.shape[0] == 1 for batch in lane)
-
-
-def test_a_stream_shorter_than_its_lanes_still_trains() -> None:
-    tokens = TokenRows(np.array([2, 5, 3], dtype=np.int32), np.array([0, 3]))
-    batches = training_batches(tokens, "stream", 20, 35, seed=0, epoch=0)
-    assert sum(batch.predicted_tokens for batch in batches) >= 1
-    assert TrainingBatches(tokens, "stream", 20, 35, 0).batches_an_epoch == 1
 
 
 @pytest.mark.usefixtures("small_windows")
@@ -201,7 +194,7 @@ def test_a_feed_may_begin_at_any_batch(mode: Mode, rank: int, world_size: int) -
 
 
 @pytest.mark.usefixtures("small_windows")
-def test_what_is_left_out_is_not_read() -> None:
+def test_skipped_batches_are_not_read() -> None:
     rows = sentences(123)
     source = Counted(rows.token_ids, rows.offsets)
     source.ranges.clear()

@@ -20,13 +20,13 @@ def test_the_default_preset_is_the_default_configuration() -> None:
     assert build_config() == PipelineConfig()
 
 
-def test_what_a_preset_does_not_name_keeps_its_default() -> None:
+def test_settings_missing_in_a_preset_keep_their_default() -> None:
     plain = flatten(PipelineConfig().model_dump(mode="json"))
     for name, preset in read_presets().items():
         assert flatten(build_config(name).model_dump(mode="json")) == plain | flatten(preset)
 
 
-def test_a_preset_names_only_what_differs_from_the_defaults() -> None:
+def test_a_preset_lists_only_differences_from_the_defaults() -> None:
     plain = flatten(PipelineConfig().model_dump(mode="json"))
     for name, preset in read_presets().items():
         assert [path for path, value in flatten(preset).items() if plain[path] == value] == [], name
@@ -73,7 +73,7 @@ def shown_by_form(deployed: dict[str, object], **chosen: object) -> dict[str, ob
     return nest(plain | flatten(deployed) | {path.replace("__", "."): value for path, value in chosen.items()})
 
 
-def test_another_preset_in_the_form_replaces_what_nobody_has_chosen() -> None:
+def test_another_preset_in_the_form_replaces_unchanged_settings() -> None:
     given = shown_by_form(SMOKE_DEPLOYMENT, preset="shakespeare", training__epochs=2)
     config = PipelineConfig.model_validate(change_preset(SMOKE_DEPLOYMENT, given))
     expected = build_config("shakespeare", ["training.epochs=2", "training.maximum_tokens=5000"], corpus="/data/t")

@@ -57,7 +57,7 @@ def test_a_sample_of_nothing_is_refused() -> None:
         inclusion_probabilities(np.ones(3), 0)
 
 
-def test_a_class_comes_as_often_as_its_inclusion_probability_says() -> None:
+def test_classes_are_drawn_with_their_inclusion_probabilities() -> None:
     loss = SampledCrossEntropy(UNIGRAM, 50)
     generator = torch.Generator().manual_seed(0)
     counts = np.zeros(VOCABULARY)
@@ -82,7 +82,7 @@ def test_the_estimate_of_z_has_no_bias() -> None:
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_sample_of_every_class_is_the_exact_loss(sparse: bool) -> None:
+def test_a_sample_of_all_classes_gives_the_exact_loss(sparse: bool) -> None:
     hidden, targets = hidden_and_targets()
     results = []
     for loss, model in (
@@ -162,7 +162,7 @@ def test_only_sampled_and_target_classes_have_a_gradient() -> None:
 
 
 @in_each_precision
-def test_a_target_as_good_as_impossible_costs_what_the_definition_says(precision: torch.dtype) -> None:
+def test_a_nearly_impossible_target_has_the_loss_of_the_definition(precision: torch.dtype) -> None:
     """Its probability, exp(-150), is no float32 any more."""
     hidden, targets = hidden_and_targets()
     model = language_model()

@@ -62,7 +62,7 @@ def test_a_locked_mask_is_constant_over_time_alone() -> None:
     assert not torch.equal(*dropped)
 
 
-def test_the_state_that_goes_on_is_not_dropped() -> None:
+def test_the_carried_state_is_not_dropped() -> None:
     model = network()
     masks = dataclasses.replace(NOTHING, outputs=torch.zeros(3, 1, 6, dtype=torch.float64))
     hidden, last = masked_hidden(model, masks, IDS)
@@ -70,7 +70,7 @@ def test_the_state_that_goes_on_is_not_dropped() -> None:
     assert not hidden.any()
 
 
-def test_a_dropped_word_is_gone_wherever_the_batch_has_it() -> None:
+def test_a_dropped_word_is_missing_in_the_whole_batch() -> None:
     """As if its row were zero, and the others' rows were scaled."""
     model = network()
     words = torch.full((11,), 1.25, dtype=torch.float64)
@@ -125,9 +125,7 @@ def test_masks_between_layers_by_hand(residual: bool) -> None:
 
 @pytest.mark.parametrize("settings", [{"nonlinearity": "relu"}, *({"kind": kind} for kind in KINDS)])
 @pytest.mark.parametrize("kinds", [ALL_KINDS, Dropout(recurrent=0.5)])
-def test_the_kernel_is_the_loop_under_dropout_in_values_and_gradients(
-    settings: dict[str, object], kinds: Dropout
-) -> None:
+def test_kernel_and_loop_agree_under_dropout(settings: dict[str, object], kinds: Dropout) -> None:
     model = network(**settings)
     masks = draw_masks(model, kinds, range(3), generator())
     state = model(IDS[:, :2])[1].detach()
@@ -147,7 +145,7 @@ def hidden_under_fresh_masks(
     return masked_hidden(model, draw_masks(model, dropout, rows or range(len(ids)), draw), ids)
 
 
-def test_a_batch_taken_apart_by_rows_is_dropped_as_a_whole_one() -> None:
+def test_masks_of_a_row_do_not_depend_on_other_rows() -> None:
     """Into every second row, as two processes have them, and into neighbours, as a process does it for memory."""
     model = network()
     draw = generator()

@@ -127,7 +127,9 @@ def test_residual_layers_add_to_their_normalized_input(nonlinearity: str, backen
 @pytest.mark.parametrize(("diagonal", "residual"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu", "sigmoid"])
 @pytest.mark.parametrize("steps", [1, 7])
-def test_the_gradient_by_hand_is_the_loops(nonlinearity: str, steps: int, diagonal: bool, residual: bool) -> None:
+def test_the_handwritten_gradient_equals_autograd(
+    nonlinearity: str, steps: int, diagonal: bool, residual: bool
+) -> None:
     """Of inputs and state, too, and where only the outputs or only the last state count."""
     gradients = {}
     for backend in ("loop", "fused"):
@@ -232,7 +234,7 @@ def test_initial_matrices_as_asked_for(kind: ModelKind) -> None:
         assert 0.9 < first[xavier].get_parameter("W").abs().max() / math.sqrt(6 / (96 + 64)) <= 1
 
 
-def test_what_an_upper_layer_reads_begins_small() -> None:
+def test_inputs_of_upper_layers_are_small_at_first() -> None:
     """A fifth of a standard deviation, whatever the layers below add up to: tanh begins in its linear part."""
     model = language_model(layers=3, residual=True)
     read = model.stack.layer_input(2, 100 * drawn(4, 7, 6).float())
@@ -249,7 +251,7 @@ def test_layers_of_a_stack_keep_half_of_their_state_at_first() -> None:
         torch.testing.assert_close(cell.U.data, 0.5 * torch.eye(512))
 
 
-def test_a_diagonal_begins_as_the_matrix_would() -> None:
+def test_a_diagonal_has_the_initial_values_of_the_matrix() -> None:
     diagonal, full = language_model(layers=2, recurrence="diagonal"), language_model(layers=2)
     for name in ("identity", "leaky", "spread"):
         for model in (diagonal, full):
@@ -271,7 +273,7 @@ def test_the_first_prediction_can_be_the_unigram() -> None:
     torch.testing.assert_close(probabilities, shares)
 
 
-def test_the_preset_irnn_begins_as_le_jaitly_and_hinton_do() -> None:
+def test_the_preset_irnn_has_the_initial_weights_of_the_paper() -> None:
     """One-hot input, W normal with √(2 / inputs), U the identity, one bias of zero, relu."""
     model = build_model(build_config("irnn").model, 400, seed=0)
     (cell,) = model.stack.cells

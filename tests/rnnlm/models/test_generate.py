@@ -53,7 +53,7 @@ def test_greedy_with_the_state_carried_is_greedy_from_scratch(
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 @pytest.mark.parametrize("width", [2, 3, 5])
-def test_beam_search_is_the_one_written_by_hand(
+def test_beam_search_equals_the_one_in_plain_lists(
     model: RnnlmForCausalLM, prompts: list[list[int]], width: int, penalty: float
 ) -> None:
     assert_beams(model, prompts[::3], width, penalty, eos=EOS)
@@ -116,7 +116,7 @@ def test_several_samples_of_a_prompt_go_on_from_their_own_states(
     assert len({tuple(text) for text in carried.tolist()}) > 1
 
 
-def test_a_state_from_elsewhere_is_gone_on_from(model: RnnlmForCausalLM, prompts: list[list[int]]) -> None:
+def test_generation_continues_from_a_given_state(model: RnnlmForCausalLM, prompts: list[list[int]]) -> None:
     """As a program does that keeps a conversation's state: only the last token is read again."""
     prompt = torch.tensor([prompts[-1]])
     state = model(prompt[:, :-1]).state
@@ -124,7 +124,7 @@ def test_a_state_from_elsewhere_is_gone_on_from(model: RnnlmForCausalLM, prompts
     assert torch.equal(model.generate(prompt, state=state, **settings), model.generate(prompt, **settings))
 
 
-def test_streamed_text_is_the_text(
+def test_streamed_text_equals_generated_text(
     storyteller: Storyteller, model: RnnlmForCausalLM, prompts: list[list[int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     tokenizer = AutoTokenizer.from_pretrained(storyteller.folder)

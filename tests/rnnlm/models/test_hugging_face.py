@@ -28,7 +28,7 @@ def model(**settings: object) -> RnnlmForCausalLM:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("tied", [False, True])
-def test_what_is_saved_is_what_is_loaded(tmp_path: Path, tied: bool, kind: ModelKind) -> None:
+def test_a_saved_model_loads_unchanged(tmp_path: Path, tied: bool, kind: ModelKind) -> None:
     before = model(tie_embeddings=tied, layers=2, heads=2, attention_window=2, kind=kind)
     before.save_pretrained(tmp_path)
     assert [path.name for path in tmp_path.glob("*.safetensors")] == ["model.safetensors"]
@@ -148,12 +148,12 @@ def test_gradient_checkpointing_is_refused_in_words() -> None:
         model().gradient_checkpointing_enable()
 
 
-def test_a_folder_without_a_model_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no model here"):
         load_model(tmp_path)
 
 
-def test_damaged_and_missing_weights_are_told(tmp_path: Path) -> None:
+def test_damaged_and_missing_weights_are_reported(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     model().save_pretrained(tmp_path)
@@ -167,7 +167,7 @@ def test_damaged_and_missing_weights_are_told(tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
-def test_one_hot_input_is_the_identity_and_stays_it() -> None:
+def test_one_hot_input_stays_the_identity() -> None:
     built = model(input="one-hot").language_model
     one_hot = torch.eye(30)
     one_hot[0] = 0.0

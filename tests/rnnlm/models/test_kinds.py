@@ -48,7 +48,7 @@ IDS = torch.tensor([[2, 4, 5, 6, 3, 7, 8, 9, 10], [2, 9, 9, 4, 10, 5, 7, 3, 4]])
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_step_by_step_is_the_whole_text(kind: ModelKind) -> None:
+def test_stepwise_reading_equals_one_pass(kind: ModelKind) -> None:
     """In values and gradients, from a state that has been carried in."""
     results = []
     for by_steps in (False, True):
@@ -69,7 +69,7 @@ def test_step_by_step_is_the_whole_text(kind: ModelKind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_loop_is_the_fast_form(kind: ModelKind) -> None:
+def test_loop_and_fused_backend_agree(kind: ModelKind) -> None:
     results = []
     for backend in ("loop", "fused"):
         model = model_of(kind, backend=backend)
@@ -129,7 +129,7 @@ def test_padding_changes_nothing(kind: ModelKind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_state_of_zeros_is_the_start_of_a_text(kind: ModelKind) -> None:
+def test_a_text_starts_with_a_state_of_zeros(kind: ModelKind) -> None:
     model = model_of(kind)
     torch.testing.assert_close(model(IDS, model.stack.initial_state(2)), model(IDS))
 
@@ -166,7 +166,7 @@ def test_gated_cells_are_those_of_torch(ours: type[GRUCell | LSTMCell], theirs: 
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 8, 13])
-def test_the_scan_is_the_recurrence(steps: int) -> None:
+def test_the_scan_equals_the_recurrence(steps: int) -> None:
     keep, add, h = torch.sigmoid(drawn(2, steps, 3)), drawn(2, steps, 3, seed=4), drawn(2, 3, seed=5)
     expected = []
     state = h

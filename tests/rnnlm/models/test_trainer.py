@@ -63,7 +63,7 @@ def fresh(storyteller: Storyteller) -> RnnlmForCausalLM:
     return RnnlmForCausalLM.from_language_model(built)
 
 
-def test_it_measures_what_we_measure(storyteller: Storyteller, tmp_path: Path) -> None:
+def test_trainer_measures_the_same_loss(storyteller: Storyteller, tmp_path: Path) -> None:
     """On the whole split in one batch, for Trainer takes the mean over batches whatever they hold."""
     rows = stored_rows(storyteller, "valid", 1_000)
     model = storyteller.network()

@@ -113,7 +113,7 @@ def test_a_batch_equals_rows_padded_one_by_one() -> None:
         assert batch.predicted_tokens == sum(len(row) - 1 for row in alone)
 
 
-def test_the_order_is_the_seed_and_the_epoch() -> None:
+def test_the_order_depends_on_seed_and_epoch() -> None:
     def order(seed: int, epoch: int) -> list[list[int]]:
         batches = training_batches(sentences(), "sentence", 4, 35, seed, epoch)
         return [batch.target_ids[:, 0].tolist() for batch in batches]

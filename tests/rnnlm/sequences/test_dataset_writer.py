@@ -177,7 +177,7 @@ def test_golden_output_changes_only_with_the_stage_version(home: Home, tmp_path:
     assert (STAGE_VERSIONS["sequences"], digest.hexdigest()[:16]) == (3, "ddb76940b1b0ce4a")
 
 
-def test_a_missing_file_says_what_to_do(toy_dataset: DatasetRecord) -> None:
+def test_a_missing_file_is_reported_with_advice(toy_dataset: DatasetRecord) -> None:
     toy_dataset.database.unlink()
     with pytest.raises(DatasetError, match="--force sequences"):
         StoredSplit(toy_dataset, "train").read(0, 1)

@@ -60,7 +60,7 @@ def test_rows_end_to_end_are_shifted_one_by_one() -> None:
     assert [len(ids) for ids in shifted_rows(rows_from_lists([]))] == [0, 0]
 
 
-def test_numpy_and_torch_shift_alike() -> None:
+def test_numpy_and_torch_arrays_are_shifted_equally() -> None:
     ids = np.array([[2, 7, 8, 3], [2, 9, 3, 0]])
     for of_numpy, of_torch in zip(shifted(ids), shifted(torch.from_numpy(ids)), strict=True):
         assert of_numpy.tolist() == of_torch.tolist()

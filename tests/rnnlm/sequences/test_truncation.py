@@ -67,7 +67,7 @@ def test_a_line_of_context_length_tokens_loses_only_its_end(characters: TextToke
     assert lists(first_rows(lines, 3)) == [[2, 4, 5, 6], [2, 4, 5, 6], [2, 4, 5, 3]]
 
 
-def test_a_character_that_is_cut_in_two_is_spelled_out_whole(byte_pieces: TextTokenizer) -> None:
+def test_a_character_cut_in_two_is_spelled_out(byte_pieces: TextTokenizer) -> None:
     texts = ["aéb"]  # four bytes, four tokens
     lines = rows_from_lists(byte_pieces.encode_lines(texts))
     assert lines.lengths.tolist() == [4]
@@ -77,7 +77,7 @@ def test_a_character_that_is_cut_in_two_is_spelled_out_whole(byte_pieces: TextTo
 
 
 @given(st.lists(st.text("abcdé ", max_size=12), max_size=6), st.integers(1, 6))
-def test_beginning_and_rest_are_the_whole_line(
+def test_beginning_and_rest_make_up_the_line(
     characters: TextTokenizer, byte_pieces: TextTokenizer, texts: list[str], length: int
 ) -> None:
     for tokenizer in (characters, byte_pieces):

@@ -107,7 +107,7 @@ def test_weighted_batches_have_the_gradient_of_the_mean_over_all_tokens(accumula
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["exact", "sampled"])
-def test_a_compiled_step_is_the_step(name: str) -> None:
+def test_a_compiled_step_equals_the_plain_step(name: str) -> None:
     plain, expected = steps(LOSSES[name], 1, dropout=EVERY_DROPOUT)
     compiled, got = steps(LOSSES[name], 1, dropout=EVERY_DROPOUT, compiled=True)
     for one, other in zip(plain, compiled, strict=True):

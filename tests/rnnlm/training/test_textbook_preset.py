@@ -25,7 +25,7 @@ def batches() -> list[Batch]:
     return list(shuffled_batches(rows_from_lists(lines), 20, seed=0, epoch=0))
 
 
-def test_a_step_of_the_preset_is_the_notebooks_step() -> None:
+def test_a_step_of_the_preset_equals_the_notebooks_step() -> None:
     """Not equal are the classes that rnnlm never predicts: to the notebook they are given a bias of -30."""
     config = build_config("textbook")
     ours = build_model(config.model, VOCABULARY, seed=0)

@@ -22,7 +22,7 @@ def chosen(dataset: DatasetRecord, tokens: int, speed: float, *settings: str) ->
     return choose_size(build_config("default", settings), text, speed_of(speed))
 
 
-def test_more_minutes_give_a_network_that_is_no_smaller_and_more_work(toy_dataset: DatasetRecord) -> None:
+def test_more_minutes_give_a_larger_network_and_more_work(toy_dataset: DatasetRecord) -> None:
     minutes = (0.1, 1, 3, 10, 30, 100, 1_000)
     sizes = [chosen(toy_dataset, 1_000_000, 40_000, f"training.minutes={one}") for one in minutes]
     assert [size.hidden_size for size in sizes] == sorted(size.hidden_size for size in sizes)
@@ -40,13 +40,13 @@ def test_training_fits_the_minutes(toy_dataset: DatasetRecord, tokens: int, minu
     assert size.epochs * tokens >= size.maximum_tokens
 
 
-def test_a_size_of_ones_own_decides_the_number_of_tokens(toy_dataset: DatasetRecord) -> None:
+def test_a_given_size_decides_the_number_of_tokens(toy_dataset: DatasetRecord) -> None:
     small, large = (chosen(toy_dataset, 10**8, 40_000, f"model.hidden_size={units}") for units in (64, 512))
     assert (small.hidden_size, large.hidden_size) == (64, 512)
     assert small.maximum_tokens == pytest.approx(8 * large.maximum_tokens, rel=0.02)
 
 
-def test_only_what_is_null_is_filled_in() -> None:
+def test_only_null_settings_are_filled_in() -> None:
     size = Size(
         hidden_size=384,
         epochs=7,

@@ -31,9 +31,9 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.history import HISTORY, read_series
+from rnnlm.training.time_budget import training_speed
+from rnnlm.training.train import training_batches
 from rnnlm.training.training_run import run_training
-from rnnlm.training.training_setup import training_batches
-from rnnlm.training.training_speed import training_speed
 
 CPU = torch.device("cpu")
 SPEED_SECONDS = 5.0

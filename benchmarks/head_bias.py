@@ -30,8 +30,7 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import ordered_batches
 from rnnlm.sequences.segmentation import TokenRows, rows_from_lists
-from rnnlm.training.batch_loss import BatchLoss
-from rnnlm.training.optimizer_step import Updater, take_step
+from rnnlm.training.optimizer_step import BatchLoss, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
 

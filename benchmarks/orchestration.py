@@ -88,8 +88,7 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
     from rnnlm.models.model_factory import build_model
     from rnnlm.sequences.data_feed import TrainingBatches
     from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
-    from rnnlm.training.batch_loss import BatchLoss, choose_loss
-    from rnnlm.training.optimizer_step import Updater, take_step
+    from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step
     from rnnlm.training.optimizers import make_optimizer
     from rnnlm.training.schedules import Schedule
     from rnnlm.training.seeding import step_generator
@@ -118,7 +117,7 @@ def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens:
     """
     from prefect import flow
 
-    from rnnlm.training import loop
+    from rnnlm.training import train as training_module
     from tasks.training import train_model
 
     @flow(name="orchestration-benchmark")
@@ -129,7 +128,7 @@ def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens:
     optimizer = config.training.optimizer.model_copy(update={"weight_decay": 0.01 + seed / 1e6})
     training = config.training.model_copy(update={"maximum_tokens": tokens, "optimizer": optimizer})
     step_seconds: list[float] = []
-    take_step = loop.take_step
+    take_step = training_module.take_step
 
     def timed_step(*arguments: Any, **named: Any) -> Any:
         start = time.perf_counter()
@@ -137,11 +136,11 @@ def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens:
         step_seconds.append(time.perf_counter() - start)
         return taken
 
-    loop.take_step = timed_step
+    training_module.take_step = timed_step
     try:
         run = train(config.model_copy(update={"training": training}), dataset)
     finally:
-        loop.take_step = take_step
+        training_module.take_step = take_step
     lines = [json.loads(line) for line in (run.folder / "history.jsonl").read_text(encoding="utf-8").splitlines()]
     measured = [line for line in lines if line["kind"] == "training"]
     seconds = steps = 0.0

@@ -24,7 +24,7 @@ from rnnlm.presets import build_config
 from rnnlm.scoring import reference_scores
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-from rnnlm.training import training_setup
+from rnnlm.training import train as training
 from rnnlm.training.training_run import run_training
 
 seconds: dict[str, float] = defaultdict(float)
@@ -52,8 +52,8 @@ def timed(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def main() -> None:
     corpus_source, preset, settings = sys.argv[1], sys.argv[2], sys.argv[3:]
     config = build_config(preset, settings, corpus_source)
-    training_setup.scale_temperature = timed("temperature", training_setup.scale_temperature)  # type: ignore[assignment]
-    training_setup.nll_of_batches = timed("on the way", training_setup.nll_of_batches)  # type: ignore[assignment]
+    training.scale_temperature = timed("temperature", training.scale_temperature)  # type: ignore[assignment]
+    training.nll_of_batches = timed("on the way", training.nll_of_batches)  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder))
         corpus = obtain_corpus(home, config.corpus)

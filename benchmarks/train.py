@@ -33,8 +33,7 @@ from rnnlm.models.devices import float32_products, keep_freed_memory
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.shift import shifted
-from rnnlm.training.batch_loss import BatchLoss
-from rnnlm.training.optimizer_step import Updater, take_step
+from rnnlm.training.optimizer_step import BatchLoss, Updater, take_step
 from rnnlm.training.optimizers import LazyAdamW
 
 VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # the textbook's shape

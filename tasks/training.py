@@ -20,6 +20,7 @@ from rnnlm.tracking.mlflow_runs import open_tracker, tracked_run, tracked_run_ur
 from rnnlm.tracking.run_names import page_key
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
+from rnnlm.training.samples import write_samples
 from rnnlm.training.time_budget import fit_to_minutes
 from rnnlm.training.training_run import run_training
 from tasks.operations.progress_artifact import shown_progress
@@ -51,7 +52,7 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
                 yield tracker
 
     start = choose_start(home, config, dataset, force=force)
-    run = run_training(home, config, dataset, open_shown_tracker, start=start, force=force)
+    run = run_training(home, config, dataset, open_shown_tracker, start=start, force=force, write_samples=write_samples)
     return tracked_run(home, config, dataset, run) if run.skipped else run
 
 

@@ -169,6 +169,7 @@ def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chai
     from rnnlm.generation.generate import generate_samples
     from rnnlm.sequences.dataset_writer import store_sequences
     from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+    from rnnlm.training.samples import write_samples
     from rnnlm.training.training_run import run_training
 
     root = tmp_path_factory.mktemp("chain")
@@ -177,7 +178,7 @@ def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chai
     corpus = obtain_corpus(home, config.corpus)
     tokenizer = train_tokenizer(home, corpus, config.tokenizer)
     dataset = store_sequences(home, corpus, tokenizer, config.sequences)
-    run = run_training(home, config, dataset, untracked)
+    run = run_training(home, config, dataset, untracked, write_samples=write_samples)
     chain: Chain = {
         "corpus": corpus,
         "tokenizer": tokenizer,

@@ -139,45 +139,36 @@ class SequencesConfig(EngineConfig):
         return self
 
 
-def threshold(default: float | None, description: str) -> Any:
-    """A share above which a gate warns or stops. null: never."""
-    return setting(default, f"{description} null: never.", ge=0.0, le=1.0, changes_results=False)
+def warn_at(default: float | None, condition: str) -> Any:
+    """A share above which a gate warns. null: never."""
+    return setting(default, f"Warn {condition} null: never.", ge=0.0, le=1.0, changes_results=False)
+
+
+def stop_at(default: float | None, condition: str) -> Any:
+    """A share above which a gate stops the run. null: never."""
+    return setting(default, f"Stop {condition} null: never.", ge=0.0, le=1.0, changes_results=False)
+
+
+SHRINKAGE = "if the corpus is smaller than the champion's by more than this share."
+UNKNOWN_WORDS = "if more than this share of a held-out split's tokens are unknown words."
+DUPLICATES = (
+    "if more than this share of the training rows (stream mode: documents) repeat another, or of a held-out split's "
+    "text repeats lines of its own."
+)
+LEAKAGE = "if more than this share of a held-out split's text stands in the training text too, line by line."
+DRIFT = "if the distance between the character frequencies of this and the champion's text is larger."
 
 
 class GatesConfig(Section):
     """Checks before training. Above *_warn_at: a warning. Above *_stop_at: the run ends, and the champion stays."""
 
-    shrinkage_warn_at: float | None = threshold(
-        0.1, "Warn if the corpus is smaller than the champion's by more than this share."
-    )
-    shrinkage_stop_at: float | None = threshold(
-        0.5, "Stop if the corpus is smaller than the champion's by more than this share."
-    )
-    unknown_warn_at: float | None = threshold(
-        0.25, "Warn if more than this share of a held-out split's tokens are unknown words."
-    )
-    unknown_stop_at: float | None = threshold(
-        None, "Stop if more than this share of a held-out split's tokens are unknown words."
-    )
-    duplicates_warn_at: float | None = threshold(
-        0.5,
-        "Warn if more than this share of the training rows (stream mode: documents) repeat another, or of a held-out "
-        "split's text repeats lines of its own.",
-    )
-    duplicates_stop_at: float | None = threshold(
-        None,
-        "Stop if more than this share of the training rows (stream mode: documents) repeat another, or of a held-out "
-        "split's text repeats lines of its own.",
-    )
-    leakage_warn_at: float | None = threshold(
-        0.2, "Warn if more than this share of a held-out split's text stands in the training text too, line by line."
-    )
-    leakage_stop_at: float | None = threshold(
-        None, "Stop if more than this share of a held-out split's text stands in the training text too, line by line."
-    )
-    drift_warn_at: float | None = threshold(
-        0.1, "Warn if the distance between the character frequencies of this and the champion's text is larger."
-    )
-    drift_stop_at: float | None = threshold(
-        0.4, "Stop if the distance between the character frequencies of this and the champion's text is larger."
-    )
+    shrinkage_warn_at: float | None = warn_at(0.1, SHRINKAGE)
+    shrinkage_stop_at: float | None = stop_at(0.5, SHRINKAGE)
+    unknown_warn_at: float | None = warn_at(0.25, UNKNOWN_WORDS)
+    unknown_stop_at: float | None = stop_at(None, UNKNOWN_WORDS)
+    duplicates_warn_at: float | None = warn_at(0.5, DUPLICATES)
+    duplicates_stop_at: float | None = stop_at(None, DUPLICATES)
+    leakage_warn_at: float | None = warn_at(0.2, LEAKAGE)
+    leakage_stop_at: float | None = stop_at(None, LEAKAGE)
+    drift_warn_at: float | None = warn_at(0.1, DRIFT)
+    drift_stop_at: float | None = stop_at(0.4, DRIFT)

@@ -80,8 +80,8 @@ class Cell(nn.Module):
             nn.init.zeros_(bias)
 
     def recurrent_weights(self) -> dict[str, Tensor]:
-        """The parameters that multiply the state, by name, for recurrent dropout; empty if there are none."""
-        return {}
+        """The parameters that multiply the state, by name, for recurrent dropout: U, if the layer has one."""
+        return {name: weight for name, weight in self.named_parameters() if name == "U"}
 
 
 def kernel_weights(*weights: Tensor) -> list[Tensor]:

@@ -79,9 +79,6 @@ class ElmanCell(Cell):
         """U as a matrix (H, H)."""
         return self.U if self.U.ndim == 2 else self.U.diag()
 
-    def recurrent_weights(self) -> dict[str, Tensor]:
-        return {"U": self.U}
-
 
 def initial_leak(units: int, layers: int) -> float:
     """Share of its state that a layer keeps at first.

@@ -40,6 +40,3 @@ class GRUCell(Cell):
         # arguments: biases, layers, dropout, training, bidirectional, batch first; h is (1, b, H) there
         outputs, last = torch.gru(x, h[None].contiguous(), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return outputs, last[0]
-
-    def recurrent_weights(self) -> dict[str, Tensor]:
-        return {"U": self.U}

@@ -21,7 +21,7 @@ def initialize(
     """Fill all parameters in place; the same generator seed gives the same weights.
 
     log_unigram: (V,) initial bias of the head, so that the first prediction is the unigram distribution.
-    ConfigError if a layer of one's own has weights that are not known here.
+    ConfigError if a custom layer has weights that are not known here.
     """
     weights = InitialWeights(config.initialization, config.recurrent_initialization, config.layers, generator)
     embedding = model.embedding.weight

@@ -1,6 +1,6 @@
 """Every kind of model: its layer, and what is known of it before torch is imported. Part of every bundle.
 
-A kind is added by a line in KINDS and a module with its layer. A layer of one's own needs no line: `model.kind` may
+A kind is added by a line in KINDS and a module with its layer. A custom layer needs no line: `model.kind` may
 name a class of any importable module, as `package.module:Class`. It is a Cell (cell.py) that takes its input's size and
 its own.
 """
@@ -60,5 +60,5 @@ def cell_class(kind: Kind) -> Any:
 
 
 def own_module_name(module: str) -> str:
-    """The file's name, without suffix, of a module of one's own in a bundle."""
+    """The file's name, without suffix, of a custom layer's module in a bundle."""
     return module.replace(".", "_")

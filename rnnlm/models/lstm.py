@@ -49,6 +49,3 @@ class LSTMCell(Cell):
         # arguments: biases, layers, dropout, training, bidirectional, batch first; h and c are (1, b, H) there
         outputs, h, c = torch.lstm(x, (h, c), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return outputs, torch.cat([h[0], c[0]], dim=-1)
-
-    def recurrent_weights(self) -> dict[str, Tensor]:
-        return {"U": self.U}

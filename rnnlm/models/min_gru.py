@@ -3,18 +3,18 @@
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell, product
-from .parallel_scan import parallel_scan
+from .cell import product
+from .parallel_scan import ScannedCell
 
 
-class MinGRUCell(Cell):
-    """A GRU whose gate and candidate do not read the state, so that training needs no loop over time.
+class MinGRUCell(ScannedCell):
+    """A GRU whose gate and candidate do not read the state.
 
         z = σ(x W_z + b_z)
         n = g(x W_n + b_n)
         h' = (1 - z) ⊙ h + z ⊙ n
 
-    The state and the output are both h. W: (input, 2H) and b: (2H,) hold z and n side by side.
+    W: (input, 2H) and b: (2H,) hold z and n side by side.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
@@ -22,21 +22,10 @@ class MinGRUCell(Cell):
         self.W = nn.Parameter(torch.empty(input_size, 2 * hidden_size))
         self.b = nn.Parameter(torch.zeros(2 * hidden_size))
 
-    def gate_and_candidate(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x: (…, input) → z and n, each (…, H)."""
+    def keep_and_add(self, x: Tensor) -> tuple[Tensor, Tensor]:
         z, n = (product(x, self.W, self.precision) + self.b).chunk(2, dim=-1)
-        return torch.sigmoid(z), positive(n)
-
-    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        z, n = self.gate_and_candidate(x)
-        h = (1 - z) * state + z * n
-        return h, h
-
-    def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """With a parallel scan."""
-        z, n = self.gate_and_candidate(x)
-        outputs = parallel_scan(1 - z, z * n, self.initial_state(x) if state is None else state)
-        return outputs, outputs[:, -1]
+        z = torch.sigmoid(z)
+        return 1 - z, z * positive(n)
 
 
 def positive(x: Tensor) -> Tensor:

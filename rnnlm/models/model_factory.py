@@ -26,7 +26,7 @@ def build_model(
 ) -> LanguageModel:
     """A new model on the CPU. log_unigram: (V,) natural logarithms, used if head_bias is `unigram`.
 
-    ConfigError if the vocabulary is too large for one-hot input, or a layer of one's own cannot be imported.
+    ConfigError if the vocabulary is too large for one-hot input, or a custom layer cannot be imported.
     """
     check_kind(config.kind)
     if config.input == "one-hot" and vocabulary_size > ONE_HOT_VOCABULARY:
@@ -46,7 +46,7 @@ def build_model(
 
 
 def check_kind(name: str) -> None:
-    """ConfigError if a layer of one's own cannot be imported, or is no Cell."""
+    """ConfigError if a custom layer cannot be imported, or is no Cell."""
     try:
         layer_class(kind_of(name))
     except (ImportError, AttributeError, ValueError) as error:

@@ -3,6 +3,28 @@
 import torch
 from torch import Tensor
 
+from .cell import Cell
+
+
+class ScannedCell(Cell):
+    """h' = keep ⊙ h + add, where keep and add do not read the state, so that training needs no loop over time.
+
+    The state and the output are both h.
+    """
+
+    def keep_and_add(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x: (…, input) → keep and add, each (…, H)."""
+        raise NotImplementedError
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        keep, add = self.keep_and_add(x)
+        h = keep * state + add
+        return h, h
+
+    def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        outputs = parallel_scan(*self.keep_and_add(x), self.initial_state(x) if state is None else state)
+        return outputs, outputs[:, -1]
+
 
 def parallel_scan(keep: Tensor, add: Tensor, initial: Tensor) -> Tensor:
     """h_t = keep_t ⊙ h_(t-1) + add_t for all t.

@@ -1,4 +1,4 @@
-"""How many parameters a model of a configuration has, without making its weights; and the size for a given number."""
+"""Count the parameters of a configuration without making weights, and find the size for a given number of them."""
 
 import torch
 

@@ -77,9 +77,6 @@ class SLSTMCell(Cell):
         """(…, N, d) → (…, H)"""
         return nn.functional.layer_norm(h, (self.size,), eps=1e-6).flatten(-2) * self.gain
 
-    def recurrent_weights(self) -> dict[str, Tensor]:
-        return {"U": self.U}
-
 
 def advance(products: Tensor, U: Tensor, h: Tensor, c: Tensor, n: Tensor, m: Tensor) -> tuple[Tensor, ...]:
     """One time step. products: x W + b by heads, (N, b, 4d) → new h, c, n, m."""

@@ -10,7 +10,7 @@ from rnnlm.home import read_json
 
 @dataclass(frozen=True)
 class TrainingProvenance:
-    """Contents of rnnlm.json, written by training/export.py."""
+    """Contents of rnnlm.json, written by training/train.py."""
 
     dataset_id: str
     corpus_digest: str

@@ -56,7 +56,7 @@ class Batch:
         mine = slice(rank, None, world_size)
         return replace(self, input_ids=self.input_ids[mine].contiguous(), target_ids=self.target_ids[mine].contiguous())
 
-    def parts(self, count: int) -> list["Batch"]:
+    def micro_batches(self, count: int) -> list["Batch"]:
         """Split into at most `count` batches of neighbouring rows; always at least one."""
         count = max(1, min(count, len(self.input_ids)))
         if count == 1:

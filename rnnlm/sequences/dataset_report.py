@@ -1,12 +1,12 @@
-"""Describe a dataset with sql/descriptions: sizes, lengths, vocabulary, duplicates and leaks."""
+"""Describe a dataset with sql/descriptions: sizes, lengths, vocabulary, duplicates and leaks; and draw plots of it."""
 
 from pathlib import Path
 
 import duckdb
 
+from rnnlm.display.plots import PALE, RED, new_figure, set_titles
 from rnnlm.display.text_layout import TableRows
 from rnnlm.home import Home, read_json, write_json
-from rnnlm.sequences.dataset_plots import draw_description
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.records import DatasetRecord, Record
@@ -16,6 +16,7 @@ from rnnlm.storage.stages import write_once
 LENGTH_BINS = 40
 TOKENS_SHOWN = 15
 LINES_SHOWN = 5
+PLOT_SIZE = (7.0, 3.6)  # inches
 
 
 class Description(Record):
@@ -42,7 +43,7 @@ def describe_dataset(home: Home, dataset: DatasetRecord, *, force: bool = False)
     def build(partial: Path) -> None:
         description = measure_dataset(dataset)
         write_json(partial / "description.json", description.model_dump())
-        draw_description(description.model_dump(), partial)
+        draw_description(description, partial)
 
     write_once(home, folder, build, force=force)
     return Description(**read_json(folder / "description.json")), sorted(folder.glob("*.png"))
@@ -71,3 +72,32 @@ def measure_dataset(dataset: DatasetRecord) -> Description:
 def knows_sources(connection: duckdb.DuckDBPyConnection) -> bool:
     """False for a dataset of an older version."""
     return "source_number" in connection.table("documents").columns
+
+
+def draw_description(description: Description, folder: Path) -> None:
+    """Write lengths.png and coverage.png."""
+    lengths = description.lengths
+    figure, (axes,) = new_figure(PLOT_SIZE)
+    axes.bar(
+        [row["first_length"] for row in lengths],
+        [row["sequence_count"] for row in lengths],
+        width=[row["last_length"] - row["first_length"] + 1 for row in lengths],
+        align="edge",
+        color=PALE,
+        edgecolor="white",
+        linewidth=0.5,
+    )
+    set_titles(axes, "Rows of the training split by length", "predicted tokens in a row", "rows")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    figure.savefig(folder / "lengths.png")
+
+    coverage = description.coverage
+    figure, (axes,) = new_figure(PLOT_SIZE)
+    sizes, shares = [row["vocabulary"] for row in coverage], [100 * row["share"] for row in coverage]
+    axes.plot(sizes, shares, color=RED, marker="o", markersize=4)
+    title = "How much of the training split a vocabulary covers"
+    set_titles(axes, title, "most frequent tokens", "% of the predicted tokens")
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_ylim(0, 103)
+    figure.savefig(folder / "coverage.png")

@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 
 from rnnlm.sequences.batches import (
-    CHUNK_TOKENS,
     Batch,
     RowSource,
     StreamCut,
-    TokenStream,
     by_length,
     chunks,
     pools_of_epoch,
@@ -45,30 +43,21 @@ class ResidentText:
 
 
 def resident_text(source: RowSource, mode: Mode, device: torch.device) -> ResidentText:
-    """A whole split, read once in chunks."""
-    return (stored_sentences if mode == "sentence" else stored_stream)(source, device)
-
-
-def stored_sentences(source: RowSource, device: torch.device) -> ResidentText:
-    """The rows of a split in stored order."""
-    token_ids = torch.empty(source.predicted_count + len(source), dtype=torch.int32, device=device)
-    lengths: list[np.ndarray] = []
+    """A whole split, read once in chunks: sentences as rows in stored order, a stream as one row."""
+    is_stream = mode == "stream"
+    count = source.predicted_count + (1 if is_stream else len(source))
+    token_ids = torch.empty(count, dtype=torch.int32, device=device)
+    predicted = [np.array([source.predicted_count])] if is_stream else []
     filled = 0
     for rows in chunks(source):
-        token_ids[filled : filled + len(rows.token_ids)] = torch.from_numpy(rows.token_ids)
-        filled += len(rows.token_ids)
-        lengths.append(rows.predicted)
-    return ResidentText(token_ids, np.concatenate(lengths))
-
-
-def stored_stream(source: RowSource, device: torch.device) -> ResidentText:
-    """The running text of a split as one row."""
-    text = TokenStream(source)
-    token_ids = torch.empty(source.predicted_count + 1, dtype=torch.int32, device=device)
-    for first in range(0, len(token_ids), CHUNK_TOKENS):
-        last = min(first + CHUNK_TOKENS, len(token_ids))
-        token_ids[first:last] = torch.from_numpy(text.read(first, last))
-    return ResidentText(token_ids, np.array([source.predicted_count]))
+        ids = rows.token_ids
+        if is_stream:  # each block begins with the last token of the one before
+            ids = np.delete(ids, rows.offsets[1 if not filled else 0 : -1])
+        else:
+            predicted.append(rows.predicted)
+        token_ids[filled : filled + len(ids)] = torch.from_numpy(ids)
+        filled += len(ids)
+    return ResidentText(token_ids, np.concatenate(predicted))
 
 
 def shuffled_resident_batches(

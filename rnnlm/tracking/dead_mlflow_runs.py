@@ -5,7 +5,7 @@ import logging
 from rnnlm.home import Home, read_json
 from rnnlm.storage.contained_paths import inside
 from rnnlm.tracking.mlflow_store import best_effort, is_empty, reaching_mlflow
-from rnnlm.training.events import TRACKING
+from rnnlm.training.history import TRACKING
 
 logger = logging.getLogger(__name__)
 

@@ -29,8 +29,7 @@ from rnnlm.tracking.mlflow_store import best_effort, experiment_id, ignoring, is
 from rnnlm.tracking.run_names import run_name
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
-from rnnlm.training.events import TRACKING
-from rnnlm.training.history import HISTORY
+from rnnlm.training.history import HISTORY, TRACKING
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

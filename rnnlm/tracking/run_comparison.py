@@ -14,8 +14,7 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.stages import COMPLETE
 from rnnlm.tracking.loss_curve import smoothed
 from rnnlm.training.checkpointing.run_lookup import find_run
-from rnnlm.training.events import STARTED
-from rnnlm.training.history import HISTORY, read_measurements, read_series
+from rnnlm.training.history import HISTORY, STARTED, read_measurements, read_series
 
 CURVE_COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE, GREY)
 

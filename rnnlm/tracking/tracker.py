@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from rnnlm.training.events import TRACKING
-from rnnlm.training.history import HISTORY, SAMPLES, read_measurements
+from rnnlm.training.history import HISTORY, SAMPLES, TRACKING, read_measurements
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -1,23 +1,44 @@
-"""history.jsonl of a run: one JSON line per measurement, from which trackers send.
+"""Files in the folder of a run that trains: history.jsonl has one JSON line per measurement, for trackers to send.
 
 Fields of a line: step, kind, attempt, time_milliseconds, metrics.
 """
 
-import errno
 import json
 import logging
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from rnnlm.generation.sample_page import samples_page
-from rnnlm.home import atomic_file
-from rnnlm.training.events import Measurement, TrainingSamples
+from typing import Any, Literal, Protocol
 
 logger = logging.getLogger(__name__)
-HISTORY, SAMPLES = "history.jsonl", "samples"  # in a run's folder
+# In a run's folder:
+STARTED = "started.json"  # its ids, before it has a result
+HISTORY, SAMPLES = "history.jsonl", "samples"
+TRACKING = "tracking.json"  # how much of both was sent; may change after the run is complete
+
+
+@dataclass(frozen=True)
+class Measurement:
+    step: int  # optimizer steps done
+    metrics: dict[str, float]
+    kind: Literal["training", "validation"] = "training"
+    attempt: int = 0  # number of rollbacks before it
+
+
+class Tracker(Protocol):
+    """Sends the history and samples in the run's folder. Must not raise: training continues without it."""
+
+    mlflow_run_id: str | None
+
+    def __call__(self) -> None:
+        """Called after each measurement and each sample: send new ones if it is time to."""
+        ...
+
+    def flush(self) -> None:
+        """Send all of them now."""
+        ...
 
 
 class History:
@@ -26,12 +47,12 @@ class History:
     def __init__(self, path: Path) -> None:
         path.touch()
         self.path = path
-        self.end = path.read_bytes().rfind(b"\n") + 1  # bytes; a kill may have torn the last line
+        end = path.read_bytes().rfind(b"\n") + 1  # bytes; a kill may have torn the last line
         self.written = {identity(line) for line, _ in read_measurements(path)}
-        self.unwritten: list[bytes] = []  # lines that did not fit on a full disk
+        self.unwritten = b""  # lines, or the end of one, that did not fit on a full disk
         self.stream = path.open("r+b", buffering=0)
-        self.stream.truncate(self.end)
-        self.stream.seek(self.end)
+        self.stream.truncate(end)
+        self.stream.seek(end)
 
     def __enter__(self) -> "History":
         return self
@@ -50,35 +71,12 @@ class History:
         if identity(line) in self.written:
             return
         self.written.add(identity(line))
-        self.unwritten.append(json.dumps(line).encode() + b"\n")
+        self.unwritten += json.dumps(line).encode() + b"\n"
         try:
             while self.unwritten:
-                self.append(self.unwritten[0])
-                del self.unwritten[0]
+                self.unwritten = self.unwritten[self.stream.write(self.unwritten) :]
         except OSError as error:
             logger.warning("%s: cannot be written (%s); trying again with the next line", self.path, error)
-
-    def append(self, line: bytes) -> None:
-        """Append the whole line, or nothing of it."""
-        try:
-            if self.stream.write(line) != len(line):
-                raise OSError(errno.ENOSPC, "no space left for a whole line")
-            self.end += len(line)
-        except OSError:
-            self.stream.truncate(self.end)
-            self.stream.seek(self.end)
-            raise
-
-
-def write_samples(folder: Path, event: TrainingSamples) -> None:
-    """Write samples/step-….md in the run's folder; log a warning if that fails."""
-    page = folder / SAMPLES / f"step-{event.step:08d}.md"
-    try:
-        page.parent.mkdir(exist_ok=True)
-        with atomic_file(page) as partial:
-            partial.write_text(samples_page(event.samples), encoding="utf-8")
-    except OSError as error:
-        logger.warning("%s: cannot be written (%s)", page, error)
 
 
 def identity(line: dict[str, Any]) -> tuple[int, str, int]:

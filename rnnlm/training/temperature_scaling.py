@@ -24,6 +24,13 @@ NEIGHBOURS = 4  # grid points tried on each side of the centre in one pass
 FLAT_NATS = 1e-8  # if best and worst differ by less, the temperature has no effect
 
 
+def scale_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]) -> "TemperatureFit":
+    """Divide the model's logits in place by the temperature that suits the batches best."""
+    fit = fit_temperature(model, batches)
+    divide_logits(model, fit.temperature)
+    return fit
+
+
 class TemperatureFit(NamedTuple):
     temperature: float
     summed_nll_nats: float  # of all predicted tokens, at that temperature

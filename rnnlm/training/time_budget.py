@@ -6,18 +6,31 @@ The rule and the trials behind it stand in docs/explanation/minutes.md.
 import functools
 import logging
 import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+import torch
+from torch import Tensor
 
 from rnnlm.config import DEFAULT_UNITS, SIZE_SETTINGS, PipelineConfig, Precision, TrainingConfig, result_settings
 from rnnlm.config.moved_settings import flatten
 from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.home import Home, digest_of
-from rnnlm.models.devices import choose_device, has_native_bfloat16
+from rnnlm.models.devices import choose_device, float32_products, has_native_bfloat16
+from rnnlm.models.dropout import Dropout
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.models.parameter_count import ParameterCount, count_parameters
+from rnnlm.sequences.batches import Batch
+from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.storage.records import DatasetRecord, Record
 from rnnlm.storage.stages import write_json_once
-from rnnlm.training.training_speed import training_speed
+from rnnlm.training.distributed.process_group import SINGLE_PROCESS
+from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step
+from rnnlm.training.optimizers import prepare_updates
+from rnnlm.training.seeding import step_generator
+from rnnlm.training.train import training_batches
 
 logger = logging.getLogger(__name__)
 UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)  # every kind accepts them
@@ -27,6 +40,7 @@ MOST_READINGS = 208  # see dropout_for: more would need more dropout than 0.5
 MOST_PARAMETERS = 25  # for each token of the text
 TRAINING_SHARE = 0.95  # of the minutes; the rest is for validation and checkpoints
 MEASURED_SECONDS = 1.0  # for each size
+WARM_UP_STEPS = 3  # before them
 
 
 class Size(Record):
@@ -139,7 +153,7 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
 
 
 def enough_tokens(in_time: float, text_tokens: int) -> float:
-    """How many tokens a network has to read at least; one that cannot is too large.
+    """Smallest number of tokens that a network must read; one that cannot is too large.
 
     in_time: tokens that DEFAULT_UNITS units read in the minutes. With four times as much time twice as many are enough,
     so that the network grows, too (Hoffmann et al. 2022); of a longer text somewhat more.
@@ -185,3 +199,38 @@ def measured_speed(config: PipelineConfig, dataset: DatasetRecord) -> float:
     unigram = unigram_log_probabilities(dataset)
     model = build_model(config.model, dataset.vocabulary_size, config.training.seed, unigram)
     return training_speed(model, config, dataset, choose_device(config.training.device), MEASURED_SECONDS)
+
+
+def training_speed(
+    model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, device: torch.device, seconds: float
+) -> float:
+    """Trained tokens per second in this process, without validation and checkpoints.
+
+    The model is changed.
+    """
+    training = config.training
+    model.to(device).train()
+    optimizer = prepare_updates(model, training)
+    loss = choose_loss(training, training_counts(dataset), model.never_predicted.cpu().numpy())
+    dropout = Dropout(**training.dropout.resolved().model_dump())
+    updater = Updater(BatchLoss(model, loss, dropout), optimizer, training.optimizer.clip_norm)
+    batches = repeated_batches(config, dataset)
+    state: Tensor | None = None
+    tokens, spent = 0, 0.0
+    with float32_products(training.product_precision):
+        for step, batch in enumerate(islice(batches, WARM_UP_STEPS)):
+            state = take_step(updater, batch, state, step_generator(training.seed, step)).state
+        step = WARM_UP_STEPS
+        while spent < seconds:
+            start = time.perf_counter()
+            batch = next(batches)
+            taken = take_step(updater, batch, state, step_generator(training.seed, step))
+            taken.loss.item()  # wait for the device
+            spent += time.perf_counter() - start
+            state, step, tokens = taken.state, step + 1, tokens + batch.predicted_tokens
+    return tokens / spent
+
+
+def repeated_batches(config: PipelineConfig, dataset: DatasetRecord) -> Iterator[Batch]:
+    while True:
+        yield from training_batches(config, dataset, SINGLE_PROCESS).batches()

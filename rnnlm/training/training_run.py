@@ -38,10 +38,9 @@ from rnnlm.storage.stages import (
 )
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
-from rnnlm.training.distributed.job import PROCESSES, Job, former_processes_ended, train_in_processes
-from rnnlm.training.events import STARTED, TRACKING, Tracker
-from rnnlm.training.history import SAMPLES
-from rnnlm.training.training_setup import train_in_this_process
+from rnnlm.training.distributed.launcher import PROCESSES, Job, former_processes_ended, train_in_processes
+from rnnlm.training.history import SAMPLES, STARTED, TRACKING, Tracker
+from rnnlm.training.train import WriteSamples, train
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
 
 logger = logging.getLogger(__name__)
@@ -64,10 +63,12 @@ def run_training(
     *,
     start: StartedFrom | None = None,
     force: bool = False,
+    write_samples: WriteSamples | None = None,
 ) -> RunRecord:
     """A complete run in home.runs, named by the digest of dataset, model and training settings and initial weights.
 
-    start: the model to begin with, whose copy is in home.starts; None: random weights.
+    start: the model to begin with, whose copy is in home.starts; None: random weights. write_samples: called at each
+    validation; several processes always write samples.
     An unfinished run resumes from its last good checkpoint, with the same result as without the interruption.
     Of two concurrent calls for the same run the second one waits and then finds it complete.
     """
@@ -94,7 +95,7 @@ def run_training(
             job = warm_job(home, job, start)
         write_json(folder / STARTED, started)
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
-            run = write_run(home, job, start, tracker, interruption)
+            run = write_run(home, job, start, tracker, interruption, write_samples)
         copy_to_storage(folder)
         return run
 
@@ -157,7 +158,12 @@ def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
 
 
 def write_run(
-    home: Home, job: Job, start: StartedFrom | None, tracker: Tracker, interruption: Interruption
+    home: Home,
+    job: Job,
+    start: StartedFrom | None,
+    tracker: Tracker,
+    interruption: Interruption,
+    write_samples: WriteSamples | None,
 ) -> RunRecord:
     """Train, from the start or from a checkpoint, and write the result up to its COMPLETE marker."""
     folder, training = job.folder, job.config.training
@@ -165,7 +171,8 @@ def write_run(
         result = train_in_processes(job, tracker, interruption)
     else:
         with former_processes_ended(folder):
-            result = train_in_this_process(job, choose_device(training.device), tracker, interruption)
+            device = choose_device(training.device)
+            result = train(job, device, tracker, interruption, write_samples=write_samples)
     tracker.flush()  # if MLflow was unavailable until now, its run gets an id here
     facts = {
         "run_id": folder.name,

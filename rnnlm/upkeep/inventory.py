@@ -9,7 +9,7 @@ from rnnlm.home import Home, read_json, size_of
 from rnnlm.registry.stored_versions import StoredModels, StoredRun, StoredVersion, read_store
 from rnnlm.storage.records import Record
 from rnnlm.storage.stages import COMPLETE, read_stored_json
-from rnnlm.training.events import STARTED, TRACKING
+from rnnlm.training.history import STARTED, TRACKING
 
 Derived = Literal["tokenizer", "shards", "scores", "ngram", "probe", "comparison", "reference", "fetched", "download"]
 # In the order of their removal: what needs others goes before them, so a kill leaves nothing without what it needs.

@@ -10,7 +10,6 @@ Nothing is ever unpickled.
 
 import json
 import logging
-import math
 import re
 import shutil
 import time
@@ -32,6 +31,7 @@ from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGrou
 logger = logging.getLogger(__name__)
 CHECKPOINT_FORMAT = 2  # checkpoints of other formats are not read
 CHECKPOINTS = "checkpoints"  # in a run's folder
+COST_SHARE = 0.01  # of the time, for writing checkpoints
 TENSORS, STATE = "tensors.safetensors", "state.json"
 
 
@@ -39,15 +39,14 @@ TENSORS, STATE = "tensors.safetensors", "state.json"
 class Checkpoints:
     """The newest `kept` checkpoints of a run. Only rank 0 writes; `write` and `load_newest` are collectives.
 
-    One is due when writing it costs at most `share` of the time since the last, after `every_seconds` at the latest: a
-    killed process loses seconds of training, whatever the size of its model.
+    One is due when writing it costs at most COST_SHARE of the time since the last, after `every_seconds` at the latest:
+    a killed process loses seconds of training, whatever the size of its model.
     """
 
     folder: Path
     kept: int
     every_seconds: float
     process_group: ProcessGroup = SINGLE_PROCESS
-    share: float = 0.01  # of the time; 0: only every_seconds counts
 
     def __post_init__(self) -> None:
         self.written = time.monotonic()  # when the last one was, or when training began
@@ -57,8 +56,8 @@ class Checkpoints:
     @property
     def due(self) -> bool:
         """True if rank 0 should write one now; False on other ranks."""
-        cheap_after = self.cost_seconds / self.share if self.share else math.inf
-        return self.process_group.is_main and time.monotonic() - self.written >= min(self.every_seconds, cheap_after)
+        wait = min(self.every_seconds, self.cost_seconds / COST_SHARE)
+        return self.process_group.is_main and time.monotonic() - self.written >= wait
 
     def write(self, step: int, state: dict[str, Any]) -> bool:
         """True if the checkpoint was written. A full or read-only disk only causes a warning."""

@@ -14,7 +14,7 @@ from rnnlm.home import Home, read_json
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import DatasetRecord, StartedFrom
-from rnnlm.training.events import STARTED
+from rnnlm.training.history import STARTED
 from rnnlm.training.training_run import find_run_damage, name_run
 
 PROCESSES_SETTING = "training.distributed.processes"

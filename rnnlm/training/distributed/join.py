@@ -6,8 +6,7 @@ import socket
 from rnnlm.errors import ConfigError, TrainingError
 from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
-from rnnlm.training.distributed.job import JOB_FILE, PROCESSES, Job
-from rnnlm.training.distributed.launcher import run_processes
+from rnnlm.training.distributed.launcher import JOB_FILE, PROCESSES, Job, run_processes
 
 logger = logging.getLogger(__name__)
 JOIN_TIMEOUT_SECONDS = 3_600.0  # the first node may have to prepare the data

@@ -18,21 +18,31 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from rnnlm import errors
+from rnnlm.config import PipelineConfig
 from rnnlm.display.progress import SHARE, ProgressReport, tell_listeners
-from rnnlm.errors import RnnlmError, TrainingError
+from rnnlm.errors import ConfigError, RnnlmError, TrainingError
+from rnnlm.home import atomic_file, read_json
 from rnnlm.runtime.subprocess_environment import python_path
+from rnnlm.storage.records import DatasetRecord, ProcessChange, Record
+from rnnlm.training.checkpointing.interruption import Interruption
+from rnnlm.training.history import Tracker
 
 logger = logging.getLogger(__name__)
 # This module does without torch, whose import takes seconds in every process that a restart begins.
 STORE = "RNNLM_PROCESS_STORE"  # environment variable: the file through which processes on one machine find each other
 WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment variable: exit when standard input ends, because the launcher is gone
 LOG_MARK = "@rnnlm "  # precedes a worker's log record in JSON
+PROCESSES = "processes"  # in a run's folder
+JOB_FILE, RESULT_FILE, LOCK_FILE = "job.json", "result.json", "lock"  # in PROCESSES
 ERROR_FILES = "error-of-*.json"
 WATCH_INTERVAL_SECONDS = 0.5
 STOP_TIMEOUT_SECONDS = 25.0  # for a checkpoint; Prefect kills 30 s after its first signal
@@ -88,6 +98,73 @@ class RayLaunch(Launch):
     def environment(self, stores: Path) -> dict[str, str]:
         output = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}  # print all lines of workers, with a plain prefix
         return os.environ | output | {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
+
+
+class Job(Record):
+    """Everything that a worker needs to know. Paths must be the same on all nodes."""
+
+    folder: Path  # of the run
+    config: PipelineConfig
+    dataset: DatasetRecord
+    start: Path | None = None  # folder of the model to begin with; see training/warm_start.py
+
+    def launch(self, first: bool = True) -> Launch:
+        """The processes of one node, or those on a Ray cluster."""
+        distributed = self.config.training.distributed
+        folder = self.folder / PROCESSES
+        path = str(folder / JOB_FILE)
+        if distributed.launcher == "ray":
+            program = ("-m", "rnnlm.training.distributed.ray_launcher", path)
+            return RayLaunch(program, folder, distributed.processes, distributed.restarts)
+        return Launch(
+            program=("-m", "rnnlm.training.distributed.worker", path),
+            folder=folder,
+            processes=distributed.processes // distributed.nodes,
+            restarts=distributed.restarts,
+            nodes=distributed.nodes,
+            rendezvous=distributed.rendezvous,
+            first=first,
+            name=self.folder.name,
+        )
+
+
+class TrainingResult(Record):
+    trained_tokens: int
+    best_validation_perplexity: float  # after temperature scaling
+    temperature: float = 1.0  # by which the logits were divided
+    process_changes: tuple[ProcessChange, ...] = ()
+
+
+def former_processes_ended(folder: Path) -> AbstractContextManager[Any]:
+    """Wait until processes whose launcher was killed have written their last checkpoint. folder: of the run."""
+    lock = folder / PROCESSES / LOCK_FILE
+    return FileLock(lock) if lock.exists() else nullcontext()
+
+
+def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
+    """Train in other processes while the tracker sends what they write. Raises the errors of run_processes.
+
+    A signal stops the processes after a checkpoint.
+    """
+    folder = job.folder / PROCESSES
+    folder.mkdir(exist_ok=True)
+    (folder / RESULT_FILE).unlink(missing_ok=True)
+    with atomic_file(folder / JOB_FILE) as partial:
+        partial.write_text(job.model_dump_json(indent=1), encoding="utf-8")
+
+    def poll() -> None:
+        tracker()
+        interruption.raise_if_received()
+
+    with interruption.deferred():
+        run_processes(job.launch(), poll)
+    result = read_json(folder / RESULT_FILE)
+    if result is None:
+        raise ConfigError(
+            f"{folder / RESULT_FILE}: missing, although all processes succeeded;\n"
+            "all nodes that train must see the same RNNLM_HOME"
+        )
+    return TrainingResult(**result)
 
 
 @dataclass

@@ -12,8 +12,7 @@ from pathlib import Path
 from rnnlm.errors import ConfigError
 from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption
 from rnnlm.training.distributed.launcher import WATCH_INTERVAL_SECONDS
-from rnnlm.training.distributed.worker import train_rank
-from rnnlm.training.distributed.worker_runtime import log_as_json, write_error
+from rnnlm.training.distributed.worker import log_as_json, train_rank, write_error
 
 
 @dataclass(frozen=True)

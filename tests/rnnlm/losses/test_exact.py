@@ -52,7 +52,7 @@ def test_loss_and_gradient_are_those_of_the_definition(
 
 
 @in_each_precision
-def test_a_target_as_good_as_impossible_costs_what_the_definition_says(precision: torch.dtype) -> None:
+def test_a_nearly_impossible_target_has_the_loss_of_the_definition(precision: torch.dtype) -> None:
     """Its probability, exp(-120), is no float32 any more."""
     model = new_model(40, 32)
     with torch.no_grad():
@@ -81,7 +81,7 @@ def test_in_bfloat16_a_small_loss_is_near_the_definitions() -> None:
     assert float(fast) == pytest.approx(float(exact), rel=0.3)
 
 
-def test_the_gradient_is_scaled_by_what_comes_back() -> None:
+def test_the_gradient_is_scaled_by_the_outer_gradient() -> None:
     model = new_model(40, 32)
     target_ids = torch.tensor([[5, 6, 7]])
     _, once = losses_and_gradients(ChunkedCrossEntropy(), model, target_ids)

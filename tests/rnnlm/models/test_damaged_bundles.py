@@ -37,7 +37,7 @@ def refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "rnnlm_tokenizer.json"])
-def test_a_damaged_file_is_told(toy_run: RunRecord, tmp_path: Path, name: str, harm: str) -> None:
+def test_a_damaged_file_is_reported(toy_run: RunRecord, tmp_path: Path, name: str, harm: str) -> None:
     shutil.copytree(toy_run.model_folder, tmp_path / "model")
     path = tmp_path / "model" / name
     path.write_bytes(HARMS[harm](path.read_bytes()))
@@ -59,7 +59,7 @@ def test_a_damaged_file_is_told(toy_run: RunRecord, tmp_path: Path, name: str, h
     ],
     ids=str,
 )
-def test_a_hostile_configuration_is_told(toy_run: RunRecord, tmp_path: Path, change: dict[str, Any]) -> None:
+def test_a_hostile_configuration_is_reported(toy_run: RunRecord, tmp_path: Path, change: dict[str, Any]) -> None:
     shutil.copytree(toy_run.model_folder, tmp_path / "model")
     path = tmp_path / "model" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))

@@ -46,9 +46,11 @@ def test_freed_memory_stays_for_the_next_step() -> None:
     assert faults[""] > 100_000
 
 
-def test_what_is_on_the_device_already_is_sent_as_it_is() -> None:
-    tensor = torch.arange(3)
-    assert to_device(tensor, torch.device("cpu")) is tensor
+def test_a_named_device_that_is_absent_is_refused_in_one_line() -> None:
+    absent = "mps" if torch.cuda.is_available() else "cuda"
+    with pytest.raises(DeviceError, match=f"{absent}: this machine has no such device; available: .*cpu") as caught:
+        choose_device(absent)
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_every_tensor_of_a_step_is_sent() -> None:

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlm.config import ModelKind
 from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden
 from rnnlm.models.language_model import LanguageModel
 from tests.configs import KINDS, new_model
@@ -37,18 +36,6 @@ def gradients(model: LanguageModel, masks: Masks) -> list[Tensor]:
     return [parameter.grad for name, parameter in model.named_parameters() if not name.startswith("head")]  # type: ignore[misc]
 
 
-def test_masks_have_the_shapes_and_values_that_their_kinds_say() -> None:
-    masks = draw_masks(network(embedding_size=4), ALL_KINDS, range(3), generator())
-    assert masks.words is not None
-    assert masks.inputs is not None
-    assert masks.outputs is not None
-    assert (masks.words.shape, masks.inputs.shape, masks.outputs.shape) == ((11,), (3, 1, 4), (3, 1, 6))
-    assert [mask.shape for mask in masks.layers] == [(3, 1, 6)] * 2
-    assert [mask.shape for mask in masks.recurrent.values()] == [(6, 6)] * 3
-    scale = torch.tensor([0.0, 1 / 0.5], dtype=torch.float64)
-    assert all(torch.equal(mask.unique(), scale) for mask in masks.recurrent.values())
-
-
 def test_the_expectation_stays() -> None:
     """The mean of n draws of 0 or 1 / (1 - p) has the standard error sqrt(p / (1 - p) / n)."""
     model = network(vocabulary_size=20_000, hidden_size=150, layers=2)
@@ -75,7 +62,7 @@ def test_a_locked_mask_is_constant_over_time_alone() -> None:
     assert not torch.equal(*dropped)
 
 
-def test_the_state_that_goes_on_is_not_dropped() -> None:
+def test_the_carried_state_is_not_dropped() -> None:
     model = network()
     masks = dataclasses.replace(NOTHING, outputs=torch.zeros(3, 1, 6, dtype=torch.float64))
     hidden, last = masked_hidden(model, masks, IDS)
@@ -83,7 +70,7 @@ def test_the_state_that_goes_on_is_not_dropped() -> None:
     assert not hidden.any()
 
 
-def test_a_dropped_word_is_gone_wherever_the_batch_has_it() -> None:
+def test_a_dropped_word_is_missing_in_the_whole_batch() -> None:
     """As if its row were zero, and the others' rows were scaled."""
     model = network()
     words = torch.full((11,), 1.25, dtype=torch.float64)
@@ -138,9 +125,7 @@ def test_masks_between_layers_by_hand(residual: bool) -> None:
 
 @pytest.mark.parametrize("settings", [{"nonlinearity": "relu"}, *({"kind": kind} for kind in KINDS)])
 @pytest.mark.parametrize("kinds", [ALL_KINDS, Dropout(recurrent=0.5)])
-def test_the_kernel_is_the_loop_under_dropout_in_values_and_gradients(
-    settings: dict[str, object], kinds: Dropout
-) -> None:
+def test_kernel_and_loop_agree_under_dropout(settings: dict[str, object], kinds: Dropout) -> None:
     model = network(**settings)
     masks = draw_masks(model, kinds, range(3), generator())
     state = model(IDS[:, :2])[1].detach()
@@ -154,36 +139,13 @@ def test_the_kernel_is_the_loop_under_dropout_in_values_and_gradients(
         torch.testing.assert_close(kernel, loop, **rounding)
 
 
-@pytest.mark.parametrize("backend", ["loop", "fused"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_windows_with_a_carried_state_are_one_pass(kind: ModelKind, backend: str) -> None:
-    model = network(kind=kind, backend=backend)
-    masks = draw_masks(model, ALL_KINDS, range(3), generator())
-    whole, last = masked_hidden(model, masks, IDS)
-    first, state = masked_hidden(model, masks, IDS[:, :2])
-    second, state = masked_hidden(model, masks, IDS[:, 2:], state)
-    torch.testing.assert_close(torch.cat([first, second], dim=1), whole)
-    torch.testing.assert_close(state, last)
-
-
-@pytest.mark.parametrize("backend", ["loop", "fused"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_under_dropout_nothing_is_made_from_the_future(kind: ModelKind, backend: str) -> None:
-    model = network(kind=kind, backend=backend)
-    masks = draw_masks(model, Dropout(inputs=0.2, layers=0.2, recurrent=0.5), range(1), generator())
-    before, _ = masked_hidden(model, masks, torch.tensor([[4, 5, 6, 7, 8]]))
-    after, _ = masked_hidden(model, masks, torch.tensor([[4, 5, 6, 9, 8]]))
-    assert torch.equal(before[:, :3], after[:, :3])
-    assert not torch.equal(before[:, 3], after[:, 3])
-
-
 def hidden_under_fresh_masks(
     model: LanguageModel, dropout: Dropout, ids: torch.Tensor, draw: torch.Generator, rows: range | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return masked_hidden(model, draw_masks(model, dropout, rows or range(len(ids)), draw), ids)
 
 
-def test_a_batch_taken_apart_by_rows_is_dropped_as_a_whole_one() -> None:
+def test_masks_of_a_row_do_not_depend_on_other_rows() -> None:
     """Into every second row, as two processes have them, and into neighbours, as a process does it for memory."""
     model = network()
     draw = generator()
@@ -194,14 +156,6 @@ def test_a_batch_taken_apart_by_rows_is_dropped_as_a_whole_one() -> None:
         part, _ = hidden_under_fresh_masks(model, ALL_KINDS, ids, draw_of_part, rows)
         assert torch.equal(draw_of_part.get_state(), draw.get_state())  # so the loss draws the same, too
         torch.testing.assert_close(part, whole[rows.start : rows.stop : rows.step])
-
-
-def test_the_same_seed_drops_the_same() -> None:
-    model = network()
-    first, again = (hidden_under_fresh_masks(model, ALL_KINDS, IDS, generator(7))[0] for _ in range(2))
-    other = hidden_under_fresh_masks(model, ALL_KINDS, IDS, generator(8))[0]
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
 
 
 @pytest.mark.parametrize(("dropout", "training"), [(ALL_KINDS, False), (Dropout(), True)])

@@ -1,6 +1,7 @@
 """transformers' generate() on a model that has learnt something, beside generation the slow way."""
 
 from threading import Thread
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from rnnlm.config import ModelKind
 from rnnlm.models.hugging_face import RnnlmForCausalLM
 from tests.configs import KINDS, random_model
 from tests.rnnlm.conftest import Storyteller
-from tests.rnnlm.models.references import beam_search, greedy, logits_after
+from tests.rnnlm.models.references import beam_search, greedy
 
 MAXIMUM = 14  # new ids: enough for a sentence and its end
 EOS = 3
@@ -40,21 +41,6 @@ def padded(prompts: list[list[int]]) -> dict[str, torch.Tensor]:
     return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
 
 
-def test_the_model_has_learnt_something(model: RnnlmForCausalLM, prompts: list[list[int]]) -> None:
-    """It goes on differently from each prompt, is unsure of what the text leaves open, and sure of what it does not."""
-    texts = [greedy(model.language_model, prompt, MAXIMUM, EOS) for prompt in prompts]
-    assert len({tuple(text) for text in texts}) == len(prompts)
-    assert all(len(set(text)) >= 5 and text[-1] == EOS for text in texts)
-    entropies = []
-    for prompt, text in zip(prompts, texts, strict=True):
-        for end in range(len(text)):
-            probabilities = logits_after(model.language_model, prompt + text[:end]).softmax(dim=-1)
-            entropies.append(-float(torch.xlogy(probabilities, probabilities).sum()))
-    assert 0.3 < sum(entropies) / len(entropies) < 1.5  # of 3.6, the logarithm of the vocabulary
-    assert min(entropies) < 0.1
-    assert max(entropies) > 1.0
-
-
 def test_greedy_with_the_state_carried_is_greedy_from_scratch(
     model: RnnlmForCausalLM, prompts: list[list[int]]
 ) -> None:
@@ -67,7 +53,7 @@ def test_greedy_with_the_state_carried_is_greedy_from_scratch(
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 @pytest.mark.parametrize("width", [2, 3, 5])
-def test_beam_search_is_the_one_written_by_hand(
+def test_beam_search_equals_the_one_in_plain_lists(
     model: RnnlmForCausalLM, prompts: list[list[int]], width: int, penalty: float
 ) -> None:
     assert_beams(model, prompts[::3], width, penalty, eos=EOS)
@@ -101,18 +87,6 @@ def assert_beams(
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_a_batch_padded_on_the_left_gives_what_each_prompt_gives(
-    model: RnnlmForCausalLM, prompts: list[list[int]], beams: int
-) -> None:
-    assert len({len(prompt) for prompt in prompts}) > 2
-    batch = padded(prompts)
-    together = model.generate(**batch, max_new_tokens=MAXIMUM, do_sample=False, num_beams=beams)
-    for prompt, text in zip(prompts, together, strict=True):
-        alone = model.generate(torch.tensor([prompt]), max_new_tokens=MAXIMUM, do_sample=False, num_beams=beams)
-        assert new_ids(text, batch["input_ids"].shape[1]) == new_ids(alone[0], len(prompt))
-
-
-@pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_generates_the_slow_ways_text_padded_on_the_left(kind: ModelKind, beams: int) -> None:
     """Of random weights; a window of attention is shorter than a text."""
@@ -142,7 +116,7 @@ def test_several_samples_of_a_prompt_go_on_from_their_own_states(
     assert len({tuple(text) for text in carried.tolist()}) > 1
 
 
-def test_a_state_from_elsewhere_is_gone_on_from(model: RnnlmForCausalLM, prompts: list[list[int]]) -> None:
+def test_generation_continues_from_a_given_state(model: RnnlmForCausalLM, prompts: list[list[int]]) -> None:
     """As a program does that keeps a conversation's state: only the last token is read again."""
     prompt = torch.tensor([prompts[-1]])
     state = model(prompt[:, :-1]).state
@@ -150,22 +124,7 @@ def test_a_state_from_elsewhere_is_gone_on_from(model: RnnlmForCausalLM, prompts
     assert torch.equal(model.generate(prompt, state=state, **settings), model.generate(prompt, **settings))
 
 
-def test_a_prompt_costs_the_logits_of_its_last_token_alone(
-    model: RnnlmForCausalLM, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shapes = []
-    whole = model.language_model.logits
-
-    def logits(hidden: torch.Tensor) -> torch.Tensor:
-        shapes.append(tuple(hidden.shape[:2]))
-        return whole(hidden)
-
-    monkeypatch.setattr(model.language_model, "logits", logits)
-    model.generate(torch.tensor([prompts[-1]]), max_new_tokens=2, do_sample=False, eos_token_id=None)
-    assert shapes == [(1, 1), (1, 1)]
-
-
-def test_streamed_text_is_the_text(
+def test_streamed_text_equals_generated_text(
     storyteller: Storyteller, model: RnnlmForCausalLM, prompts: list[list[int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     tokenizer = AutoTokenizer.from_pretrained(storyteller.folder)
@@ -185,3 +144,42 @@ def test_streamed_text_is_the_text(
     printer = TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
     model.generate(ids, streamer=printer, **settings)
     assert capsys.readouterr().out == expected + "\n"
+
+
+PROCESSORS: dict[str, Any] = {
+    "temperature": 0.6,
+    "top_k": 3,
+    "top_p": 0.8,
+    "min_p": 0.2,
+    "typical_p": 0.7,
+    "epsilon_cutoff": 0.05,
+    "eta_cutoff": 0.05,
+    "repetition_penalty": 1.7,
+    "no_repeat_ngram_size": 1,
+    "min_new_tokens": 8,
+    "bad_words_ids": [[5], [4, 6]],
+    "suppress_tokens": [4, 8],
+    "begin_suppress_tokens": [4, 8],
+    "sequence_bias": [[[6], 2.5]],
+    "forced_eos_token_id": EOS,
+}
+
+
+@pytest.mark.parametrize("names", [*([name] for name in PROCESSORS), ["temperature", "top_p", "repetition_penalty"]])
+def test_processors_see_the_whole_text_with_a_carried_state(
+    model: RnnlmForCausalLM, prompts: list[list[int]], names: list[str]
+) -> None:
+    """The same scores as without a cache, where every step reads all tokens; and not those without the processor."""
+    plain = {"do_sample": True, "max_new_tokens": 8, "return_dict_in_generate": True, "output_scores": True, "top_k": 0}
+    settings = {name: PROCESSORS[name] for name in names}
+    differs = False
+    for prompt in prompts[::2]:
+        found = []
+        for changes in (settings, {**settings, "use_cache": False}, {}):
+            torch.manual_seed(4)
+            found.append(model.generate(torch.tensor([prompt]), **plain | changes))
+        carried, read_again, without = (torch.stack(one.scores).softmax(dim=-1) for one in found)
+        torch.testing.assert_close(carried, read_again, atol=1e-4, rtol=1e-3)
+        assert torch.equal(found[0].sequences, found[1].sequences)
+        differs |= carried.shape != without.shape or not torch.allclose(carried, without, atol=1e-3)
+    assert differs

@@ -112,7 +112,7 @@ def test_a_class_that_is_not_a_layer_is_refused(kind: str, told: str, storytelle
         load_model(tmp_path / "model")
 
 
-def test_a_layer_whose_weights_cannot_be_initialized_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_custom_layer_with_unknown_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other_cells.py").write_text(OWN_CELL.replace("self.W", "self.V"))
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigError, match=r"initialize\(weights\)"):

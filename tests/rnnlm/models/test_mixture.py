@@ -51,7 +51,7 @@ def test_probabilities_sum_to_one_and_agree_however_they_are_asked_for(storytell
     assert rows.predicted_count >= 1_000
 
 
-def test_a_history_is_what_was_read_last_first() -> None:
+def test_histories_hold_the_last_token_first() -> None:
     assert histories(np.array([[2, 5, 6]]), 2).tolist() == [[[2, 0], [5, 2], [6, 5]]]
     assert histories(np.array([[2, 5, 6]]), 0).shape == (1, 3, 0)
 

@@ -68,7 +68,7 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
     ],
 )
 @pytest.mark.long
-def test_logits_are_those_of_torch_over_a_whole_text(
+def test_logits_equal_those_of_torch_over_a_text(
     toy_dataset: DatasetRecord, tmp_path: Path, settings: dict[str, object]
 ) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="extra onnx")
@@ -118,7 +118,7 @@ def test_one_step_is_a_step_of_the_model(toy_run: RunRecord) -> None:
 
 
 @pytest.mark.slow
-def test_what_lies_beside_the_file_says_how_to_use_it(toy_run: RunRecord, tmp_path: Path) -> None:
+def test_tokenizer_and_special_tokens_are_written_beside_the_file(toy_run: RunRecord, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="extra onnx")
     pytest.importorskip("onnxscript", reason="extra onnx")
     record = export_onnx(toy_run.model_folder, tmp_path / "a.onnx")
@@ -136,19 +136,19 @@ def test_a_tokenizer_of_another_model_is_not_written_over(toy_run: RunRecord, tm
         prepare_folder(tmp_path, toy_run.model_folder / "tokenizer.json")
 
 
-def test_a_place_that_cannot_be_made_is_told(toy_run: RunRecord, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_made_is_reported(toy_run: RunRecord, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("", encoding="utf-8")
     with pytest.raises(ConfigError, match="--output .*cannot be created"):
         prepare_folder(tmp_path / "taken" / "model.onnx", toy_run.model_folder / "tokenizer.json")
 
 
-def test_a_model_too_large_for_one_file_is_told(toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_too_large_for_one_file_is_reported(toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_graph, "LARGEST_BYTES", 1_000)
     with pytest.raises(ModelError, match="expected at most 1,000"):
         check_size(load_model(toy_run.model_folder), toy_run.model_folder)
 
 
-def test_a_missing_extra_is_told_with_its_command(
+def test_a_missing_extra_is_reported_with_its_command(
     toy_run: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(EXTRAS, "onnx", ("torch", "a_package_that_nobody_has"))

@@ -22,7 +22,7 @@ def ours(storyteller: Storyteller, text: str) -> str:
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_the_pipeline_writes_what_we_write(storyteller: Storyteller, batch_size: int) -> None:
+def test_the_transformers_pipeline_writes_the_same_text(storyteller: Storyteller, batch_size: int) -> None:
     """From the text alone: the tokenizer puts `<bos>` before it, and pads on the left."""
     write = pipeline("text-generation", model=str(storyteller.folder), device="cpu")
     found = write(TEXTS, batch_size=batch_size, **GREEDY)
@@ -79,7 +79,7 @@ def test_importing_hugging_face_is_all_that_auto_classes_need(storyteller: Story
     assert done.stdout.split() == ["True", "RnnlmForCausalLM"], done.stderr
 
 
-def test_what_is_saved_again_writes_the_same(storyteller: Storyteller, tmp_path: Path) -> None:
+def test_a_model_saved_again_writes_the_same_text(storyteller: Storyteller, tmp_path: Path) -> None:
     """save_pretrained of what from_pretrained read: the same weights, settings of generation and text."""
     model = AutoModelForCausalLM.from_pretrained(storyteller.folder)
     model.save_pretrained(tmp_path)

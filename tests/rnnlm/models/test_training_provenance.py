@@ -20,7 +20,7 @@ def test_a_trained_model_names_its_dataset_and_how_its_text_was_cut(
 
 
 @pytest.mark.parametrize("missing", ["file", "mode", "corpus_digest"])
-def test_what_is_missing_is_told(toy_run: RunRecord, tmp_path: Path, missing: str) -> None:
+def test_a_missing_fact_is_reported(toy_run: RunRecord, tmp_path: Path, missing: str) -> None:
     if missing != "file":
         shutil.copy(toy_run.model_folder / "rnnlm.json", tmp_path)
         facts = read_json(tmp_path / "rnnlm.json")

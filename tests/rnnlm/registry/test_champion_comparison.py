@@ -22,7 +22,7 @@ from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from rnnlm.training.export import write_model
+from rnnlm.training.train import write_model
 from tests.rnnlm.registry.contest import NAME, Contest, write_contest_corpus
 
 

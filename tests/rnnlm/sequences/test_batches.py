@@ -89,9 +89,9 @@ def test_ranks_share_the_validation_split_without_overlap_or_gap(mode: Mode) -> 
 
 
 @pytest.mark.parametrize(("rows", "count", "heights"), [(7, 3, [3, 2, 2]), (2, 5, [1, 1]), (0, 3, [0]), (4, 1, [4])])
-def test_parts_hold_the_rows_in_order(rows: int, count: int, heights: list[int]) -> None:
+def test_micro_batches_hold_the_rows_in_order(rows: int, count: int, heights: list[int]) -> None:
     whole = Batch(torch.arange(3 * rows).view(rows, 3), torch.arange(3 * rows).view(rows, 3) + 1, True, 3 * rows)
-    parts = whole.parts(count)
+    parts = whole.micro_batches(count)
     assert [len(part.input_ids) for part in parts] == heights
     assert torch.equal(torch.cat([part.input_ids for part in parts]), whole.input_ids)
     assert torch.equal(torch.cat([part.target_ids for part in parts]), whole.target_ids)
@@ -113,23 +113,7 @@ def test_a_batch_equals_rows_padded_one_by_one() -> None:
         assert batch.predicted_tokens == sum(len(row) - 1 for row in alone)
 
 
-def test_an_epoch_of_sentences_predicts_every_token_once() -> None:
-    tokens = sentences()
-    batches = training_batches(tokens, "sentence", 4, 35, seed=0, epoch=0)
-    assert targets(batches) == expected(tokens)
-    assert sum(batch.predicted_tokens for batch in batches) == len(expected(tokens))
-    assert len(batches) == TrainingBatches(tokens, "sentence", 4, 35, 0).batches_an_epoch == 15
-    assert not any(batch.carries_state for batch in batches)
-
-
-def test_targets_are_inputs_moved_by_one_and_padding_is_zero() -> None:
-    (batch,) = training_batches(sentences(3), "sentence", 4, 35, seed=0, epoch=0)
-    assert batch.input_ids.tolist() == [[2, 0, 0], [2, 11, 0], [2, 12, 12]]
-    assert batch.target_ids.tolist() == [[10, 0, 0], [11, 11, 0], [12, 12, 12]]
-    assert batch.input_ids.dtype == torch.int64
-
-
-def test_the_order_is_the_seed_and_the_epoch() -> None:
+def test_the_order_depends_on_seed_and_epoch() -> None:
     def order(seed: int, epoch: int) -> list[list[int]]:
         batches = training_batches(sentences(), "sentence", 4, 35, seed, epoch)
         return [batch.target_ids[:, 0].tolist() for batch in batches]
@@ -146,7 +130,7 @@ def test_any_part_of_the_stream_is_read_without_the_overlaps(start: int, end: in
     assert TokenStream(stream()).read(start, end).tolist() == list(range(10 + start, 10 + end))
 
 
-def test_lanes_go_on_from_window_to_window() -> None:
+def test_lanes_continue_from_window_to_window() -> None:
     batches = training_batches(stream(), "stream", batch_size=3, window_length=7, seed=0, epoch=0)
     assert [batch.carries_state for batch in batches] == [False] + [True] * (len(batches) - 1)
     joined = torch.cat([batch.input_ids for batch in batches], dim=1)
@@ -165,12 +149,6 @@ def test_epochs_cut_the_stream_differently() -> None:
     assert len(firsts) > 1
 
 
-def test_random_offsets_reach_every_place_of_a_window() -> None:
-    epochs = [training_batches(stream(), "stream", 3, 7, seed=0, epoch=epoch) for epoch in range(60)]
-    assert {int(batches[0].input_ids[0, 0]) - 10 for batches in epochs} == set(range(7))
-    assert {target for batches in epochs for target in targets(batches)} == set(range(11, 111))
-
-
 @pytest.mark.parametrize("batch_size", [1, 5, 100])
 def test_evaluation_predicts_every_token_once(batch_size: int) -> None:
     tokens = sentences()
@@ -179,19 +157,6 @@ def test_evaluation_predicts_every_token_once(batch_size: int) -> None:
     assert targets(lane) == list(range(11, 611))
     assert [batch.carries_state for batch in lane] == [False, True, True]
     assert all(batch.input_ids.shape[0] == 1 for batch in lane)
-
-
-def test_a_stream_shorter_than_its_lanes_still_trains() -> None:
-    tokens = TokenRows(np.array([2, 5, 3], dtype=np.int32), np.array([0, 3]))
-    batches = training_batches(tokens, "stream", 20, 35, seed=0, epoch=0)
-    assert sum(batch.predicted_tokens for batch in batches) >= 1
-    assert TrainingBatches(tokens, "stream", 20, 35, 0).batches_an_epoch == 1
-
-
-def test_padding_is_small_because_rows_of_a_length_stand_together() -> None:
-    batches = training_batches(sentences(2000), "sentence", 16, 35, seed=0, epoch=0)
-    size = sum(batch.target_ids.numel() for batch in batches)
-    assert sum(batch.predicted_tokens for batch in batches) / size > 0.95
 
 
 @pytest.mark.usefixtures("small_windows")
@@ -229,7 +194,7 @@ def test_a_feed_may_begin_at_any_batch(mode: Mode, rank: int, world_size: int) -
 
 
 @pytest.mark.usefixtures("small_windows")
-def test_what_is_left_out_is_not_read() -> None:
+def test_skipped_batches_are_not_read() -> None:
     rows = sentences(123)
     source = Counted(rows.token_ids, rows.offsets)
     source.ranges.clear()

@@ -60,18 +60,6 @@ def test_a_loader_of_the_user_s_own_forks_its_workers(toy_dataset: DatasetRecord
     assert (ended.returncode, ended.stdout) == (0, "43 True\n"), ended.stderr
 
 
-def test_the_file_is_read_as_rows_in_memory_are(toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "CHUNK_ROWS", 16)
-    monkeypatch.setattr(batches, "POOL_CHUNKS", 4)
-    stored = StoredSplit(toy_dataset, "train")
-    memory = stored.read(0, len(stored))
-    assert (len(stored), stored.predicted_count) == (len(memory), memory.predicted_count)
-    from_file = TrainingBatches(stored, "sentence", 7, 35, seed=5)
-    from_memory = TrainingBatches(memory, "sentence", 7, 35, seed=5)
-    assert order(list(from_file)) == order(list(from_memory))
-    stored.close()
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("epoch_and_rank", [(0, 0, 1), (1, 0, 1), (0, 1, 3)], ids=str)
 @pytest.mark.parametrize("mode", ["sentence", "stream"])

@@ -9,19 +9,14 @@ from typing import NamedTuple
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError, DatasetError
-from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences import corpus_shards, dataset_parts, dataset_writer
-from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import find_dataset, record_of
 from rnnlm.sequences.dataset_reader import StoredSplit, connect, training_counts
@@ -120,30 +115,6 @@ def test_every_range_is_read_equally(forms: Forms) -> None:
     assert again.token_ids.tolist() == file.read(3, 9).token_ids.tolist()
 
 
-def test_training_and_evaluation_get_equal_batches(forms: Forms) -> None:
-    mode = forms.file.mode
-    sources = [StoredSplit(dataset, "train") for dataset in (forms.file, forms.parts)]
-    readings = [
-        [*TrainingBatches(source, mode, 4, 5, seed=1, epochs=range(2)), *evaluation_batches(source, mode, 8)]
-        for source in sources
-    ]
-    assert len(readings[0]) == len(readings[1]) > 20
-    for one, other in zip(*readings, strict=True):
-        assert torch.equal(one.input_ids, other.input_ids)
-        assert torch.equal(one.target_ids, other.target_ids)
-        assert one.carries_state == other.carries_state
-
-
-def test_n_grams_are_counted_and_scored_equally(forms: Forms, tmp_path: Path) -> None:
-    config = NgramConfig(order=3, threads=1)
-    scores = []
-    for name, dataset in (("file", forms.file), ("parts", forms.parts)):
-        model = train_kneser_ney(Home(tmp_path / name), dataset, config)
-        scores.append(score_ngram_split(model, dataset, "test", config))
-    assert scores[0].tokens == scores[1].tokens > 0
-    assert scores[0].summed_nll_nats == pytest.approx(scores[1].summed_nll_nats, rel=1e-12)
-
-
 def test_a_moved_dataset_is_read_from_any_working_directory(
     forms: Forms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +138,7 @@ def test_a_moved_dataset_is_read_from_any_working_directory(
     assert counted == [(dataset.sequence_counts["train"],)]
 
 
-def test_a_removed_and_an_altered_part_are_told(forms: Forms, tmp_path: Path) -> None:
+def test_a_removed_and_an_altered_part_are_reported(forms: Forms, tmp_path: Path) -> None:
     shutil.copytree(forms.parts.folder, tmp_path / "copy")
     dataset = record_of(tmp_path / "copy")
     parts = sorted(dataset.parts.glob("train-*"))

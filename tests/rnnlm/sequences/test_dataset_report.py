@@ -125,7 +125,7 @@ def test_a_stream_leaks_by_the_document(home: Home, tmp_path: Path) -> None:
     assert [row["leaked_units"] for row in describe(home, dataset).leaks] == [0, 0]
 
 
-def test_pictures_and_reports_say_what_was_measured(home: Home, described: DatasetRecord) -> None:
+def test_plots_and_reports_show_the_description(home: Home, described: DatasetRecord) -> None:
     description, pictures = describe_dataset(home, described)
     assert [path.name for path in pictures] == ["coverage.png", "lengths.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)

@@ -43,6 +43,6 @@ def test_taking_all_rows_in_another_order_loses_none(lines: list[list[int]], see
     assert lists(join_rows([rows_from_lists(lines), rows_from_lists(lines)])) == lines + lines
 
 
-def test_what_rows_predict() -> None:
+def test_rows_predict_all_tokens_but_the_first() -> None:
     rows = sentences(rows_from_lists([[5, 6], [], [7]]), 64)
     assert (rows.lengths.tolist(), rows.predicted.tolist(), rows.predicted_count) == ([4, 3], [3, 2], 5)

@@ -8,7 +8,7 @@ import torch
 
 from rnnlm.sequences.batches import ordered_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
-from rnnlm.sequences.gpu_resident import shuffled_resident_batches, stored_sentences
+from rnnlm.sequences.gpu_resident import resident_text, shuffled_resident_batches
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.shift import padding_mask, shifted, shifted_rows
 from rnnlm.storage.records import SPLITS, DatasetRecord
@@ -39,7 +39,9 @@ def test_the_shift_is_that_of_the_stored_columns(toy_dataset: DatasetRecord) -> 
 
 def test_batches_hold_the_stored_columns_and_mask_the_rest(toy_dataset: DatasetRecord) -> None:
     source = StoredSplit(toy_dataset, "valid")
-    resident = shuffled_resident_batches(stored_sentences(source, torch.device("cpu")), source, 4, seed=0, epoch=0)
+    resident = shuffled_resident_batches(
+        resident_text(source, "sentence", torch.device("cpu")), source, 4, seed=0, epoch=0
+    )
     expected = sorted(stored_columns(toy_dataset, "valid"))
     for batches in (ordered_batches(source, 4), resident):
         found = []
@@ -58,7 +60,7 @@ def test_rows_end_to_end_are_shifted_one_by_one() -> None:
     assert [len(ids) for ids in shifted_rows(rows_from_lists([]))] == [0, 0]
 
 
-def test_numpy_and_torch_shift_alike() -> None:
+def test_numpy_and_torch_arrays_are_shifted_equally() -> None:
     ids = np.array([[2, 7, 8, 3], [2, 9, 3, 0]])
     for of_numpy, of_torch in zip(shifted(ids), shifted(torch.from_numpy(ids)), strict=True):
         assert of_numpy.tolist() == of_torch.tolist()

@@ -13,13 +13,11 @@ from rnnlm.errors import ConfigError
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
 from rnnlm.presets import build_config
-from rnnlm.sequences.dataset_checks import check_dataset
-from rnnlm.sequences.dataset_reader import training_counts
-from rnnlm.sequences.segmentation import rows_from_lists, sentences
+from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.truncation import beginnings, first_rows
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, SPECIAL_TOKENS, TextTokenizer
-from tests.rnnlm.sequences.test_dataset_writer import rows, store
-from tests.rnnlm.sequences.test_segmentation import LINES, lists
+from tests.rnnlm.sequences.test_dataset_writer import store
+from tests.rnnlm.sequences.test_segmentation import lists
 
 WORD_BITS = PLAIN_GAP_BITS  # for each gap between two words
 
@@ -39,16 +37,6 @@ def byte_pieces() -> TextTokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     return TextTokenizer(tokenizer, "bpe")
-
-
-@pytest.mark.long
-def test_of_a_long_sentence_the_first_row_is_stored(home: Home, tmp_path: Path) -> None:
-    """The training lines are `a b a b a`, a blank one and `a c`."""
-    dataset = store(home, tmp_path / "c", context_length=4, long_lines="truncate")
-    assert rows(dataset, "token_ids") == [[2, 4, 5, 4, 5], [2, 4, 6, 3]]
-    assert dataset.predicted_tokens == {"train": 7, "valid": 3, "test": 4}
-    assert list(training_counts(dataset)) == [0, 0, 0, 1, 3, 2, 1]
-    assert check_dataset(dataset)
 
 
 @pytest.mark.long
@@ -79,7 +67,7 @@ def test_a_line_of_context_length_tokens_loses_only_its_end(characters: TextToke
     assert lists(first_rows(lines, 3)) == [[2, 4, 5, 6], [2, 4, 5, 6], [2, 4, 5, 3]]
 
 
-def test_a_character_that_is_cut_in_two_is_spelled_out_whole(byte_pieces: TextTokenizer) -> None:
+def test_a_character_cut_in_two_is_spelled_out(byte_pieces: TextTokenizer) -> None:
     texts = ["aéb"]  # four bytes, four tokens
     lines = rows_from_lists(byte_pieces.encode_lines(texts))
     assert lines.lengths.tolist() == [4]
@@ -89,7 +77,7 @@ def test_a_character_that_is_cut_in_two_is_spelled_out_whole(byte_pieces: TextTo
 
 
 @given(st.lists(st.text("abcdé ", max_size=12), max_size=6), st.integers(1, 6))
-def test_beginning_and_rest_are_the_whole_line(
+def test_beginning_and_rest_make_up_the_line(
     characters: TextTokenizer, byte_pieces: TextTokenizer, texts: list[str], length: int
 ) -> None:
     for tokenizer in (characters, byte_pieces):
@@ -104,12 +92,6 @@ def test_beginning_and_rest_are_the_whole_line(
         for beginning, ids in zip(kept.texts, lists(kept.lines), strict=True):
             restored = tokenizer.encode(beginning)
             assert ids[: len(restored)] == restored  # the tokens say at least as much as is not spelled out
-
-
-@given(LINES, st.integers(1, 6))
-def test_first_rows_are_those_that_begin_a_line(lines: list[list[int]], length: int) -> None:
-    all_rows = lists(sentences(rows_from_lists(lines), length))
-    assert lists(first_rows(rows_from_lists(lines), length)) == [row for row in all_rows if row[0] == 2]
 
 
 @pytest.mark.long

@@ -25,7 +25,7 @@ def test_a_sample_is_spread_evenly_and_as_large_as_asked(rows: TokenRows) -> Non
     assert found[-1] == 999
 
 
-def test_ranges_of_a_sample_are_those_of_the_whole(rows: TokenRows) -> None:
+def test_a_sample_has_rows_of_its_source(rows: TokenRows) -> None:
     sample = RowSample(rows, 300)
     whole = sample.read(0, len(sample)).token_ids.tolist()
     parts = [sample.read(first, min(first + 7, len(sample))).token_ids.tolist() for first in range(0, len(sample), 7)]

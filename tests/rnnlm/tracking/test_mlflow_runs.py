@@ -31,8 +31,7 @@ from rnnlm.tracking.mlflow_runs import (
 from rnnlm.tracking.mlflow_store import embedded_uri, reaching_mlflow
 from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
-from rnnlm.training.events import TRACKING, Measurement, TrainingSamples
-from rnnlm.training.history import HISTORY, History, write_samples
+from rnnlm.training.history import HISTORY, SAMPLES, TRACKING, History, Measurement
 from tests.configs import plain_config
 from tests.split_scores import split_score_of
 
@@ -192,8 +191,9 @@ def test_more_metrics_than_one_call_takes_all_arrive(tracked_home: Home) -> None
 
 def test_samples_written_while_training_are_artifacts(tracked_home: Home) -> None:
     with tracked(tracked_home) as (tracker, _):
-        samples = TrainingSamples(7, (Sample(prompt="the", text="<unk> cat", tokens=2),))
-        write_samples(tracked_home.runs / RUN_ID, samples)
+        page = tracked_home.runs / RUN_ID / SAMPLES / "step-00000007.md"
+        page.parent.mkdir()
+        page.write_text("a cat", encoding="utf-8")
     with reaching_mlflow(tracked_home) as client:
         artifacts = [artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id, "samples")]
     assert artifacts == ["samples/step-00000007.md"]

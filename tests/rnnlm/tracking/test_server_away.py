@@ -13,6 +13,7 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.tracking.tracker import RunTracker
+from rnnlm.training.samples import write_samples
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.tracking_server import TrackingServer
@@ -59,7 +60,7 @@ def test_a_returning_server_receives_every_step_once(
             with open_tracker(home, config, toy_dataset, run_id) as tracker:
                 yield Interposed(tracker, {20: server.stop, 40: server.start})
 
-        run = run_training(home, config, toy_dataset, open_)
+        run = run_training(home, config, toy_dataset, open_, write_samples=write_samples)
         assert "training continues without tracking for now" in caplog.text
         assert run.mlflow_run_id is not None
         lines = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]

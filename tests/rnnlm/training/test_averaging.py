@@ -1,4 +1,4 @@
-"""Averages of weights, by hand; training does not notice them."""
+"""Averages of weights, by hand; training is the same without them."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from safetensors.torch import load, save
 from torch import nn
 
 from rnnlm.training.averaging import WeightAveraging, make_averaging
-from tests.configs import new_model, plain_training
+from tests.configs import plain_training
 
 
 def line(weight: float = 0.0) -> nn.Linear:
@@ -47,7 +47,7 @@ def test_averages_by_hand(settings: dict[str, float], expected: list[float]) -> 
     assert after(averaging, model, [1.0, 3.0, 8.0, 0.0]) == pytest.approx(expected)
 
 
-def test_training_goes_on_bit_by_bit_after_a_look_at_the_average() -> None:
+def test_training_continues_bit_by_bit_after_the_average_was_applied() -> None:
     model = line(0.1)
     averaging = WeightAveraging(model, 0)
     parameter, storage = model.weight, model.weight.data_ptr()
@@ -55,7 +55,7 @@ def test_training_goes_on_bit_by_bit_after_a_look_at_the_average() -> None:
     model.weight.data.fill_(0.3)
     with pytest.raises(RuntimeError), averaging.applied(model):
         assert float(model.weight.detach()) == pytest.approx(0.1)
-        raise RuntimeError("an evaluation that fails gives the weights back, too")
+        raise RuntimeError("a validation that fails restores the weights, too")
     assert model.weight is parameter
     assert model.weight.data_ptr() == storage
     assert float(model.weight.detach()) == float(torch.tensor(0.3))
@@ -63,7 +63,7 @@ def test_training_goes_on_bit_by_bit_after_a_look_at_the_average() -> None:
 
 
 @pytest.mark.parametrize("every", [1, 2, 3])
-def test_an_average_goes_on_from_its_saved_state_which_is_tensors(every: int) -> None:
+def test_an_average_continues_from_its_saved_tensors(every: int) -> None:
     weights = [1.0, 3.0, 8.0, 0.0, 2.0]
     whole = after(WeightAveraging(line(), 1, every), line(), weights)
     model = line()
@@ -74,24 +74,8 @@ def test_an_average_goes_on_from_its_saved_state_which_is_tensors(every: int) ->
     assert after(again, model, weights[3:], done=3) == whole[3:]
 
 
-def test_tied_weights_are_averaged_once_and_stay_tied() -> None:
-    model = new_model(11, 6, tie_embeddings=True)
-    averaging = WeightAveraging(model, 0)
-    averaging.update(model, 1)
-    assert "head.weight" not in averaging.state_dict()
-    with averaging.applied(model):
-        assert model.head.weight is model.embedding.weight
-    save(averaging.state_dict())  # refuses tensors that share memory
-
-
-def test_a_saved_average_of_another_model_is_refused() -> None:
-    state = WeightAveraging(line(), 0).state_dict()
-    with pytest.raises(ValueError, match="another model: .*bias"):
-        WeightAveraging(nn.Linear(1, 1), 0).load_state_dict(state)
-
-
 @pytest.mark.parametrize("start", [0.0, 0.5, 0.99])
-def test_however_short_a_run_is_its_end_is_averaged(start: float) -> None:
+def test_the_end_of_a_run_is_averaged_however_short(start: float) -> None:
     config = plain_training({"averaging.kind": "mean", "averaging.start_share": start})  # every tenth step
     for total_steps in (1, 2, 9, 15, 100, 1001):
         model = line()
@@ -100,11 +84,3 @@ def test_however_short_a_run_is_its_end_is_averaged(start: float) -> None:
         for step in range(1, total_steps + 1):
             averaging.update(model, step)
         assert averaging.updates == 1 + (total_steps - averaging.start_step - 1) // 10 >= 1
-
-
-def test_a_configuration_becomes_an_average() -> None:
-    config = {"averaging.kind": "exponential", "averaging.start_share": 0.25, "averaging.every_steps": 5}
-    averaging = make_averaging(line(), plain_training(config).averaging, 1001)
-    assert averaging is not None
-    assert (averaging.start_step, averaging.every) == (250, 5)
-    assert make_averaging(line(), plain_training().averaging, 1001) is None

@@ -18,8 +18,7 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
-from rnnlm.training.optimizer_step import Step, Updater, take_step
+from rnnlm.training.optimizer_step import NO_DROPOUT, BatchLoss, Step, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
 from tests.configs import KINDS, plain_model, random_model

@@ -15,8 +15,7 @@ from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
-from rnnlm.training.batch_loss import NO_DROPOUT, BatchLoss
-from rnnlm.training.optimizer_step import Step, Updater, take_step
+from rnnlm.training.optimizer_step import NO_DROPOUT, BatchLoss, Step, Updater, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
 from tests.configs import plain_model
@@ -61,12 +60,23 @@ def steps(
     return taken, [parameter.detach() for parameter in model.parameters()]
 
 
-@pytest.mark.parametrize("name", list(LOSSES))
-@pytest.mark.parametrize("accumulation", [2, 3, 7, 50])
-def test_micro_batches_update_as_the_whole_batch_does(name: str, accumulation: int) -> None:
+EVERY_DROPOUT = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurrent=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "accumulation", "sparse", "dropout"),
+    [
+        *((name, accumulation, False, NO_DROPOUT) for name in LOSSES for accumulation in (2, 3, 7, 50)),
+        ("sampled", 3, True, NO_DROPOUT),
+        ("sampled", 3, False, EVERY_DROPOUT),  # each row keeps its masks in whatever micro-batch it is
+    ],
+)
+def test_micro_batches_update_as_the_whole_batch_does(
+    name: str, accumulation: int, sparse: bool, dropout: Dropout
+) -> None:
     near = {"rtol": 1e-2, "atol": 1e-3} if name == "chunked" else {"rtol": 1e-9, "atol": 1e-11}  # bfloat16 inside
-    whole, expected = steps(LOSSES[name], 1)
-    apart, got = steps(LOSSES[name], accumulation)
+    whole, expected = steps(LOSSES[name], 1, sparse, dropout)
+    apart, got = steps(LOSSES[name], accumulation, sparse, dropout)
     for one, many in zip(whole, apart, strict=True):
         torch.testing.assert_close(many.loss, one.loss, **near)
         torch.testing.assert_close(many.norm, one.norm, **near)
@@ -95,32 +105,17 @@ def test_weighted_batches_have_the_gradient_of_the_mean_over_all_tokens(accumula
     assert losses == pytest.approx([float(mean.detach()) for mean in means])  # what is logged is the mean of each batch
 
 
-def test_sparse_gradients_are_added_up_too() -> None:
-    whole, expected = steps(LOSSES["sampled"], 1, sparse=True)
-    apart, got = steps(LOSSES["sampled"], 3, sparse=True)
-    torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-11)
-
-
-def test_rows_keep_their_masks_in_whatever_part_they_are() -> None:
-    dropout = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurrent=0.5)
-    whole, expected = steps(LOSSES["sampled"], 1, dropout=dropout)
-    apart, got = steps(LOSSES["sampled"], 3, dropout=dropout)
-    torch.testing.assert_close([step.loss for step in apart], [step.loss for step in whole])
-    torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-11)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["exact", "sampled"])
-def test_a_compiled_step_is_the_step(name: str) -> None:
-    dropout = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurrent=0.5)
-    plain, expected = steps(LOSSES[name], 1, dropout=dropout)
-    compiled, got = steps(LOSSES[name], 1, dropout=dropout, compiled=True)
+def test_a_compiled_step_equals_the_plain_step(name: str) -> None:
+    plain, expected = steps(LOSSES[name], 1, dropout=EVERY_DROPOUT)
+    compiled, got = steps(LOSSES[name], 1, dropout=EVERY_DROPOUT, compiled=True)
     for one, other in zip(plain, compiled, strict=True):
         torch.testing.assert_close((other.loss, other.state), (one.loss, one.state), rtol=1e-9, atol=1e-11)
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-11)
 
 
-def test_no_rows_give_zero_gradients_and_an_empty_state() -> None:
+def test_a_batch_without_rows_gives_zero_gradients_and_an_empty_state() -> None:
     model = network()
     none = torch.zeros(0, 5, dtype=torch.int64)
     loss, state = BatchLoss(model, exact_cross_entropy)(none, none, None)
@@ -129,18 +124,40 @@ def test_no_rows_give_zero_gradients_and_an_empty_state() -> None:
     assert all(parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize(
-    ("kind", "units", "layers", "rate"),
-    [
-        ("elman", 64, 1, 0.004),
-        ("elman", 256, 2, 0.004),
-        ("elman", 1_024, 1, 0.004 * 0.25**0.75),
-        ("elman", 4_096, 2, 0.0005),
-        ("lstm", 1_024, 2, 0.004),
-    ],
-)
-def test_the_rate_follows_the_width_of_an_elman_network(kind: str, units: int, layers: int, rate: float) -> None:
-    model = build_model(plain_model({"kind": kind, "hidden_size": units, "layers": layers}), 10, seed=0)
-    assert {group["lr"] for group in make_optimizer(model, OptimizerConfig()).param_groups} == {rate}
-    given = make_optimizer(model, OptimizerConfig(learning_rate=0.3))
-    assert {group["lr"] for group in given.param_groups} == {0.3}
+def test_the_gradient_stops_at_the_first_state_of_a_window() -> None:
+    """Truncated backpropagation through time: the second window knows the first only by numbers."""
+    model, (first, second) = network(), windows()
+    frozen = torch.optim.SGD(model.parameters(), lr=0.0)
+    updater = Updater(BatchLoss(model, exact_cross_entropy), frozen, None)
+    state = take_step(updater, first, None, step_generator(0, 0)).state
+    take_step(updater, second, state, step_generator(0, 1))
+    ours = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad()
+    hidden, _ = model.hidden(second.input_ids, torch.from_numpy(state.numpy().copy()))
+    exact_cross_entropy(model, hidden, second.target_ids).backward()
+    torch.testing.assert_close(ours, [parameter.grad for parameter in model.parameters()])
+    assert state.abs().sum() > 0
+
+
+def test_clipping_bounds_the_update() -> None:
+    """With plain gradient descent at rate 1 the weights move by the clipped norm."""
+    model = network()
+    before = torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()])
+    descent = torch.optim.SGD(model.parameters(), lr=1.0)
+    take_step(Updater(BatchLoss(model, exact_cross_entropy), descent, 0.01), windows()[0], None, step_generator(0, 0))
+    after = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    assert float((after - before).norm()) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_rows_outside_batch_and_sample_stay_bit_by_bit() -> None:
+    """Sampled loss, sparse gradients and dropout together."""
+    model = network(sparse=True)
+    before = model.embedding.weight.detach().clone()
+    sampled = SampledCrossEntropy(np.r_[np.ones(10), np.zeros(VOCABULARY - 10)], 3, torch.float64)
+    updater = Updater(BatchLoss(model.train(), sampled, EVERY_DROPOUT), make_optimizer(model, OptimizerConfig()), 1.0)
+    take_step(updater, windows()[0], None, step_generator(0, 0))
+    assert model.embedding.weight.grad is not None
+    assert model.embedding.weight.grad.is_sparse
+    others = sorted(set(range(VOCABULARY)) - set(windows()[0].input_ids.unique().tolist()))
+    assert torch.equal(model.embedding.weight[others], before[others])
+    assert not torch.equal(model.embedding.weight, before)

@@ -1,19 +1,22 @@
-"""AdamW for some rows, and the norm over whole and sparse gradients."""
+"""AdamW for some rows, its rate and weight decay, and norms of dense and sparse gradients."""
 
 import copy
+import math
 
 import pytest
 import torch
 from torch import nn
 
-from rnnlm.training.optimizers import LazyAdamW, clip_gradients
+from rnnlm.config import OptimizerConfig
+from rnnlm.training.optimizers import LazyAdamW, clip_gradients, gradient_norms_by_part, make_optimizer
+from tests.rnnlm.training.loops import network
 
 
 def sparse_gradient(rows: list[int], values: torch.Tensor, height: int) -> torch.Tensor:
     return torch.sparse_coo_tensor(torch.tensor([rows]), values, (height, values.shape[1]), check_invariants=False)
 
 
-def test_named_rows_take_the_step_of_adamw_and_others_none() -> None:
+def test_rows_with_gradients_take_the_step_of_adamw_and_others_none() -> None:
     dense, sparse = nn.Parameter(torch.randn(6, 3)), nn.Parameter(torch.zeros(6, 3))
     sparse.data = dense.data.clone()
     before = dense.detach().clone()
@@ -29,7 +32,7 @@ def test_named_rows_take_the_step_of_adamw_and_others_none() -> None:
     assert torch.equal(sparse[[0, 2, 3, 5]], before[[0, 2, 3, 5]])
 
 
-def test_a_row_named_twice_takes_the_sum() -> None:
+def test_gradients_of_a_repeated_row_are_summed() -> None:
     ones, twos = nn.Parameter(torch.zeros(4, 2)), nn.Parameter(torch.zeros(4, 2))
     ones.grad = sparse_gradient([3, 3], torch.tensor([[1.0, 2.0], [4.0, 8.0]]), 4)
     twos.grad = sparse_gradient([3], torch.tensor([[5.0, 10.0]]), 4)
@@ -38,7 +41,7 @@ def test_a_row_named_twice_takes_the_sum() -> None:
     assert torch.equal(ones, twos)
 
 
-def test_whole_and_sparse_gradients_may_follow_each_other_and_survive_saving() -> None:
+def test_dense_and_sparse_gradients_may_alternate_across_a_saved_state() -> None:
     parameter = nn.Parameter(torch.ones(4, 2))
     optimizer = LazyAdamW([parameter], lr=0.1, fused=True)
     for turn in range(4):
@@ -61,3 +64,44 @@ def test_clipping_by_hand(limit: float | None, scale: float) -> None:
     assert float(norm) == pytest.approx(5.0)
     assert whole.grad.tolist() == pytest.approx([0.0, 3.0 * scale], rel=1e-5)
     assert rows.grad.to_dense()[2, 0] == pytest.approx(4.0 * scale, rel=1e-5)
+
+
+def test_weight_decay_applies_to_matrices_only() -> None:
+    """With zero gradients a step leaves vectors, and multiplies matrices by 1 - rate * decay."""
+    model = network(layers=2)
+    model.head.bias.data.fill_(0.7)
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    optimizer = make_optimizer(model, OptimizerConfig(learning_rate=0.1, weight_decay=0.3))
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    for name, value in model.named_parameters():
+        torch.testing.assert_close(value.detach(), before[name] * (0.97 if value.ndim == 2 else 1.0))
+
+
+def test_gradient_norms_by_part_by_hand() -> None:
+    model = network()
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    norms = gradient_norms_by_part(model)
+    assert float(norms["gradient_norm_layer_0"]) == pytest.approx(math.sqrt(24 * 24 * 2 + 24))
+    assert float(norms["gradient_norm_head"]) == pytest.approx(math.sqrt(24 * 12 + 12))
+
+
+@pytest.mark.parametrize(
+    ("kind", "units", "layers", "rate"),
+    [
+        ("elman", 64, 1, 0.004),
+        ("elman", 256, 2, 0.004),
+        ("elman", 1_024, 1, 0.004 * 0.25**0.75),
+        ("elman", 4_096, 2, 0.0005),
+        ("lstm", 1_024, 2, 0.004),
+    ],
+)
+def test_the_default_rate_depends_on_the_width_of_an_elman_network(
+    kind: str, units: int, layers: int, rate: float
+) -> None:
+    model = network(kind=kind, hidden_size=units, layers=layers)
+    assert {group["lr"] for group in make_optimizer(model, OptimizerConfig()).param_groups} == {rate}
+    given = make_optimizer(model, OptimizerConfig(learning_rate=0.3))
+    assert {group["lr"] for group in given.param_groups} == {0.3}

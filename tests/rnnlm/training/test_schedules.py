@@ -1,28 +1,34 @@
-"""The learning rate of a plateau, by hand."""
+"""The learning rate over time, and patience, by hand."""
 
 import json
+import math
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from rnnlm.config import TrainingConfig
-from rnnlm.training.schedules import RateFactor, Schedule
+from rnnlm.training.schedules import Patience, RateFactor, Schedule
 from tests.configs import plain_training
 
+PLATEAU = {
+    "schedule.kind": "plateau",
+    "schedule.plateau_factor": 0.5,
+    "schedule.plateau_patience": 2,
+    "schedule.warmup_share": 0.2,
+    "optimizer.learning_rate": 0.8,
+    "validation.evaluations": 9,
+}
 
-def config(settings: dict[str, object] | None = None) -> TrainingConfig:
-    plateau = {
-        "schedule.kind": "plateau",
-        "validation.evaluations": 9,
-        "schedule.plateau_factor": 0.5,
-        "schedule.plateau_patience": 2,
-    }
-    return plain_training(plateau | {"schedule.warmup_share": 0.2, "optimizer.learning_rate": 0.8} | (settings or {}))
+
+def schedule(**settings: Any) -> Schedule:
+    """Of 10 steps with a peak rate of 0.8. settings: of training.schedule."""
+    config = plain_training(PLATEAU | {f"schedule.{name}": value for name, value in settings.items()})
+    return Schedule(torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.8), config.schedule, 10)
 
 
 def rates(schedule: Schedule, losses: list[float | None]) -> list[float]:
-    """The rate of each step; losses[i] is what validation says after it, None: it is not asked."""
+    """The rate of each step; losses[i] is the validation loss after it, None: no validation."""
     seen = []
     for loss in losses:
         seen.append(schedule.optimizer.param_groups[0]["lr"])
@@ -33,53 +39,69 @@ def rates(schedule: Schedule, losses: list[float | None]) -> list[float]:
     return seen
 
 
-def optimizer() -> torch.optim.Optimizer:
-    return torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.8)
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("constant", [1 / 3, 2 / 3, 1, 1, 1, 1, 1, 1, 1, 1]),
+        ("linear", [1 / 3, 2 / 3, 1, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]),
+        ("cosine", [1 / 3, 2 / 3, 1] + [0.5 + 0.5 * math.cos(math.pi * k / 8) for k in range(1, 8)]),
+    ],
+)
+def test_the_rate_warms_up_and_decays_whatever_the_loss(kind: str, expected: list[float]) -> None:
+    config = plain_training(PLATEAU | {"schedule.kind": kind})
+    assert [RateFactor(config.schedule, 10)(step) for step in range(10)] == pytest.approx(expected)
+    assert rates(schedule(kind=kind), [5.0] * 9) == rates(schedule(kind=kind), [None] * 9)
 
 
-def test_the_rate_is_halved_after_two_evaluations_without_a_better_loss() -> None:
+def test_the_rate_is_halved_after_two_validations_without_a_better_loss() -> None:
     losses = [None, None, 5.0, 4.0, 4.5, 4.0, None, 4.1, 4.2, 3.0, 3.0]
-    schedule = Schedule(optimizer(), config().schedule, 10)
     # Warm-up over 2 steps; 4.5 and 4.0 are no better than 4.0, then 4.1 and 4.2 are not.
     expected = [0.8 / 3, 1.6 / 3, 0.8, 0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.2, 0.2]
-    assert rates(schedule, losses) == pytest.approx(expected)
+    assert rates(schedule(), losses) == pytest.approx(expected)
 
 
-def test_a_loss_from_the_warm_up_counts_for_nothing() -> None:
-    schedule = Schedule(
-        optimizer(), config({"schedule.warmup_share": 0.4, "schedule.plateau_patience": 1}).schedule, 10
-    )
-    losses = [1.0, 1.0, 1.0, 9.0, 8.0, 7.0]  # the first three stand within 4 steps of warm-up
-    assert rates(schedule, losses)[-2:] == pytest.approx([0.8, 0.8])
-    schedule.observe(7.0)
-    assert schedule.optimizer.param_groups[0]["lr"] == pytest.approx(0.4)
+def test_losses_during_warm_up_do_not_count() -> None:
+    longer = schedule(warmup_share=0.4, plateau_patience=1)
+    losses: list[float | None] = [1.0, 1.0, 1.0, 9.0, 8.0, 7.0]  # the first three within 4 steps of warm-up
+    assert rates(longer, losses)[-2:] == pytest.approx([0.8, 0.8])
+    longer.observe(7.0)
+    assert longer.optimizer.param_groups[0]["lr"] == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("name", ["constant", "linear", "cosine"])
-def test_other_schedules_do_not_listen(name: str) -> None:
-    told, untold = (Schedule(optimizer(), config({"schedule.kind": name}).schedule, 10) for _ in range(2))
-    assert rates(told, [5.0] * 9) == rates(untold, [None] * 9)
-
-
-def test_a_plateau_goes_on_from_its_saved_state_which_is_json() -> None:
+def test_a_plateau_continues_from_its_state_in_json() -> None:
     losses = [None, None, 5.0, 6.0, None, 6.0, 6.0, 6.0, 6.0, 6.0]
-    whole = rates(Schedule(optimizer(), config().schedule, 10), losses)
-    first = Schedule(optimizer(), config().schedule, 10)
+    whole = rates(schedule(), losses)
+    first, again = schedule(), schedule()
     rates(first, losses[:4])
     saved = json.loads(json.dumps([first.state_dict(), first.optimizer.state_dict()["param_groups"]]))
-    again = Schedule(optimizer(), config().schedule, 10)
     again.load_state_dict(saved[0])
     again.optimizer.param_groups[0]["lr"] = saved[1][0]["lr"]
     assert rates(again, losses[4:]) == whole[4:]
 
 
-def test_a_patience_longer_than_all_evaluations_is_refused() -> None:
-    with pytest.raises(ValueError, match="plateau_patience=9 needs validation.evaluations of at least 10"):
-        config({"schedule.plateau_patience": 9})
-    with pytest.raises(ValueError, match="early_stopping_patience=9 needs validation.evaluations of at least 10"):
-        config({"validation.early_stopping_patience": 9})
+@pytest.mark.parametrize("name", ["schedule.plateau_patience", "validation.early_stopping_patience"])
+def test_a_patience_as_long_as_all_validations_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}=9 needs validation.evaluations of at least 10"):
+        plain_training(PLATEAU | {name: 9})
 
 
-def test_a_factor_is_asked_without_being_changed() -> None:
-    factor = RateFactor(config().schedule, 10)
-    assert [factor(9), factor(9)] == [1.0, 1.0]
+@pytest.mark.parametrize(
+    ("limit", "values", "expected"),
+    [
+        (1, [9.0, 8.0, 8.0], [False, False, True]),
+        (2, [9.0, 9.5, 8.0, 8.5, 8.0], [False, False, False, False, True]),
+        (2, [9.0, math.nan, math.inf], [False, False, True]),
+        (None, [9.0, 10.0, 11.0, 12.0], [False] * 4),
+    ],
+)
+def test_patience_ends_after_so_many_values_without_a_lower_one(
+    limit: int | None, values: list[float], expected: list[bool]
+) -> None:
+    patience, seen = Patience(limit), []
+    for value in values:
+        restored = Patience(limit)
+        restored.load_state_dict(json.loads(json.dumps(patience.state_dict())))
+        patience = restored
+        patience.observe(value)
+        seen.append(patience.exhausted)
+    assert seen == expected

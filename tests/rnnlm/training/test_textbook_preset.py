@@ -11,8 +11,7 @@ from rnnlm.models.parameter_count import count_parameters
 from rnnlm.presets import build_config
 from rnnlm.sequences.batches import Batch, shuffled_batches
 from rnnlm.sequences.segmentation import rows_from_lists
-from rnnlm.training.batch_loss import BatchLoss, choose_loss
-from rnnlm.training.optimizer_step import Updater, take_step
+from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.schedules import Schedule
 from rnnlm.training.seeding import step_generator
@@ -26,7 +25,7 @@ def batches() -> list[Batch]:
     return list(shuffled_batches(rows_from_lists(lines), 20, seed=0, epoch=0))
 
 
-def test_a_step_of_the_preset_is_the_notebooks_step() -> None:
+def test_a_step_of_the_preset_equals_the_notebooks_step() -> None:
     """Not equal are the classes that rnnlm never predicts: to the notebook they are given a bias of -30."""
     config = build_config("textbook")
     ours = build_model(config.model, VOCABULARY, seed=0)
@@ -62,14 +61,6 @@ def test_every_matrix_starts_by_xavier_and_every_bias_at_zero(preset: str) -> No
         limit = (6 / sum(value.shape)) ** 0.5
         assert 0.95 * limit < float(value.detach().abs().max()) <= limit, name
     assert all(not value.any() for value in model.parameters() if value.ndim == 1)
-
-
-def test_the_book_reads_thirty_tokens_of_each_sentence_and_no_digit() -> None:
-    for name in ("textbook", "textbook-brown", "textbook-transformer"):
-        config = build_config(name)
-        assert (config.sequences.context_length, config.sequences.long_lines) == (30, "truncate")
-        assert (config.corpus.digits, config.evaluation.first_rows) == ("###", 1_000)
-        assert config.generation.prompts == ("Moscow", "New York", "The hurricane", "The President")
 
 
 def test_the_books_transformer_differs_in_its_layers_alone() -> None:

@@ -1,4 +1,4 @@
-"""A run's folder: whole, reproducible, skipped the second time."""
+"""A run's folder is complete and reproducible, and the run is skipped the second time."""
 
 import json
 import logging
@@ -10,20 +10,17 @@ import pytest
 import torch
 
 from rnnlm.config import PipelineConfig
-from rnnlm.errors import DeviceError
 from rnnlm.evaluation.baselines import baselines
 from rnnlm.evaluation.token_losses import nll_of_batches
 from rnnlm.home import Home
-from rnnlm.models.devices import choose_device
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.storage.stages import is_complete, mark_complete
-from rnnlm.training.seeding import seed_everything
+from rnnlm.storage.stages import is_complete
+from rnnlm.training.samples import write_samples
 from rnnlm.training.training_run import run_training
-from rnnlm.training.training_setup import validation_steps
 from tests.configs import changed
 
 
@@ -48,7 +45,7 @@ def test_a_run_leaves_model_history_and_marker(
     caplog.set_level(logging.INFO, "rnnlm")
     config = changed(toy_config, {"training.seed": 5})
     listener = Listener()
-    run = run_training(home, config, toy_dataset, listener.open)
+    run = run_training(home, config, toy_dataset, listener.open, write_samples=write_samples)
     assert is_complete(run.folder)
     assert (run.mlflow_run_id, run.trained_tokens, run.skipped) == ("of-mlflow", 3000, False)
     history = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
@@ -75,19 +72,15 @@ def test_a_run_leaves_model_history_and_marker(
     "settings",
     [{"training.loss.kind": "sampled", "training.loss.sampled_classes": 8}, {"training.precision": "bfloat16"}, {}],
 )
-def test_every_loss_trains_a_model_that_the_exact_softmax_finds_good(
+def test_every_loss_trains_a_model_with_a_low_exact_perplexity(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, settings: dict[str, object]
 ) -> None:
     config = changed(toy_config, {"training.epochs": 3, **settings})
     run = run_training(home, config, toy_dataset, Listener().open)
-    assert run.best_validation_perplexity < 0.7 * unigram_perplexity(toy_dataset)
+    assert run.best_validation_perplexity < 0.7 * baselines(toy_dataset, "valid").unigram_perplexity
 
 
-def unigram_perplexity(dataset: DatasetRecord) -> float:
-    return baselines(dataset, "valid").unigram_perplexity
-
-
-def test_the_same_run_is_skipped_and_nobody_is_called(
+def test_the_same_run_is_skipped_without_a_tracker(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
     def never(run_id: str) -> None:
@@ -105,21 +98,13 @@ def test_the_same_seed_gives_the_same_weights_bit_by_bit(
     assert (toy_run.model_folder / "model.safetensors").read_bytes() == before
 
 
-def test_a_page_for_people_is_no_part_of_the_result(
+def test_an_edited_sample_page_does_not_damage_a_run(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
     page = next((toy_run.folder / "samples").iterdir())
     page.write_text("I like this one")
     assert run_training(home, toy_config, toy_dataset, Listener().open).skipped
     assert page.read_text() == "I like this one"
-
-
-def test_a_run_finished_before_pages_were_left_out_is_still_whole(
-    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
-) -> None:
-    mark_complete(toy_run.folder)  # as it was: with the pages
-    next((toy_run.folder / "samples").iterdir()).write_text("I like this one")
-    assert run_training(home, toy_config, toy_dataset, Listener().open).skipped
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -150,15 +135,7 @@ def test_a_finished_run_stays_until_its_replacement_is_complete(
     assert (toy_run.model_folder / "model.safetensors").read_bytes() == weights
 
 
-def test_an_unfinished_run_is_trained_anew(
-    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
-) -> None:
-    (toy_run.folder / "COMPLETE").unlink()
-    again = run_training(home, toy_config, toy_dataset, Listener().open)
-    assert (again.skipped, is_complete(again.folder)) == (False, True)
-
-
-def test_other_settings_are_another_run(
+def test_different_settings_make_a_different_run(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
     settings = {
@@ -174,16 +151,9 @@ def test_other_settings_are_another_run(
     assert torch.equal(network.embedding.weight[0], torch.zeros(16))
 
 
-def test_a_named_device_that_is_absent_is_one_clear_line() -> None:
-    absent = "mps" if torch.cuda.is_available() else "cuda"
-    with pytest.raises(DeviceError, match=f"{absent}: this machine has no such device; available: .*cpu") as caught:
-        choose_device(absent)
-    assert len(str(caught.value).splitlines()) == 1
-    assert choose_device("cpu").type == "cpu"
-    assert choose_device("auto").type in ("cuda", "mps", "cpu")
-
-
-def test_a_budget_of_tokens_makes_the_plan(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
+def test_schedule_and_validations_fit_the_token_budget(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
     """1,000 of the 9,000 tokens of three epochs: warm-up, decay and evaluations all come within them."""
     settings = {
         "training.epochs": 3,
@@ -202,7 +172,7 @@ def test_a_budget_of_tokens_makes_the_plan(home: Home, toy_config: PipelineConfi
 
 
 @pytest.mark.long
-def test_validation_on_the_way_is_of_a_bounded_sample(
+def test_validation_uses_a_sample_of_bounded_size(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
     found = {}
@@ -217,30 +187,8 @@ def test_validation_on_the_way_is_of_a_bounded_sample(
     assert found == {None: 140, 100: 100}
 
 
-def test_evaluations_are_evenly_spaced_before_the_end() -> None:
-    assert validation_steps(100, 4) == {25, 50, 75}
-    assert validation_steps(100, 1) == set()
-    assert validation_steps(2, 10) == {1}
-
-
-def test_seeds_cover_python_numpy_and_torch() -> None:
-    import random
-
-    import numpy as np
-
-    def draw() -> tuple[float, float, float]:
-        seed_everything(7, deterministic=True)
-        return random.random(), float(np.random.rand()), float(torch.rand(()))
-
-    try:
-        assert draw() == draw()
-        assert torch.are_deterministic_algorithms_enabled()
-    finally:
-        torch.use_deterministic_algorithms(False)
-
-
 @pytest.mark.parametrize("processor", [{"avx2": True}, {"avx512_bf16": True}])
-def test_slow_bfloat16_is_told_with_what_to_do(
+def test_slow_bfloat16_gives_a_warning_with_advice(
     home: Home,
     toy_config: PipelineConfig,
     toy_dataset: DatasetRecord,
@@ -255,7 +203,7 @@ def test_slow_bfloat16_is_told_with_what_to_do(
 
 
 @pytest.mark.parametrize("bias", ["zero", "unigram"])
-def test_a_zero_bias_with_the_sampled_loss_is_warned_of(
+def test_a_zero_bias_with_the_sampled_loss_gives_a_warning(
     home: Home,
     toy_config: PipelineConfig,
     toy_dataset: DatasetRecord,

@@ -16,7 +16,7 @@ from rnnlm.evaluation.paired.paired_losses import load_contestant, write_paired_
 from rnnlm.home import read_json, write_json
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.dataset_reader import training_counts
-from rnnlm.training.export import write_model
+from rnnlm.training.train import write_model
 from tests.configs import plain_model
 from tests.rnnlm.evaluation.paired.texts import TRAIN, VALID, Ground
 

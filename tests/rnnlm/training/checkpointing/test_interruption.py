@@ -1,9 +1,8 @@
-"""A signal costs no step: it is noted, a checkpoint is written, and then it is what it always was."""
+"""A signal costs no step: it waits for a checkpoint and is then delivered to its old handler."""
 
 import json
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption, defer_signals
+from rnnlm.training.checkpointing.interruption import InterruptedTraining, defer_signals
 from rnnlm.training.training_run import name_run
 from tests.rnnlm.training.checkpointing.test_resuming import alive, configured, result
 from tests.rnnlm.training.trainer import Trainer
@@ -27,7 +26,7 @@ def python_handles_interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def test_a_noted_signal_is_delivered_when_the_loop_has_left() -> None:
+def test_a_deferred_signal_is_delivered_after_the_loop() -> None:
     done = []
     with pytest.raises(KeyboardInterrupt), defer_signals() as interruption:
         with interruption.deferred():
@@ -41,7 +40,7 @@ def test_a_noted_signal_is_delivered_when_the_loop_has_left() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_handler_of_another_program_gets_its_signal() -> None:
+def test_the_handler_of_another_program_gets_its_signal() -> None:
     """Prefect's raises in the task; so does this one."""
 
     class TerminationSignal(BaseException):
@@ -60,7 +59,7 @@ def test_a_handler_of_another_program_gets_its_signal() -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_a_second_signal_and_one_between_holdings_pass_through_at_once() -> None:
+def test_a_second_signal_and_one_during_validation_are_delivered_at_once() -> None:
     with pytest.raises(KeyboardInterrupt), defer_signals() as interruption, interruption.deferred():
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
@@ -88,7 +87,7 @@ def test_a_repeated_alarm_waits_for_the_checkpoint() -> None:
     assert done == ["checkpoint", "stopped"]
 
 
-def test_who_ignores_a_signal_goes_on_ignoring_it() -> None:
+def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with defer_signals() as interruption, interruption.deferred():
@@ -96,29 +95,6 @@ def test_who_ignores_a_signal_goes_on_ignoring_it() -> None:
             interruption.raise_if_received()
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def test_an_ended_training_stays_ended_where_the_old_handler_returns() -> None:
-    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
-    try:
-        with pytest.raises(InterruptedTraining), defer_signals() as interruption, interruption.deferred():
-            os.kill(os.getpid(), signal.SIGTERM)
-            interruption.raise_if_received()
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def test_in_another_thread_nothing_is_noted() -> None:
-    seen: list[Interruption] = []
-
-    def work() -> None:
-        with defer_signals() as interruption:
-            seen.append(interruption)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert seen[0].received is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""An unfinished run is found by its id, its beginning or its folder, and the rest is told in three lines."""
+"""An unfinished run is found by its id, the start of it or its folder; errors have at most three lines."""
 
 import json
 import shutil
@@ -28,16 +28,14 @@ def fails(home: Home, name: str, *parts: str) -> None:
         assert part in str(caught.value)
 
 
-def test_id_beginning_and_folder_name_the_same_run(
-    home: Home, toy_dataset: DatasetRecord, unfinished: RunRecord
-) -> None:
+def test_id_prefix_and_folder_name_the_same_run(home: Home, toy_dataset: DatasetRecord, unfinished: RunRecord) -> None:
     for name in (unfinished.run_id, unfinished.run_id[:4], str(unfinished.folder)):
         config, dataset = find_unfinished(home, name)
         assert dataset.model_dump(exclude={"seconds"}) == toy_dataset.model_dump(exclude={"seconds"})
         assert config.model.hidden_size == 16
 
 
-def test_what_was_forced_is_not_forced_again(home: Home, unfinished: RunRecord) -> None:
+def test_forced_stages_are_not_forced_again(home: Home, unfinished: RunRecord) -> None:
     path = unfinished.folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"force": ["training"]}))
     assert find_unfinished(home, unfinished.run_id)[0].force == ()
@@ -53,19 +51,17 @@ def test_a_run_whose_configuration_has_former_paths_is_found(home: Home, unfinis
     assert find_unfinished(home, unfinished.run_id)[0] == expected
 
 
-def test_a_complete_run_says_what_to_do_with_it(home: Home, toy_run: RunRecord) -> None:
+def test_a_complete_run_is_refused_with_advice(home: Home, toy_run: RunRecord) -> None:
     fails(home, toy_run.run_id, "complete", "rnnlm generate", "--force training")
 
 
 def test_an_unknown_run_names_the_unfinished_ones(home: Home, unfinished: RunRecord) -> None:
     fails(home, "nothing", "nothing", unfinished.run_id)
-
-
-def test_no_runs_at_all(home: Home) -> None:
+    shutil.rmtree(unfinished.folder)
     fails(home, "nothing", "no run is unfinished")
 
 
-def test_two_runs_that_begin_so_are_named(home: Home, unfinished: RunRecord) -> None:
+def test_two_runs_with_one_prefix_are_named(home: Home, unfinished: RunRecord) -> None:
     other = home.runs / f"{unfinished.run_id[:4]}0000"
     other.mkdir()
     (other / "started.json").write_text("{}")
@@ -80,14 +76,14 @@ def test_a_missing_dataset_is_named(home: Home, toy_dataset: DatasetRecord, unfi
     fails(home, unfinished.run_id, toy_dataset.dataset_id[:12], "rnnlm prepare")
 
 
-def test_a_run_of_other_versions_cannot_go_on_exactly(
+def test_a_run_of_other_versions_cannot_be_resumed(
     home: Home, unfinished: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(STAGE_VERSIONS, "training", 99)
     fails(home, unfinished.run_id, "other versions", "train anew")
 
 
-def test_a_configuration_of_another_version_is_told(
+def test_a_configuration_of_another_version_is_refused(
     home: Home, unfinished: RunRecord, toy_config: PipelineConfig
 ) -> None:
     (unfinished.folder / "config.json").write_text(json.dumps({"training": {"momentum": 1}}))
@@ -108,7 +104,7 @@ def test_another_number_of_processes_continues_the_same_run(home: Home, unfinish
         assert name_run(config, dataset, None) == unfinished.run_id
 
 
-def test_nothing_but_the_processes_may_change(home: Home, unfinished: RunRecord) -> None:
+def test_only_the_processes_may_change(home: Home, unfinished: RunRecord) -> None:
     for changes, told in (
         ({"training.epochs": 5}, "training.epochs cannot change"),
         ({PROCESSES_SETTING: 0}, "processes"),

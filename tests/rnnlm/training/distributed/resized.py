@@ -1,4 +1,4 @@
-"""Runs that continue with another number of processes: run by test_resizing.py in a process that can fork ranks."""
+"""Runs that continue with a different number of processes; test_resizing.py runs this file in a fork."""
 
 import os
 import signal
@@ -19,15 +19,11 @@ from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import Mode, TokenRows, rows_from_lists
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption
-from rnnlm.training.checkpointing.training_state import TrainingState
 from rnnlm.training.distributed.launcher import STORE
 from rnnlm.training.distributed.process_group import ProcessGroup, join_process_group
-from rnnlm.training.loop import Training, TrainingPlan
 from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
-from rnnlm.training.optimizers import make_optimizer
-from rnnlm.training.regularizers import make_regularizers
-from rnnlm.training.schedules import Schedule
 from rnnlm.training.seeding import seed_everything
+from rnnlm.training.train import TrainingLoop
 from tests.configs import new_model, plain_training
 
 VOCABULARY, ROWS, WINDOW = 40, 7, 5  # ROWS: of 4 processes the last has fewer than the others
@@ -55,12 +51,12 @@ class Case:
     masked: bool = False
 
     def text(self) -> TokenRows:
-        """300 predicted tokens: 8 windows an epoch of a stream, or 9 batches of sentences, the last with 4 rows."""
+        """A stream of 8 windows an epoch, or 9 batches of sentences; one of 4 processes has no row of the last one."""
         draw = np.random.default_rng(0)
         if self.mode == "stream":
             tokens = draw.integers(3, VOCABULARY, 301).tolist()
             return rows_from_lists([tokens[first : first + 21] for first in range(0, 300, 20)])
-        return rows_from_lists([draw.integers(3, VOCABULARY, length).tolist() for length in draw.integers(2, 9, 60)])
+        return rows_from_lists([draw.integers(3, VOCABULARY, length).tolist() for length in draw.integers(2, 9, 59)])
 
     def loss(self) -> Loss:
         if self.sampled:
@@ -77,57 +73,58 @@ CASES = {
 
 
 def train(case: Case, folder: Path, process_group: ProcessGroup, stop: str, processes_at_start: int | None) -> None:
-    """Train from the folder's newest checkpoint on, in float64.
+    """Train in float64, from the folder's newest checkpoint if there is one.
 
-    stop: "signal" or "kill" ends it early. At the end rank 0 writes what each of its steps has led to.
+    stop: "signal" or "kill" ends it early. At the end rank 0 writes loss, norm, state and weights of each step.
     """
     seed_everything(0, deterministic=False)
-    size = process_group.size
-    config = plain_training(SETTINGS | (MASKED if case.masked else {}))
+    settings: dict[str, Any] = {**SETTINGS, "distributed.processes_at_start": processes_at_start}
+    settings |= {"loss.kind": "sampled"} if case.sampled else {}
+    config = plain_training(settings | (MASKED if case.masked else {}))
     model = new_model(VOCABULARY, 8, layers=2, residual=True, tie_embeddings=True).double()
-    optimizer = make_optimizer(model, config.optimizer)
-    if case.sampled:  # as run_loop does
-        model.embedding.sparse = size == 1
-        optimizer.by_rows = (model.embedding.weight,)
-    regularizers = make_regularizers(model, config, STEPS)
-    schedule = Schedule(optimizer, config.schedule, STEPS)
-    state = TrainingState(
-        model, optimizer, schedule, regularizers, process_group, processes_at_start=processes_at_start
-    )
-    checkpoints = Checkpoints(folder, 3, 1e9, process_group)
-    saved = checkpoints.load_newest()
-    if saved is not None:
-        state.load_state_dict(saved)
     interruption = Interruption()
+
+    def feed(first: int) -> TrainingBatches:
+        rank, size = process_group.rank, process_group.size
+        return TrainingBatches(case.text(), case.mode, ROWS, WINDOW, 0, range(EPOCHS), rank, size, first)
+
+    loop = TrainingLoop(
+        model,
+        config,
+        case.loss(),
+        feed,
+        lambda step: 5.0,
+        lambda measurement: None,
+        STEPS,
+        Checkpoints(folder, 3, 1e9, process_group),
+        interruption,
+        process_group,
+    )
+    loop.validation_steps = frozenset({CHECKPOINT})
     steps: dict[str, Any] = {}
 
     class Watched(Updater):
         def __call__(self, micro_batches: list[MicroBatch]) -> Step:
             step = super().__call__(micro_batches)
-            done = state.step + 1
+            done = loop.step + 1
             steps[f"{done} loss"], steps[f"{done} norm"] = step.loss.numpy(), step.norm.numpy()
-            steps[f"{done} carried"] = process_group.gather_rows(step.state.detach()).numpy()
+            steps[f"{done} carried"] = process_group.gather_rows(step.state).numpy()
             steps[f"{done} weights"] = torch.cat([p.detach().flatten() for p in model.parameters()]).numpy()
             if stop == "kill" and done == KILL:
                 os.kill(os.getpid(), signal.SIGKILL)
-            if stop == "signal" and done == STOP and process_group.rank == size - 1:
+            if stop == "signal" and done == STOP and process_group.rank == process_group.size - 1:
                 interruption.received = signal.SIGTERM
             return step
 
-    def feed(first: int) -> TrainingBatches:
-        rank = process_group.rank
-        return TrainingBatches(case.text(), case.mode, ROWS, WINDOW, 0, range(EPOCHS), rank, size, first)
-
-    plan = TrainingPlan(config, STEPS, frozenset({CHECKPOINT}), 10.0)
-    outcome = Training(
-        state, feed, case.loss(), plan, lambda step: 5.0, lambda event: None, checkpoints, interruption, Watched
-    ).run()
+    loop.updater = Watched(**vars(loop.updater))
+    loop.resume()
+    loop.run()
     if process_group.is_main:
-        changes = [(change.step, change.processes) for change in outcome.process_changes]
-        assert regularizers.averaging is not None
-        averaged = regularizers.averaging.state_dict().items()
-        steps |= {f"averaged {name}": value.numpy() for name, value in averaged if isinstance(value, torch.Tensor)}
-        np.savez(folder.with_suffix(".npz"), changes=np.array(changes), trained=outcome.trained_tokens, **steps)
+        changes = [(change.step, change.processes) for change in loop.process_changes]
+        assert loop.averaging is not None
+        averaged = loop.averaging.state_dict().items()
+        steps |= {f"averaged {name}": value.numpy() for name, value in averaged}
+        np.savez(folder.with_suffix(".npz"), changes=np.array(changes), trained=loop.tokens, **steps)
 
 
 def run_ranks(case: Case, folder: Path, size: int, stop: str = "", processes_at_start: int | None = None) -> list[int]:
@@ -167,7 +164,7 @@ def results(folder: Path) -> Results:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Results]:
-    """What a run by so many processes leads to that nothing has stopped."""
+    """The results of a run by so many processes without interruption."""
     found: dict[tuple[str, int], Results] = {}
 
     def run(name: str, size: int) -> Results:
@@ -198,7 +195,7 @@ def test_an_interrupted_run_continues_with_another_number_of_processes(
     assert set(run_ranks(CASES[name], folder, before, "signal")) == {INTERRUPTED}
     assert run_ranks(CASES[name], folder, after, processes_at_start=before) == [0] * after
     again = results(folder)
-    assert f"{STOP} loss" not in again  # it did not begin anew
+    assert f"{STOP} loss" not in again  # it did not start over
     check_rest(again, uninterrupted(name, before), STOP, 1e-10)
     assert again["changes"].tolist() == [[STOP, after]]
 
@@ -214,22 +211,3 @@ def test_a_killed_run_continues_with_fewer_processes_twice(
     again = results(folder)
     check_rest(again, uninterrupted("stream", 4), STOP, 1e-10)
     assert again["changes"].tolist() == [[CHECKPOINT, 2], [STOP, 1]]
-
-
-@pytest.mark.parametrize(("size", "tolerance"), [(1, 0.0), (2, 0.0), (4, 1e-10)])
-def test_the_same_number_of_processes_changes_nothing(
-    tmp_path: Path, uninterrupted: Callable[[str, int], Results], size: int, tolerance: float
-) -> None:
-    """Not a bit with one or two."""
-    folder = tmp_path / "checkpoints"
-    assert -signal.SIGKILL in run_ranks(CASES["stream"], folder, size, "kill")
-    assert run_ranks(CASES["stream"], folder, size) == [0] * size
-    again = results(folder)
-    check_rest(again, uninterrupted("stream", size), CHECKPOINT, tolerance)
-    assert not len(again["changes"])
-
-
-def test_a_fresh_run_takes_the_given_number_of_processes(tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoints"
-    assert run_ranks(CASES["stream"], folder, 2, processes_at_start=4) == [0, 0]
-    assert results(folder)["changes"].tolist() == [[0, 2]]

@@ -1,10 +1,9 @@
-"""Two real processes on the loopback: they train as one does, are restarted, tell their errors, and end.
+"""Two real processes on the loopback train as one does, are restarted, report errors, and end.
 
-A launch costs seconds, as three processes import torch: rare ends are left to `make test-slow`.
+A launch costs seconds, as three processes import torch: rare endings are left to `make test-slow`.
 """
 
 import json
-import math
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rnnlm.config import PipelineConfig
@@ -47,84 +47,49 @@ def all_end(processes: list[int], seconds: float = 20) -> bool:
     return poll_until(lambda: not any(map(is_running, processes)), seconds, every_seconds=0.1)
 
 
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
-    """What each of two processes found: one launch, many assertions. See ranks.py."""
-    folder = tmp_path_factory.mktemp("ranks")
-    run_processes(launched(folder, "compare"), lambda: None)
-    assert all_end(pids(folder))
-    return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["exact", "sampled", "one row", "accumulated", "masked", "by rows"])
-def test_two_processes_step_as_one(ranks: list[dict[str, list[float]]], name: str) -> None:
-    """Loss, norm, weights and carried state after two windows; float64, so rounding is all that may differ."""
-    for found in ranks:
-        loss, norm, weights, carried = found[name]
-        assert (loss, norm, weights, carried) == pytest.approx((0, 0, 0, 0), abs=1e-11)
-
-
-@pytest.mark.slow
-def test_processes_talk(ranks: list[dict[str, object]]) -> None:
+def test_processes_reach_each_other_on_loopback_only(tmp_path: Path) -> None:
+    """Whoever connects could send a pickle."""
+    run_processes(launched(tmp_path, "talk"), lambda: None)
+    assert all_end(pids(tmp_path))
+    ranks = [json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2)]
     assert [found["largest"] for found in ranks] == [7, 7]
     assert [found["rows"] for found in ranks] == [[0, 1, 2, 3, 4]] * 2
     assert [found["is_main"] for found in ranks] == [True, False]
+    assert {address for found in ranks for address in found["listening"]} == {"127.0.0.1"}  # gloo's
 
 
-@pytest.mark.slow
-def test_processes_of_one_machine_listen_on_loopback_alone(ranks: list[dict[str, object]]) -> None:
-    """Whoever connects could send a pickle."""
-    addresses = [address for found in ranks for address in found["listening"]]  # type: ignore[attr-defined]
-    assert set(addresses) == {"127.0.0.1"}  # gloo's
+class Following:
+    """A tracker that follows history.jsonl from outside of the processes that write it, as the real one does.
 
-
-class Listening:
-    """A tracker that follows history.jsonl, as the real one does, from outside of the processes that write it."""
+    kill: kill a process of the run once it has written a checkpoint.
+    """
 
     mlflow_run_id: str | None = None
 
-    def __init__(self, home: Home) -> None:
-        self.home = home
+    def __init__(self, home: Home, kill: bool = False) -> None:
+        self.home, self.kill, self.killed = home, kill, False
         self.lines: list[int] = []
-        self.struck = False
 
     def __call__(self) -> None:
-        for history in self.home.runs.glob("*/history.jsonl"):
-            self.lines.append(len(history.read_text().splitlines()))
+        self.lines += [len(path.read_text().splitlines()) for path in self.home.runs.glob("*/history.jsonl")]
+        if self.kill and not self.killed and list(self.home.runs.glob("*/checkpoints/step-*/COMPLETE")):
+            self.killed = True
+            os.kill(workers_of(os.getpid())[-1], signal.SIGKILL)
 
     def flush(self) -> None:
         self()
 
     @contextmanager
-    def open(self, run_id: str) -> Iterator["Listening"]:
+    def open(self, run_id: str) -> Iterator["Following"]:
         yield self
-
-
-class Striking(Listening):
-    """Kills a process of the run once it has written a checkpoint."""
-
-    def __call__(self) -> None:
-        super().__call__()
-        checkpoints = list(self.home.runs.glob("*/checkpoints/step-*/COMPLETE"))
-        if checkpoints and not self.struck:
-            self.struck = True
-            os.kill(workers_of(os.getpid())[-1], signal.SIGKILL)
 
 
 def workers_of(pid: int) -> list[int]:
     """Processes below `pid` that run rnnlm.training.distributed.worker themselves."""
-    listed = subprocess.run(["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    children: dict[int, list[tuple[int, str]]] = {}
-    for child, parent, command in (line.split(None, 2) for line in listed.splitlines()):
-        children.setdefault(int(parent), []).append((int(child), command))
-    below, found = [pid], []
-    for one in below:  # it grows: a child's number may be smaller than its parent's, as numbers are used again
-        for number, command in children.get(one, []):
-            below.append(number)
-            if "rnnlm.training.distributed.worker" in command and "torch.distributed.run" not in command:
-                found.append(number)
-    return found
+    commands = {child.pid: " ".join(child.cmdline()) for child in psutil.Process(pid).children(recursive=True)}
+    worker, torchrun = "rnnlm.training.distributed.worker", "torch.distributed.run"
+    return [child for child, command in commands.items() if worker in command and torchrun not in command]
 
 
 SETTINGS = {
@@ -135,13 +100,17 @@ SETTINGS = {
 }
 
 
-def check_that_two_processes_train_as_one(
-    home: Home, config: PipelineConfig, dataset: DatasetRecord, listening: Listening
+@pytest.mark.parametrize(
+    "kill", [pytest.param(False, marks=pytest.mark.long), pytest.param(True, marks=pytest.mark.slow)]
+)
+def test_two_processes_reach_the_perplexity_of_one(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, kill: bool
 ) -> None:
-    """At the same global batch: the same to rounding."""
-    config = changed(config, SETTINGS)
-    one = run_training(home, config, dataset, Listening(home).open)
-    two = run_training(home, changed(config, {"training.distributed.processes": 2}), dataset, listening.open)
+    """With the same global batch, also if one of them is killed on the way; equal to within rounding."""
+    config = changed(toy_config, SETTINGS)
+    one = run_training(home, config, toy_dataset, Following(home).open)
+    tracker = Following(home, kill)
+    two = run_training(home, changed(config, {"training.distributed.processes": 2}), toy_dataset, tracker.open)
     assert is_complete(two.folder)
     assert not (two.folder / "checkpoints").exists()
     assert two.run_id != one.run_id
@@ -156,32 +125,15 @@ def check_that_two_processes_train_as_one(
     ]
     assert histories[0].keys() == histories[1].keys()
     for key, metrics in histories[0].items():
-        for name in ("train_loss_nats", "validation_perplexity"):
-            if name in metrics:
-                assert math.isclose(metrics[name], histories[1][key][name], rel_tol=0.01)
-    assert max(listening.lines) > 0
+        for name in metrics.keys() & {"train_loss_nats", "validation_perplexity"}:
+            assert metrics[name] == pytest.approx(histories[1][key][name], rel=0.01)
+    assert max(tracker.lines) > 0
+    assert tracker.killed == kill
     assert not workers_of(os.getpid())
 
 
 @pytest.mark.long
-def test_two_processes_reach_the_perplexity_of_one(
-    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
-) -> None:
-    check_that_two_processes_train_as_one(home, toy_config, toy_dataset, Listening(home))
-
-
-@pytest.mark.slow
-def test_two_processes_with_a_killed_worker_reach_the_same_perplexity(
-    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
-) -> None:
-    """Though one of the two was killed on the way."""
-    striking = Striking(home)
-    check_that_two_processes_train_as_one(home, toy_config, toy_dataset, striking)
-    assert striking.struck
-
-
-@pytest.mark.long
-def test_our_own_errors_come_back_without_a_retry(tmp_path: Path) -> None:
+def test_rnnlm_errors_are_raised_without_a_restart(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="^training.seed: expected another one$"):
         run_processes(launched(tmp_path, "refuse", restarts=3), lambda: None)
     assert all_end(pids(tmp_path))
@@ -190,7 +142,7 @@ def test_our_own_errors_come_back_without_a_retry(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_another_error_is_told_in_three_lines_after_the_restarts(tmp_path: Path) -> None:
+def test_other_errors_are_reported_in_three_lines_after_the_restarts(tmp_path: Path) -> None:
     with pytest.raises(TrainingError) as caught:
         run_processes(launched(tmp_path, "stumble", restarts=1), lambda: None)
     lines = str(caught.value).splitlines()
@@ -202,7 +154,7 @@ def test_another_error_is_told_in_three_lines_after_the_restarts(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_too_often_is_told_in_two_lines(tmp_path: Path) -> None:
+def test_a_process_killed_too_often_is_reported_in_two_lines(tmp_path: Path) -> None:
     with pytest.raises(TrainingError) as caught:
         run_processes(launched(tmp_path, "die"), lambda: None)
     lines = str(caught.value).splitlines()
@@ -253,7 +205,7 @@ def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_who_stops_the_launch_stops_the_processes(tmp_path: Path) -> None:
+def test_stopping_the_launch_stops_the_processes(tmp_path: Path) -> None:
     """As a cancelled flow run does; the processes get SIGTERM, and time to write a checkpoint."""
 
     class CancelledError(BaseException): ...

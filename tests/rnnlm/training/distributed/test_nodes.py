@@ -1,4 +1,4 @@
-"""Whole runs of several processes that take longer: interrupted, with fewer processes, on two nodes."""
+"""Runs of several processes that are interrupted, continue with fewer processes, or have two nodes."""
 
 import os
 import signal
@@ -76,7 +76,7 @@ def interrupt(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> int
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on_to_the_same_weights_bit_by_bit(
+def test_an_interrupted_run_of_two_processes_ends_bit_identical(
     home: Home, toy_config: PipelineConfig, stream: DatasetRecord, tmp_path: Path
 ) -> None:
     """In stream mode: each process finds the state of its own lanes in the checkpoint."""
@@ -101,7 +101,7 @@ def test_an_interrupted_run_goes_on_to_the_same_weights_bit_by_bit(
 
 
 @pytest.mark.slow
-def test_a_run_of_four_processes_goes_on_with_two_and_with_one(
+def test_a_run_of_four_processes_continues_with_two_and_one(
     home: Home, toy_config: PipelineConfig, stream: DatasetRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = {
@@ -144,6 +144,6 @@ def test_two_nodes_train_as_two_processes_do(
     assert there.wait(60) == 0
 
 
-def test_nobody_at_the_rendezvous_is_told(home: Home) -> None:
+def test_an_address_where_nobody_listens_is_refused(home: Home) -> None:
     with pytest.raises(TrainingError, match="127.0.0.1:9: nobody listens after 0 s; start the first node"):
         join(home, "127.0.0.1:9", timeout_seconds=0)

@@ -126,7 +126,7 @@ def test_ray_train_gives_the_result_of_torchrun(
     watching = Watching(Home(tmp_path))
     run = run_training(watching.home, changed(config, ON_RAY), dataset, watching.open)
     assert len(watching.workers) == 2
-    assert ("rnnlm.training.loop", "training: step 152 of 608") in {
+    assert ("rnnlm.training.train", "training: step 152 of 608") in {
         (record.name, record.getMessage().partition(",")[0]) for record in caplog.records
     }
     check_that_the_results_are_equal(run, expected)
@@ -144,7 +144,7 @@ def test_the_workers_are_restarted_from_the_checkpoint_after_one_was_killed(
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_too_often_is_told_in_two_lines(
+def test_a_worker_that_is_killed_too_often_is_reported_in_two_lines(
     cluster: None, config: PipelineConfig, dataset: DatasetRecord, tmp_path: Path
 ) -> None:
     watching = Watching(Home(tmp_path), lambda: ray_workers()[-1].kill())
@@ -224,7 +224,7 @@ def test_no_worker_outlives_a_killed_driver(
 
 
 @pytest.mark.slow
-def test_an_address_where_no_cluster_is_is_told(
+def test_an_address_where_no_cluster_is_is_reported(
     config: PipelineConfig, dataset: DatasetRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ray", reason='the extra "ray" is not installed')

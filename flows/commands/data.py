@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.command import Given, ReadingSession, Session, add_command, fields
-from flows.commands.options import RequiredCorpus, Set, complete_models, dataset_config, show_warnings
+from flows.commands.command import ReadingSession, Session, add_command, fields
+from flows.commands.options import RequiredCorpus, Set, complete_models, dataset_config
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 
@@ -52,9 +52,8 @@ def inspect_command(
     from rnnlm.presets import build_config
     from rnnlm.reports.inspection_page import inspection_text
 
-    show_warnings()
     found = inspect_source(build_config("default", set or (), source))
-    session.print_result(inspection_text(found), found.model_dump(mode="json"))
+    session.print_result(inspection_text(found), found)
     if found.refusal is not None:
         raise typer.Exit(2)
 
@@ -129,20 +128,18 @@ def describe_command(
 def ngram_command(
     session: Session,
     corpus: RequiredCorpus,
-    ngram: Annotated[Given, fields(NgramConfig, "method", "order", "samples", "seed", "memory_limit", "threads")],
+    config: Annotated[NgramConfig, fields("method", "order", "samples", "seed", "memory_limit", "threads")],
     set: Set = None,
 ) -> None:
     """Measure the perplexity of a count-based model on a corpus.
 
     rnnlm ngram --corpus python-docs --order 5 --samples 2
     """
-    show_warnings()
-    config = ngram.section(NgramConfig)
     pipeline = dataset_config(corpus, set, *UNCUT_TEXT)
     from rnnlm.evaluation.ngram.ngram_evaluation import measure_ngram
 
     result = measure_ngram(session.home, pipeline, config)
-    session.print_result(ngram_text(result), result.model_dump(mode="json"))
+    session.print_result(ngram_text(result), result)
 
 
 def ngram_text(result: "NgramResult") -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.command import Session, add_command
-from flows.commands.schedules import prefect_client
+from flows.commands.schedules import prefect_client, prefect_query
 from rnnlm.display.redaction import redacted
 from rnnlm.display.text_layout import labelled
 from rnnlm.errors import ConfigError
@@ -45,6 +45,7 @@ def notify_command(
     """
     from flows.operations.automations import NOTIFIER, deploy_automations
 
+    prefect_query()  # refuses a server that does not answer
     with prefect_client() as client:
         block = block_of(url)
         try:
@@ -68,11 +69,8 @@ def block_of(url: str) -> "NotificationBlock":
     if not separator or not rest:
         raise ConfigError("expected an address, such as https://example.org/hook or mailtos://USER:PASSWORD@HOST")
     if scheme in ("http", "https") and not rest.startswith(("hooks.slack.com/", "hooks.slack-gov.com/")):
-        body = {
-            "subject": "{{subject}}",
-            "body": "{{body}}",
-            "text": "{{subject}}\n{{body}}",
-        }  # text: as Slack takes it
+        # text: as Slack takes it
+        body = {"subject": "{{subject}}", "body": "{{body}}", "text": "{{subject}}\n{{body}}"}
         return CustomWebhookNotificationBlock(name="rnnlm", url="{{url}}", secrets={"url": url}, json_data=body)
     block = SlackWebhook(url=SecretStr(url))  # passes other schemes on to Apprise
     if not len(block._apprise_client):

@@ -25,7 +25,7 @@ def runs_command(session: ReadingSession) -> None:
 
     runs = list_runs(session.home)
     text = "\n".join(columns([run_row(run) for run in runs])) if runs else "no runs yet: rnnlm run"
-    session.print_result(text, [run.model_dump(mode="json") for run in runs])
+    session.print_result(text, runs)
 
 
 def compare_runs_command(
@@ -45,7 +45,7 @@ def compare_runs_command(
     from rnnlm.tracking.run_comparison import compare_runs
 
     comparison = compare_runs(session.home, runs, picture)
-    session.print_result(comparison_text(comparison), comparison.model_dump(mode="json"))
+    session.print_result(comparison_text(comparison), comparison)
 
 
 def run_row(run: "RunOverview") -> dict[str, Any]:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.command import Session, add_command
-from flows.service.service_logs import SERVICES, LogReader, last_lines, log_file
+from flows.service.service_process import SERVICES, LogReader, last_lines, log_file
 from rnnlm.display.text_layout import labelled, shorten, text_tables
 from rnnlm.errors import ConfigError, RnnlmError
 from rnnlm.tracking.experiment_page import TRAINING_VIEW
 
 if TYPE_CHECKING:
-    from flows.operations.running_home import RunningHome
+    from flows.operations.home_servers import RunningHome
     from flows.service.status import HomeStatus, RunStatus
 
 APP = typer.Typer()
@@ -49,7 +49,7 @@ def up_command(
     rnnlm up
     rnnlm up --detach --port 4300 --mlflow-port 5100
     """
-    from flows.operations.running_home import read_running
+    from flows.operations.home_servers import read_running
 
     if install:
         from flows.service.systemd_unit import install_unit
@@ -84,7 +84,7 @@ def up_command(
 
 def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome":
     """Start `rnnlm up` in the background. RnnlmError with its last lines if it ends."""
-    from flows.operations.running_home import read_running
+    from flows.operations.home_servers import read_running
     from flows.service.supervisor import start_detached
 
     print("starting Prefect, MLflow, the deployments and a worker …", file=sys.stderr, flush=True)
@@ -104,19 +104,22 @@ def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome
 def up_text(session: Session, running: "RunningHome") -> str:
     import httpx
 
-    from flows.operations.home_password import FILE_NAME, home_password
+    from flows.operations.home_servers import PASSWORD_FILE, home_password
     from flows.operations.prefect_query import PrefectQuery
     from flows.service.status import next_runs
 
-    coming = []
+    coming: dict[str, str] = {}
     with contextlib.suppress(httpx.HTTPError):  # busy; everything else has answered
         coming = next_runs(PrefectQuery(running.prefect_api, home_password(session.home)))
     lines = [
         labelled("home", str(session.home.root)),
         labelled("prefect", running.prefect_url),
-        labelled("login", f"user:password is in {session.home.root / FILE_NAME}; Prefect asks for all of it"),
+        labelled("login", f"user:password is in {session.home.root / PASSWORD_FILE}; Prefect asks for all of it"),
         labelled("mlflow", os.environ.get("MLFLOW_TRACKING_URI", f"{running.mlflow_url}/#/models?{TRAINING_VIEW}")),
-        *(labelled("next" if index == 0 else "", f"{when} {name}") for index, (name, when) in enumerate(coming[:3])),
+        *(
+            labelled("next" if index == 0 else "", f"{when} {name}")
+            for index, (name, when) in enumerate([*coming.items()][:3])
+        ),
         labelled("your text", "rnnlm schedule --corpus my-folder/"),
     ]
     return "\n".join(lines)
@@ -127,7 +130,7 @@ def down_command(session: Session) -> None:
 
     rnnlm down
     """
-    from flows.service.down import stop_home
+    from flows.service.home_processes import stop_home
 
     stopped = stop_home(session.home)
     session.print_result("stopped" if stopped else "nothing was running", {"stopped": stopped})
@@ -141,7 +144,7 @@ def status_command(session: Session) -> None:
     from flows.service.status import read_status
 
     status = read_status(session.home)
-    session.print_result(status_text(status), status.model_dump(mode="json"))
+    session.print_result(status_text(status), status)
 
 
 def status_text(status: "HomeStatus") -> str:
@@ -214,9 +217,11 @@ def env_command(session: Session) -> None:
 
     eval "$(rnnlm env)"
     """
-    from flows.operations.prefect_environment import server_environment
+    from flows.operations.home_servers import read_running
+    from flows.operations.prefect_environment import home_defaults, server_variables
 
-    variables = server_environment(session.home)
+    wanted = home_defaults(session.home) | server_variables(session.home, read_running(session.home))
+    variables = {name: os.environ.get(name, value) for name, value in sorted(wanted.items())}
     lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
     session.print_result("\n".join(lines), variables)
 

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from flows.operations.console import Detail, set_up_console, show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
 from flows.operations.prefect_environment import LOCAL_API
-from flows.operations.prefect_server import drain_prefect_workers, health_problem, temporary_server
+from flows.operations.prefect_query import health_problem
+from flows.operations.temporary_server import drain_prefect_workers, temporary_server
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import check_addresses

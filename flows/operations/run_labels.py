@@ -10,7 +10,7 @@ from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 
 from flows.operations.flow_start import with_deployment_values
-from flows.operations.prefect_names import OWN_SCHEDULE
+from flows.operations.prefect_query import OWN_SCHEDULE
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.download import corpus_name
 from rnnlm.lab.comparison.comparison_config import CompareConfig

@@ -18,8 +18,8 @@ import pytest
 from flows.command_line import main
 from flows.operations.automations import SHIPPED
 from flows.operations.deployments import JOB_TEMPLATE, create_work_pool, deploy_all, read_plans
-from flows.operations.home_password import credentials, home_password
-from flows.service.ports import free_port
+from flows.operations.home_servers import credentials, home_password
+from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
 from rnnlm.corpora.download import corpus_name

@@ -16,7 +16,7 @@ from prefect.client.schemas.objects import Artifact as StoredArtifact
 
 from flows.command_line import main
 from flows.operations.flow_runner import run_flow
-from flows.operations.prefect_server import drain_prefect_workers
+from flows.operations.temporary_server import drain_prefect_workers
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import STAGES, PipelineConfig
 from rnnlm.display.text_layout import markdown_text

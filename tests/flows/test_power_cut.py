@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from flows.operations.home_password import credentials
-from flows.operations.prefect_server import wait_for_server
-from flows.service.ports import free_port
+from flows.operations.home_servers import credentials
+from flows.operations.prefect_query import wait_for_server
+from flows.service.home_processes import free_port
 from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
 from rnnlm.tracking.mlflow_store import reaching_mlflow

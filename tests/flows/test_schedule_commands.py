@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from flows.command_line import main
 from flows.operations.automations import NOTIFIER
 from flows.operations.deployments import read_plans
-from flows.operations.prefect_names import WORK_POOL
+from flows.operations.prefect_query import WORK_POOL
 from flows.operations.schedules import absolute_source, check_name
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.command_line import main
-from flows.commands.options import pipeline_config, setting_paths
+from flows.commands.options import PipelineOptions, setting_paths
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.presets import build_config
@@ -50,9 +50,9 @@ def test_a_file_wins_over_the_preset_and_set_over_the_file(tmp_path: Path) -> No
 
 
 def test_short_options_stand_for_settings_and_set_wins() -> None:
-    config = pipeline_config(None, "default", None, ["training.epochs=3"], None, epochs="9", hidden_size="33")
+    config = PipelineOptions(set=["training.epochs=3"], epochs="9", hidden_size="33").pipeline_config()
     assert (config.training.epochs, config.model.hidden_size) == (3, 33)
-    config = pipeline_config(None, "default", None, None, None, engine="ray", ray_address="head:6379")
+    config = PipelineOptions(engine="ray", ray_address="head:6379").pipeline_config()
     assert (config.sequences.engine, config.sequences.ray_address) == ("ray", "head:6379")
 
 

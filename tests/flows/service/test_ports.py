@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.service.ports import check_port
+from flows.service.home_processes import check_port
 from rnnlm.errors import ConfigError
 
 

@@ -29,7 +29,7 @@ APP = typer.Typer()
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; stored with the version.")]
 
 
-def list_command(
+def models_command(
     session: Session,
     best: Annotated[bool, typer.Option("--best", help="Lowest validation perplexity per model and dataset.")] = False,
     dataset: Annotated[
@@ -237,7 +237,7 @@ def export_command(
 
 MODELS = typer.Typer()
 add_command(MODELS, "show", show_command)
-add_command(APP, "models", list_command, MODELS)
+add_command(APP, "models", models_command, MODELS)
 add_command(APP, "promote", promote_command)
 add_command(APP, "rollback", rollback_command)
 add_command(APP, "generate", generate_command)

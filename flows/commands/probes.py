@@ -13,6 +13,10 @@ RUNNING_TEXT = "sequences.mode=stream"  # sentences are too short to look far ba
 Remeasure = Annotated[bool, typer.Option("--force", help="Measure again even if the figures exist.")]
 
 
+def probe_command() -> None:
+    """Run a small experiment on gradients, memory or learning."""
+
+
 def probe_gradients_command(
     session: FlowSession,
     config: Annotated[
@@ -95,6 +99,4 @@ PROBES = typer.Typer()
 add_command(PROBES, "gradients", probe_gradients_command)
 add_command(PROBES, "echo", probe_echo_command)
 add_command(PROBES, "abilities", probe_abilities_command)
-APP.add_typer(
-    PROBES, name="probe", help="Run a small experiment on gradients, memory or learning.", no_args_is_help=True
-)
+APP.add_typer(PROBES, name="probe", help=probe_command.__doc__, no_args_is_help=True)

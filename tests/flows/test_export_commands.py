@@ -112,29 +112,6 @@ def test_ten_lines_of_the_reference_continue_a_text(
     assert generated["text"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [
-        (["lm-eval", "RUN"], ["--tasks", "--file"]),
-        (["lm-eval", "RUN", "--file", "x", "--limit", "0"], ["--limit", "0"]),
-        (["lm-eval", "RUN", "--file", "x", "--batch-size", "0"], ["--batch-size", "0"]),
-        (["lm-eval", "RUN", "--tasks", "x", "--fewshot", "-1"], ["--fewshot", "-1"]),
-        (["lm-eval", "/no/such/run", "--file", "x"], ["/no/such/run"]),
-        (["export", "/no/such/run"], ["/no/such/run"]),
-    ],
-    ids=lambda value: " ".join(value),
-)
-def test_a_wrong_call_is_told(
-    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, arguments: list[str], names: list[str]
-) -> None:
-    assert main([toy_run.run_id if word == "RUN" else word for word in arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert len(err[err.index("rnnlm: ") :].strip().splitlines()) <= 3
-    for name in names:
-        assert name in err
-
-
 def test_tasks_and_files_that_cannot_be_read_are_told(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
 ) -> None:

@@ -102,5 +102,3 @@ def test_status_and_logs_of_an_unused_home(home: Home, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["servers"] == []
     assert main(["logs"]) == 0
     assert "no logs yet" in capsys.readouterr().out
-    assert main(["logs", "worcer"]) == 2
-    assert "expected one of up, prefect, mlflow, deploy, worker" in capsys.readouterr().err

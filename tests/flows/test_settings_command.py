@@ -36,11 +36,6 @@ def test_a_preset_shows_its_own_values(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.startswith("model.hidden_size = 64 ")
 
 
-def test_an_unknown_section_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["settings", "modl"]) == 2
-    assert "sections: corpus, tokenizer" in capsys.readouterr().err
-
-
 def test_a_file_wins_over_the_preset_and_set_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
     file.write_text("model:\n  layers: 2\n  hidden_size: 32\ntraining.epochs: 7\n")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ from rnnlm.tracking.experiment_page import TRAINING_VIEW
 
 if TYPE_CHECKING:
     from flows.operations.home_servers import RunningHome
-    from flows.service.status import HomeStatus, RunStatus
+    from flows.service.status import HomeStatus
 
 APP = typer.Typer()
 PREFECT_PORT, MLFLOW_PORT = 4200, 5000
@@ -116,10 +117,7 @@ def up_text(session: Session, running: "RunningHome") -> str:
         labelled("prefect", running.prefect_url),
         labelled("login", f"user:password is in {session.home.root / PASSWORD_FILE}; Prefect asks for all of it"),
         labelled("mlflow", os.environ.get("MLFLOW_TRACKING_URI", f"{running.mlflow_url}/#/models?{TRAINING_VIEW}")),
-        *(
-            labelled("next" if index == 0 else "", f"{when} {name}")
-            for index, (name, when) in enumerate([*coming.items()][:3])
-        ),
+        *listed("next", [f"{when} {name}" for name, when in coming.items()][:3]),
         labelled("your text", "rnnlm schedule --corpus my-folder/"),
     ]
     return "\n".join(lines)
@@ -148,18 +146,13 @@ def status_command(session: Session) -> None:
 
 
 def status_text(status: "HomeStatus") -> str:
-    lines = [labelled("home", status.home)]
-    if status.servers:
-        lines += [labelled("servers" if n == 0 else "", line) for n, line in enumerate(status.servers)]
-    else:
-        lines.append(labelled("servers", "not up: rnnlm up"))
-    lines += [
-        line for run in status.running for line in (labelled("running", run.name), labelled("", running_note(run)))
-    ]
+    lines = [labelled("home", status.home), *listed("servers", status.servers or ["not up: rnnlm up"])]
+    for run in status.running:
+        lines += listed("running", [run.name, f"since {run.when}" + (f"; {run.note}" if run.note else "")])
     for night in status.nights:
         last = f"{night.when} {night.state}" if night.when else "has not run"
-        lines.append(labelled("night", f"{night.schedule}: {last}; {'next ' + night.next if night.next else 'paused'}"))
-        lines += [labelled("", line) for line in night.outcome.splitlines()]
+        following = f"next {night.next}" if night.next else "paused"
+        lines += listed("night", [f"{night.schedule}: {last}; {following}", *night.outcome.splitlines()])
     if status.gates:
         lines.append(labelled("gates", status.gates))
     tables: dict[str, list[dict[str, Any]]] = {
@@ -172,18 +165,15 @@ def status_text(status: "HomeStatus") -> str:
         "disk": [{"kind": kind, "MB": f"{size / 1e6:,.1f}"} for kind, size in status.disk_bytes.items()],
     }
     lines += text_tables(tables)
-    if status.errors:
-        lines += ["", "errors"]
-        lines += [
-            line
-            for run in status.errors
-            for line in (f"  {run.when}  {run.name}", textwrap.indent(textwrap.fill(run.note, 74), "    "))
-        ]
+    lines += ["", "errors"] if status.errors else []
+    for run in status.errors:
+        lines += [f"  {run.when}  {run.name}", textwrap.indent(textwrap.fill(run.note, 74), "    ")]
     return "\n".join(lines)
 
 
-def running_note(run: "RunStatus") -> str:
-    return f"since {run.when}; {run.note}" if run.note else f"since {run.when}"
+def listed(name: str, lines: Sequence[str]) -> list[str]:
+    """The name beside the first line."""
+    return [labelled(name if index == 0 else "", line) for index, line in enumerate(lines)]
 
 
 def logs_command(

@@ -46,6 +46,7 @@ HEADINGS: dict[str, dict[str, tuple[str, ...]]] = {  # of the overview → modul
     },
     "Servers": {"service": ("deploy", "env"), "upkeep": ("prune", "backup", "restore"), "pipeline": ("join",)},
 }
+SUBCOMMANDS = {"models": ("show",), "runs": ("compare",), "probe": ("gradients", "echo", "abilities")}
 COMMANDS = {  # command → its heading and module
     name: (heading, module)
     for heading, modules in HEADINGS.items()
@@ -63,10 +64,11 @@ class LazyGroup(TyperGroup):
     def get_command(self, context: Any, name: str) -> Any:
         if name in COMMANDS and name not in self.commands:
             heading, module = COMMANDS[name]
-            app = importlib.import_module(f"flows.commands.{module}").APP
-            command: Any = typer.main.get_group(app).commands[name]
-            command.rich_help_panel = heading
-            self.commands[name] = command
+            from flows.commands.command import load_command
+
+            imported = importlib.import_module(f"flows.commands.{module}")
+            self.commands[name] = load_command(imported, name, SUBCOMMANDS.get(name, ()))
+            self.commands[name].rich_help_panel = heading
         return self.commands.get(name)
 
     def format_help(self, context: Any, formatter: Any) -> None:

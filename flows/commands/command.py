@@ -135,22 +135,33 @@ def some_of(*names: str) -> SomeFields:
     return SomeFields(names)
 
 
-def add_command(
-    app: typer.Typer, name: str, function: Callable[..., None], subcommands: typer.Typer | None = None
-) -> None:
-    """Add a command. Its docstring is its help: one sentence, perhaps details, and examples in the last paragraph.
+def load_command(module: types.ModuleType, name: str, subcommands: tuple[str, ...]) -> Any:
+    """Typer's command for the function NAME_command of a module.
 
-    subcommands: commands below this one, which runs if none of them is named.
+    With subcommands it is a group of the functions NAME_SUBCOMMAND_command, and the function runs if none of them is
+    named; without parameters it only describes the group.
     """
+    app, group = typer.Typer(), typer.Typer()
+    function = getattr(module, f"{name.replace('-', '_')}_command")
+    for subcommand in subcommands:
+        below = getattr(module, f"{name}_{subcommand}_command")
+        group.command(subcommand, **help_of(below))(as_typer_command(below))
+    if not subcommands:
+        app.command(name, **help_of(function))(as_typer_command(function))
+    elif inspect.signature(function).parameters:
+        group.callback(**help_of(function), invoke_without_command=True)(as_typer_command(function))
+        app.add_typer(group, name=name)
+    else:
+        app.add_typer(group, name=name, help=function.__doc__, no_args_is_help=True)
+    return typer.main.get_group(app).commands[name]
+
+
+def help_of(function: Callable[..., None]) -> dict[str, Any]:
+    """A docstring as help: one sentence, perhaps details, and examples in the last paragraph."""
     text, _, examples = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
     lines = examples.splitlines()
-    epilog = escape("\n\n".join(["examples:" if len(lines) > 1 else "example:", *(f"  {line}" for line in lines)]))
-    command = as_typer_command(function)
-    if subcommands is None:
-        app.command(name, help=text, epilog=epilog)(command)
-    else:
-        subcommands.callback(help=text, epilog=epilog, invoke_without_command=True)(command)
-        app.add_typer(subcommands, name=name)
+    title = "examples:" if len(lines) > 1 else "example:"
+    return {"help": text, "epilog": escape("\n\n".join([title, *(f"  {line}" for line in lines)]))}
 
 
 def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:

@@ -4,13 +4,12 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import FlowSession, add_command, fields, some_of
+from flows.commands.command import FlowSession, fields, some_of
 from flows.commands.options import PipelineOptions, RequiredCorpus
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError
 from rnnlm.lab.comparison.comparison_config import CompareConfig, RegisteredModels
 
-APP = typer.Typer()
 TRAINING_OPTIONS = fields(
     *("models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity", "cost_seconds")
 )
@@ -57,6 +56,3 @@ def compare_registered(session: FlowSession, names: tuple[str, ...], corpus: Cor
 
     found = compare_on_text(session.home, folders, corpus)
     session.print_result(registered_text(found), found)
-
-
-add_command(APP, "compare", compare_command)

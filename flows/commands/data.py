@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.command import ReadingSession, Session, add_command, fields
+from flows.commands.command import ReadingSession, Session, fields
 from flows.commands.options import RequiredCorpus, Set, complete_models, dataset_config
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
@@ -14,7 +14,6 @@ from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 if TYPE_CHECKING:
     from rnnlm.evaluation.ngram.ngram_evaluation import NgramResult
 
-APP = typer.Typer()
 CATALOGUE_FIELDS = ("name", "location", "licence", "format", "splits", "size", "advice")
 # By default n-grams keep every word of the training split and cut no sentence.
 UNCUT_TEXT = ("tokenizer.kind=word", "tokenizer.vocabulary_size=1000000", "sequences.context_length=65536")
@@ -159,10 +158,3 @@ def ngram_text(result: "NgramResult") -> str:
     note = [] if result.normalised else ["not a normalised distribution: not comparable with perplexities"]
     samples = [line for sample in result.samples for line in ("", sample.text)]
     return "\n".join([*columns([row]), *note, *samples])
-
-
-add_command(APP, "corpora", corpora_command)
-add_command(APP, "inspect", inspect_command)
-add_command(APP, "tokenize", tokenize_command)
-add_command(APP, "describe", describe_command)
-add_command(APP, "ngram", ngram_command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.commands.command import FlowSession, SectionFields, Session, add_command, fields
+from flows.commands.command import FlowSession, SectionFields, Session, fields
 from flows.commands.options import Corpus, Model, Set
 from rnnlm.config import CorpusConfig, Section
 from rnnlm.errors import ConfigError, HomeError
@@ -21,7 +21,6 @@ from rnnlm.storage.records import HarnessRecord
 if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
 
-APP = typer.Typer()
 OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")  # settings of a corpus
 DYNAMIC_OPTIONS = fields("rate", "decay", "scaled", segment="segment_length", prefix="dynamic-")
 CACHE_OPTIONS = fields("size", "theta", "share", prefix="cache-")
@@ -244,10 +243,3 @@ def harness_rows(record: HarnessRecord) -> list[dict[str, Any]]:
         }
         for row in record.metrics
     ]
-
-
-add_command(APP, "evaluate", evaluate_command)
-add_command(APP, "explain", explain_command)
-add_command(APP, "surprise", surprise_command)
-add_command(APP, "score", score_command)
-add_command(APP, "lm-eval", lm_eval_command)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from flows.commands.command import Session, add_command, fields
+from flows.commands.command import Session, fields
 from flows.commands.options import Model
 from rnnlm.config import GenerationConfig
 from rnnlm.registry.model_lookup import (
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rnnlm.registry.champion_history import Change
     from rnnlm.storage.records import Sample
 
-APP = typer.Typer()
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; stored with the version.")]
 
 
@@ -54,7 +53,7 @@ def models_command(
     session.print_result(text, versions)
 
 
-def show_command(session: Session, model: Model = None) -> None:
+def models_show_command(session: Session, model: Model = None) -> None:
     """Show one version and its lineage, back to the corpus.
 
     rnnlm models show rnnlm-python-docs@challenger
@@ -233,13 +232,3 @@ def export_command(
     if record.without_counts:
         text += "\nthe network alone: the counts that are mixed with it are not exported"
     session.print_result(text, record)
-
-
-MODELS = typer.Typer()
-add_command(MODELS, "show", show_command)
-add_command(APP, "models", models_command, MODELS)
-add_command(APP, "promote", promote_command)
-add_command(APP, "rollback", rollback_command)
-add_command(APP, "generate", generate_command)
-add_command(APP, "serve", serve_command)
-add_command(APP, "export", export_command)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.command import Session, add_command
+from flows.commands.command import Session
 from flows.commands.schedules import prefect_client, prefect_query
 from rnnlm.display.redaction import redacted
 from rnnlm.display.text_layout import labelled
@@ -12,8 +12,6 @@ from rnnlm.errors import ConfigError
 
 if TYPE_CHECKING:
     from prefect.blocks.abstract import NotificationBlock
-
-APP = typer.Typer()
 
 
 def notify_command(
@@ -76,6 +74,3 @@ def block_of(url: str) -> "NotificationBlock":
     if not len(block._apprise_client):
         raise ConfigError(f"{redacted(url)}: Apprise does not know this kind of address")
     return block
-
-
-add_command(APP, "notify", notify_command)

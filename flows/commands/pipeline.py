@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import FlowSession, Session, add_command, some_of
+from flows.commands.command import FlowSession, Session, some_of
 from flows.commands.options import PipelineOptions
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
@@ -15,7 +15,6 @@ from rnnlm.presets import parse_override
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import forget_verified
 
-APP = typer.Typer()
 LENGTH_AND_SIZE = ("minutes", "epochs", "hidden_size")
 REPEATING = ("set", "force", "verify")
 
@@ -125,9 +124,3 @@ def join_command(
 
     run_id = join.join(session.home, rendezvous)
     session.print_result(f"run        {session.home.runs / run_id}", {"run_id": run_id})
-
-
-add_command(APP, "run", run_command)
-add_command(APP, "prepare", prepare_command)
-add_command(APP, "train", train_command)
-add_command(APP, "join", join_command)

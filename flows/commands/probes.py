@@ -4,11 +4,10 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import FlowSession, add_command, fields
+from flows.commands.command import FlowSession, fields
 from flows.commands.options import Corpus, Set, dataset_config
 from rnnlm.lab.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig
 
-APP = typer.Typer()
 RUNNING_TEXT = "sequences.mode=stream"  # sentences are too short to look far back in
 Remeasure = Annotated[bool, typer.Option("--force", help="Measure again even if the figures exist.")]
 
@@ -93,10 +92,3 @@ def probe_abilities_command(
     files = {"picture": str(found.picture), "table": str(found.table)}
     value = {"scores": found.scores, **files}
     session.print_result(abilities_text(found), value)
-
-
-PROBES = typer.Typer()
-add_command(PROBES, "gradients", probe_gradients_command)
-add_command(PROBES, "echo", probe_echo_command)
-add_command(PROBES, "abilities", probe_abilities_command)
-APP.add_typer(PROBES, name="probe", help=probe_command.__doc__, no_args_is_help=True)

@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.command import ReadingSession, add_command
+from flows.commands.command import ReadingSession
 from flows.commands.options import complete_runs
 from rnnlm.models.kinds import NETWORKS
 
 if TYPE_CHECKING:
     from rnnlm.tracking.run_comparison import RunComparison, RunOverview
-
-APP = typer.Typer()
 
 
 def runs_command(session: ReadingSession) -> None:
@@ -28,7 +26,7 @@ def runs_command(session: ReadingSession) -> None:
     session.print_result(text, runs)
 
 
-def compare_runs_command(
+def runs_compare_command(
     session: ReadingSession,
     runs: Annotated[
         list[str],
@@ -88,8 +86,3 @@ def shown(value: Any) -> str:
 
 def figure(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
-
-
-RUNS = typer.Typer()
-add_command(RUNS, "compare", compare_runs_command)
-add_command(APP, "runs", runs_command, RUNS)

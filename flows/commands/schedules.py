@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import httpx
 import typer
 
-from flows.commands.command import Session, add_command, some_of
+from flows.commands.command import Session, some_of
 from flows.commands.options import PipelineOptions, RequiredCorpus
 from flows.operations.prefect_query import FINISHED, PrefectQuery, health_problem
 from rnnlm.display.text_layout import columns, labelled
@@ -18,7 +18,6 @@ from rnnlm.errors import ConfigError
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-APP = typer.Typer()
 FOLLOW_SECONDS = 2.0  # between two looks at the run
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A deployment, as rnnlm schedules lists it.")]
 
@@ -158,9 +157,3 @@ def prefect_client() -> "SyncPrefectClient":
     from prefect.client.orchestration import get_client
 
     return get_client(sync_client=True)
-
-
-add_command(APP, "schedule", schedule_command)
-add_command(APP, "schedules", schedules_command)
-add_command(APP, "unschedule", unschedule_command)
-add_command(APP, "trigger", trigger_command)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.command import Session, add_command
+from flows.commands.command import Session
 from flows.service.service_process import SERVICES, LogReader, last_lines, log_file
 from rnnlm.display.text_layout import labelled, shorten, text_tables
 from rnnlm.errors import ConfigError, RnnlmError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from flows.operations.home_servers import RunningHome
     from flows.service.status import HomeStatus
 
-APP = typer.Typer()
 PREFECT_PORT, MLFLOW_PORT = 4200, 5000
 Port = Annotated[int, typer.Option("--port", metavar="N", help="Port of Prefect's server and UI.", min=1, max=65_535)]
 MlflowPort = Annotated[
@@ -230,11 +229,3 @@ def deploy_command(session: Session) -> None:
 
     names = deploy_all(session.home)
     session.print_result("\n".join(f"deployed   {name}" for name in names), names)
-
-
-add_command(APP, "up", up_command)
-add_command(APP, "down", down_command)
-add_command(APP, "status", status_command)
-add_command(APP, "logs", logs_command)
-add_command(APP, "env", env_command)
-add_command(APP, "deploy", deploy_command)

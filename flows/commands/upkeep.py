@@ -5,11 +5,9 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import Session, add_command, fields
+from flows.commands.command import Session, fields
 from rnnlm.errors import HomeError
 from rnnlm.upkeep.retention_config import RetentionConfig
-
-APP = typer.Typer()
 
 
 def prune_command(
@@ -103,8 +101,3 @@ def restore_command(
             f"{session.home.root}: restored without {len(problems)} damaged files, first: {problems[0]};\n"
             "what needs them does not work: restore another backup, or make them again"
         )
-
-
-add_command(APP, "prune", prune_command)
-add_command(APP, "backup", backup_command)
-add_command(APP, "restore", restore_command)

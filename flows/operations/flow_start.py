@@ -22,7 +22,6 @@ from prefect.context import FlowRunContext
 from prefect.states import Failed
 
 from flows.operations.console import shorten_own_errors, show_library_lines
-from flows.operations.prefect_query import OWN_SCHEDULE
 from flows.operations.run_limits import is_worth_a_retry
 from flows.operations.run_locks import lock_file, unlocked_name
 from rnnlm.config import CorpusConfig, PipelineConfig, Section
@@ -33,7 +32,7 @@ from rnnlm.lab.comparison.comparison_config import CompareConfig
 from rnnlm.presets import change_preset, with_choices
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.tracking.mlflow_store import check_addresses
-from rnnlm.tracking.run_names import run_name
+from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
 
 logger = logging.getLogger(__name__)
 MAIN_FLOW = "pipeline"  # its runs are named without the flow

@@ -13,7 +13,6 @@ from rnnlm.runtime.polling import poll_until
 
 STARTUP_SECONDS = 120.0  # a server takes long to start on a busy machine
 WORK_POOL = "rnnlm"  # as in prefect.yaml
-OWN_SCHEDULE = "own-schedule"  # tag of a deployment that `rnnlm schedule` has made
 # Types of a flow run's state
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]

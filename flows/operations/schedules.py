@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from flows.operations.deployments import apply, full_name, read_plans
-from flows.operations.prefect_query import FINISHED, OWN_SCHEDULE, PrefectQuery
+from flows.operations.prefect_query import FINISHED, PrefectQuery
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.storage.records import Record
+from rnnlm.tracking.run_names import OWN_SCHEDULE
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

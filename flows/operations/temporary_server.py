@@ -12,12 +12,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 from flows.operations.home_servers import new_password, password_variables
 from flows.operations.prefect_query import health_problem
 from rnnlm.errors import RnnlmError
+from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.subprocess_environment import python_path
 
 logger = logging.getLogger(__name__)
@@ -96,19 +96,20 @@ def start_server_process(listener: socket.socket, environment: dict[str, str]) -
 def wait_until_healthy(address: str, process: "subprocess.Popen[bytes]") -> None:
     """Raise RnnlmError if the server ends or does not answer in time."""
     seconds = float(os.environ.get(STARTUP_VARIABLE, "120"))
-    deadline = time.monotonic() + seconds
-    while process.poll() is None:
-        if not health_problem(address, trust_env=False):  # waits until the server listens, or times out
-            return
-        if time.monotonic() > deadline:
-            raise RnnlmError(
-                f"Prefect's temporary server did not answer within {seconds:.0f} s;\n"
-                f"raise {STARTUP_VARIABLE} to wait longer"
-            )
-        time.sleep(0.1)
-    raise RnnlmError(
-        f"Prefect's temporary server ended with code {process.returncode} while starting; see its output above"
-    )
+
+    def answers_or_has_ended() -> bool:
+        return process.poll() is not None or not health_problem(address, trust_env=False)
+
+    answered = poll_until(answers_or_has_ended, seconds, 0.1)
+    if process.returncode is not None:
+        raise RnnlmError(
+            f"Prefect's temporary server ended with code {process.returncode} while starting; see its output above"
+        )
+    if not answered:
+        raise RnnlmError(
+            f"Prefect's temporary server did not answer within {seconds:.0f} s;\n"
+            f"raise {STARTUP_VARIABLE} to wait longer"
+        )
 
 
 def stop_server_process(process: "subprocess.Popen[bytes]") -> None:

@@ -35,7 +35,9 @@ def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset:
 
 
 @pytest.mark.long
-def test_models_are_ranked_by_bits_per_byte_and_written_to_a_folder(home: Home, toy_dataset: DatasetRecord) -> None:
+def test_models_are_ranked_written_to_a_folder_and_nested_below_one_mlflow_run(
+    tracked_home: Home, toy_dataset: DatasetRecord, tmp_path: Path
+) -> None:
     trained = trained_models(toy_dataset)
     found = report_comparison.fn(CONFIG, toy_dataset, trained, costs_of(trained))
     assert found.settings["model.hidden_size"] == 8  # what differs from the default is told
@@ -48,6 +50,9 @@ def test_models_are_ranked_by_bits_per_byte_and_written_to_a_folder(home: Home, 
     assert elman.runs[0].run_id == trained["elman"].runs[0].run_id
     assert elman.loss_by_position[0] is not None
     assert elman.input_gradients[0] == 1.0
+    neural = [result for result in found.models if result.costs]
+    assert found.target_perplexity == max(result.final_validation_perplexity for result in neural)
+    assert all(result.seconds_to(found.target_perplexity) is not None for result in neural)  # so each has reached it
     for pair in found.pairs:
         assert pair.difference <= 0  # the better one is named first
         assert pair.lower <= pair.difference <= pair.upper
@@ -58,6 +63,19 @@ def test_models_are_ranked_by_bits_per_byte_and_written_to_a_folder(home: Home, 
     assert [row["model"] for row in rows] == [result.model for result in found.models]
     assert rows[0]["test_bits_per_byte"] == pytest.approx(bits[0])
     assert report_comparison.fn(CONFIG, toy_dataset, trained, costs_of(trained)).skipped
+
+    url = log_compared_models.fn(found, TrackingConfig())
+    assert url is not None
+    assert log_compared_models.fn(found, TrackingConfig()) == url
+    parent = url.rpartition("/")[2].partition("?")[0]
+    with reaching_mlflow(tracked_home) as client:
+        metrics = client.get_run(parent).data.metrics
+        for result in found.models:
+            assert metrics[f"test_bits_per_byte/{result.model}"] == result.bits_per_byte
+        for model in trained.values():
+            nested = client.get_run(str(model.runs[0].mlflow_run_id))
+            assert nested.data.tags["mlflow.parentRunId"] == parent
+    assert artifacts(tracked_home, url, tmp_path)["report.html"] == found.page.read_bytes()
 
 
 @pytest.mark.long
@@ -74,31 +92,3 @@ def test_a_warning_of_copied_text_stands_beside_the_scores(home: Home, toy_datas
     without = report_comparison.fn(CONFIG, toy_dataset, trained, costs_of(trained))
     assert without.skipped
     assert told not in comparison_text(without)
-
-
-@pytest.mark.long
-def test_the_target_is_the_highest_final_perplexity(home: Home, toy_dataset: DatasetRecord) -> None:
-    """So that every model has reached it."""
-    trained = trained_models(toy_dataset)
-    found = report_comparison.fn(CONFIG, toy_dataset, trained, costs_of(trained))
-    neural = [result for result in found.models if result.costs]
-    assert found.target_perplexity == max(result.final_validation_perplexity for result in neural)
-    assert all(result.seconds_to(found.target_perplexity) is not None for result in neural)
-
-
-@pytest.mark.long
-def test_training_runs_are_nested_below_one_run(tracked_home: Home, toy_dataset: DatasetRecord, tmp_path: Path) -> None:
-    trained = trained_models(toy_dataset)
-    found = report_comparison.fn(CONFIG, toy_dataset, trained, costs_of(trained))
-    url = log_compared_models.fn(found, TrackingConfig())
-    assert url is not None
-    assert log_compared_models.fn(found, TrackingConfig()) == url
-    parent = url.rpartition("/")[2].partition("?")[0]
-    with reaching_mlflow(tracked_home) as client:
-        metrics = client.get_run(parent).data.metrics
-        for result in found.models:
-            assert metrics[f"test_bits_per_byte/{result.model}"] == result.bits_per_byte
-        for model in trained.values():
-            nested = client.get_run(str(model.runs[0].mlflow_run_id))
-            assert nested.data.tags["mlflow.parentRunId"] == parent
-    assert artifacts(tracked_home, url, tmp_path)["report.html"] == found.page.read_bytes()

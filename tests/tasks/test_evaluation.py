@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.config import EvaluationConfig, GenerationConfig, PipelineConfig, ProbesConfig
+from rnnlm.config import PipelineConfig, ProbesConfig
 from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
 from rnnlm.home import Home
 from rnnlm.reports.probe_page import gradient_report, positions_report
@@ -10,29 +10,10 @@ from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, Sa
 from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.evaluation import (
-    evaluate_perplexity,
     log_results,
-    measure_surprise,
     probe_gradient_flow,
     probe_positions,
-    sample_run,
 )
-
-
-def test_a_learnt_grammar_is_better_than_the_baselines(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
-    evaluation = evaluate_perplexity.fn(toy_dataset, toy_run, EvaluationConfig(), force=True)
-    assert set(evaluation.scores) == {"valid", "test"}
-    for score in evaluation.scores.values():
-        assert 1 < score.perplexity < score.unigram_perplexity < score.uniform_perplexity
-
-
-@pytest.mark.long
-def test_the_losses_lie_with_the_run_and_the_report_has_their_perplexity(
-    toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
-) -> None:
-    report = measure_surprise.fn(toy_dataset, toy_run, EvaluationConfig())
-    assert f"perplexity {toy_evaluation.scores['test'].perplexity:.2f}" in report
-    assert {path.suffix for path in (toy_run.folder / "losses").iterdir()} >= {".parquet", ".png"}
 
 
 @pytest.mark.long
@@ -56,13 +37,6 @@ def test_a_runs_right_guesses_are_measured_once_and_reported(toy_dataset: Datase
     assert "data:image/png;base64,iVBOR" in report
     assert "| 1 | 40 | 100.0% | given |" in report  # every line begins with "the"
     assert "| 4 | 40 | 100.0% | 100.0% |" in report  # its fourth word is "the", too
-
-
-def test_a_prompt_a_sample(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
-    config = GenerationConfig(prompts=("the cat", "the dog sees"), maximum_tokens=5, temperature=0)
-    samples = sample_run.fn(toy_dataset, toy_run, config).samples
-    assert [sample.prompt for sample in samples] == ["the cat", "the dog sees"]
-    assert all(1 <= sample.tokens <= 5 for sample in samples)
 
 
 @pytest.mark.long

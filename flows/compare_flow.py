@@ -1,7 +1,7 @@
 """Compare kinds of models on the same tokens: same loop, same number of parameters, trials and seeds.
 
 Every trial and every seed is an ordinary training run. A finished run is found again, so an interrupted comparison
-goes on where it stopped, and two processes may share the models between them (not with match=seconds, whose number of
+resumes where it stopped, and two processes may share the models between them (not with match=seconds, whose number of
 tokens follows from speeds that are measured together).
 """
 

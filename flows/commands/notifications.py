@@ -36,7 +36,7 @@ def notify_command(
     """Send what people should hear of to a webhook, Slack or an e-mail address.
 
     A test message is sent first. If it is taken, the address is stored as a Prefect block named rnnlm, which the
-    automations use. Each kind of address has one block; delete it in the Prefect UI to be told no more.
+    automations use. Each kind of address has one block; delete it in the Prefect UI to stop the messages.
 
     rnnlm notify https://hooks.slack.com/services/T000/B000/XXXX
     rnnlm notify https://example.org/hook --every-night

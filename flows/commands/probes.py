@@ -81,7 +81,7 @@ def probe_abilities_command(
 ) -> None:
     """Measure what networks of each kind learn of synthetic tasks, on short rows and on longer ones.
 
-    An interrupted probe goes on where it stopped.
+    An interrupted probe resumes where it stopped.
 
     rnnlm probe abilities --kinds elman,lstm --tasks parity --seeds 1
     """

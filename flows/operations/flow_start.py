@@ -43,7 +43,7 @@ HELD_LOCKS: list[int] = []  # file descriptors that hold the locks of this proce
 
 
 def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Parameters, Result]]:
-    """Decorator: a Prefect flow whose runs have a telling name, and whose failures are plain."""
+    """Decorator: a Prefect flow whose runs have names from flow_run_label, and whose failures are plain."""
 
     def decorated(function: Callable[Parameters, Result]) -> Flow[Parameters, Result]:
         return flow(name=name, flow_run_name=flow_run_label)(plain_failures(function))
@@ -52,7 +52,7 @@ def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Param
 
 
 def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Decorator of a flow's function: an error that a person must mend is the run's state in its own words.
+    """Decorator of a flow's function: an error that the user must fix becomes the run's state with its own message.
 
     Prefect would write "Flow run encountered an exception: CorpusError: …", and log a traceback. Callers get the error
     as an exception all the same. What may be retried stays with Prefect, which counts the retries.
@@ -136,7 +136,7 @@ def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
 
 
 def flow_run_label() -> str:
-    """`tickets · smoke · 23 Nov 02:00`, or `score inbox · 23 Nov 05:00`; of one's own schedule, its name comes first.
+    """`tickets · smoke · 23 Nov 02:00`, or `score inbox · 23 Nov 05:00`; the name of a user's own schedule comes first.
 
     Prefect calls it when a flow run starts. The run is tagged here, too, before anything in it can fail, so that a list
     filtered by a tag shows the failed nights.
@@ -195,7 +195,7 @@ def tag_run(*tags: str) -> None:
 
 @contextlib.contextmanager
 def failures_ignored() -> Iterator[None]:
-    """Names and tags are no reason to fail a run."""
+    """A wrong name or tag must not fail a run."""
     try:
         yield
     except Exception as error:

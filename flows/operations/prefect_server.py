@@ -1,7 +1,7 @@
 """Prefect's server in a process of its own: that of `rnnlm up`, or a command's temporary one.
 
-Prefect's own command answers whoever reaches it. This one asks for a password (by its environment variables), and
-refuses other names in the header Host and other sites' pages.
+Prefect's own command answers everyone who reaches it. This one asks for a password (set by environment variables), and
+refuses requests with a foreign Host header or from other sites' pages.
 """
 
 import os
@@ -20,14 +20,14 @@ STOP_SECONDS = 10.0
 
 
 def guarded_app() -> "ASGIApp":
-    """Prefect's API and pages for those who ask for them by a name of loopback, and not from another site's page."""
+    """Prefect's API and pages, for requests to a loopback name that do not come from another site's page."""
     from prefect.server.api.server import create_app
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    from flows.operations.console import console_handlers, full_disk_told_once
+    from flows.operations.console import console_handlers, full_disk_logged_once
 
     app = OwnOrigin(create_app(final=True))
-    full_disk = full_disk_told_once()
+    full_disk = full_disk_logged_once()
     for handler in console_handlers():
         handler.addFilter(full_disk)
     return TrustedHostMiddleware(app, allowed_hosts=list(LOOPBACK_NAMES), www_redirect=False)

@@ -39,8 +39,8 @@ def schedule(
 ) -> tuple[str, bool]:
     """Create or change the deployment `pipeline/NAME`.
 
-    Returns its full name, and whether the schedule that comes with rnnlm was paused: it is only an example, and the
-    first schedule of one's own takes its place.
+    Returns its full name, and whether the schedule that comes with rnnlm was paused: it is only an example, which the
+    user's first own schedule replaces.
     """
     [nightly] = [plan for plan in read_plans() if plan["name"] == "nightly"]
     if name in {plan["name"] for plan in read_plans()}:
@@ -152,7 +152,7 @@ def check_name(name: str) -> None:
 
 
 def check_timing(cron: str, timezone: str) -> None:
-    """ConfigError for what is no cron line or no time zone."""
+    """ConfigError if `cron` is not a cron line, or `timezone` not a time zone."""
     from prefect.client.schemas.schedules import CronSchedule
     from pydantic import ValidationError
 

@@ -253,7 +253,7 @@ def test_a_mistake_gets_a_suggestion_in_as_few_lines_as_possible(
         assert name in told
 
 
-def test_a_port_in_use_is_told_before_the_model_is_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported_before_the_model_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         fails_with(capsys, ["serve", "rnnlm-nosuch", "--port", str(port)], f"127.0.0.1:{port}", "--port")
@@ -284,7 +284,7 @@ def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> No
         assert all(row[field] in words for field in row)
 
 
-def test_a_corpus_that_is_no_text_is_told_in_three_lines(
+def test_a_corpus_that_is_not_text_is_reported_in_three_lines(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, prefect_server: None
 ) -> None:
     (tmp_path / "empty-folder").mkdir()
@@ -315,7 +315,7 @@ def test_an_unwritable_home_is_named(
     assert (tmp_path / "file").read_bytes() == b"in the way"
 
 
-def test_a_named_device_that_is_absent_is_told_in_one_line(
+def test_a_named_device_that_is_absent_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], toy_folder: Path, prefect_server: None
 ) -> None:
     import torch

@@ -268,7 +268,7 @@ def automations(client: httpx.Client) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_people_are_told_of_a_failed_run_and_of_a_new_champion(
+def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     server: httpx.Client, deployed: list[str], inbox: Inbox, server_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     created = automations(server)
@@ -327,7 +327,7 @@ def test_people_are_told_of_a_failed_run_and_of_a_new_champion(
     assert len(inbox.with_subject("rnnlm: champion kept 7 times")) == 1
 
 
-def test_nothing_that_our_docs_start_reports_to_anybody(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_our_docs_start_sends_no_telemetry(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["env", "--json"]) == 0
     variables = json.loads(capsys.readouterr().out)
     assert variables["DO_NOT_TRACK"] == "true"

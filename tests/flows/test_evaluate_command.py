@@ -40,7 +40,7 @@ def test_surprise_of_a_registered_version_is_that_of_its_run(
 
 
 @pytest.mark.long
-def test_a_folder_that_takes_no_pictures_is_told(
+def test_an_unwritable_folder_for_pictures_is_reported(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
 ) -> None:
     (tmp_path / "taken").write_text("")

@@ -36,7 +36,7 @@ def figures(value: dict[str, object]) -> dict[str, float]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["taken/model.onnx", "folder", "pipe", "/proc/model.onnx", f"{'a' * 300}.onnx"])
-def test_a_place_that_cannot_be_written_is_told_in_a_line(
+def test_an_unwritable_file_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path, place: str
 ) -> None:
     pytest.importorskip("onnxruntime", reason="extra onnx")
@@ -112,7 +112,7 @@ def test_ten_lines_of_the_reference_continue_a_text(
     assert generated["text"]
 
 
-def test_tasks_and_files_that_cannot_be_read_are_told(
+def test_tasks_and_files_that_cannot_be_read_are_reported(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
 ) -> None:
     pytest.importorskip("lm_eval", reason="extra lm-eval")

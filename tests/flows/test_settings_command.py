@@ -60,13 +60,13 @@ def test_short_options_stand_for_settings_and_set_wins() -> None:
         ("modl: {layers: 2}", "modl"),
     ],
 )
-def test_a_wrong_file_is_told(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_file_is_reported(tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "my.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=told):
         build_config(file=file)
 
 
-def test_a_missing_file_is_told() -> None:
+def test_a_missing_file_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"--config nothing\.yaml: no such file"):
         build_config(file=Path("nothing.yaml"))

@@ -178,7 +178,9 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
             session_name, session_kind = name, kind
         elif metadata and hasattr(metadata[0], "options"):
             groups[name] = kind, metadata[0]
-            options |= metadata[0].options(kind)
+            own = metadata[0].options(kind)
+            assert options.keys().isdisjoint(own), "two options of one name"
+            options |= own
         else:
             options[name] = parameter.annotation, parameter.default
     flags = [field.name for field in dataclasses.fields(session_kind) if field.name in SESSION_FLAGS]

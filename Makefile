@@ -28,7 +28,7 @@ test-long: setup # whole flows, killed processes, servers under load
 	$(TEST) -m "long and not slow and not services" $(PYTEST_OPTIONS)
 
 test-nights: setup # a night with every part killed, a power cut, the wheel: the slow tests that CI runs
-	$(TEST) -m slow tests/flows/service tests/flows/test_power_cut.py tests/test_wheel.py
+	$(TEST) -m slow tests/flows/service tests/test_wheel.py
 
 test-slow: setup
 	$(VENV)/bin/python -m pytest -m slow

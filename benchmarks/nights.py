@@ -24,11 +24,9 @@ from typing import Any
 import httpx
 import psutil
 
-from flows.operations.home_password import home_password
+from flows.operations.home_servers import RunningHome, home_password, read_running
 from flows.operations.prefect_query import PrefectQuery
-from flows.operations.running_home import RunningHome, read_running
-from flows.service.home_processes import find_home_processes
-from flows.service.ports import free_port
+from flows.service.home_processes import find_home_processes, free_port
 from flows.service.status import disk_bytes
 from rnnlm.display.text_layout import columns
 from rnnlm.home import Home

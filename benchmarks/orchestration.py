@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from flows.operations.prefect_environment import set_environment
-from flows.operations.prefect_server import health_problem
-from flows.service.ports import free_port
+from flows.operations.prefect_query import health_problem
+from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.presets import build_config

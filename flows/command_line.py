@@ -1,8 +1,10 @@
 """The `rnnlm` command: parse the arguments, run a command of flows/commands, report errors in at most three lines."""
 
+import ast
 import atexit
 import contextlib
 import difflib
+import functools
 import importlib
 import os
 import re
@@ -10,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -25,69 +28,31 @@ PLAIN_WORDS = {  # for what pydantic says of a number
     r"Input should be greater than or equal to ": "expected at least ",
 }
 EXAMPLE = "example: rnnlm run --preset smoke --corpus my-text.txt"
-COMMANDS = {  # heading → command → (module of flows/commands, first sentence of its help)
-    "Pipeline": {
-        "run": ("pipeline", "Run the whole pipeline, from corpus to registered model."),
-        "prepare": ("pipeline", "Prepare a corpus: download, train the tokenizer, store sequences."),
-        "train": ("pipeline", "Train, evaluate and register a model on the prepared corpus."),
-        "settings": ("settings", "List the settings with type, bounds, default and description."),
-    },
-    "Models": {
-        "generate": ("models", "Generate text with a model."),
-        "serve": ("models", "Serve a model over HTTP, with a page to try it."),
-        "models": ("models", "List the registered models, newest first, or show one of them."),
-        "promote": ("models", "Make a version champion by hand, overriding the evidence."),
-        "rollback": ("models", "Make the previous champion champion again."),
-        "export": ("models", "Export a model to a file: its network to ONNX (extra: onnx), or its counts to ARPA."),
-    },
+HEADINGS: dict[str, dict[str, tuple[str, ...]]] = {  # of the overview → module of flows/commands → its commands
+    "Pipeline": {"pipeline": ("run", "prepare", "train"), "settings": ("settings",)},
+    "Models": {"models": ("generate", "serve", "models", "promote", "rollback", "export")},
     "Measure": {
-        "runs": ("runs", "List the training runs, the last one first."),
-        "compare": ("comparison", "Compare kinds of models on the same tokens, or registered models on a text."),
-        "evaluate": ("evaluation", "Measure a model's perplexity on a corpus."),
-        "explain": ("evaluation", "Show how a model reads a text: tokens, probabilities, loss and state."),
-        "surprise": ("evaluation", "Show where a model's loss is high: sentence, position, frequency."),
-        "score": ("scoring", "Score many texts, to filter or rank them or detect drift."),
-        "filter": ("scoring", "Keep or drop texts by their scores."),
-        "pairs": ("scoring", "Measure how often a model prefers the good sentence of a minimal pair."),
-        "rescore": ("scoring", "Choose the best text of each n-best list, with a model's help."),
-        "lm-eval": ("evaluation", "Run EleutherAI's evaluation harness on a model (extra: lm-eval)."),
-        "ngram": ("data", "Measure the perplexity of a count-based model on a corpus."),
-        "probe": ("probes", "Run a small experiment on gradients, memory or learning."),
+        "runs": ("runs",),
+        "comparison": ("compare",),
+        "evaluation": ("evaluate", "explain", "surprise", "lm-eval"),
+        "scoring": ("score", "filter", "pairs", "rescore"),
+        "data": ("ngram",),
+        "probes": ("probe",),
     },
-    "Text": {
-        "corpora": ("data", "List the corpora known by name."),
-        "inspect": ("data", "Show what would be read from a file, folder or glob, and what left out."),
-        "describe": ("data", "Report a dataset's sizes, lengths, duplicates and leakage."),
-        "tokenize": ("data", "Print a text's token ids, one line per line of text."),
-    },
+    "Text": {"data": ("corpora", "inspect", "describe", "tokenize")},
     "Every night": {
-        "up": ("service", "Start everything that nightly runs need: Prefect, MLflow, a worker and the deployments."),
-        "down": ("service", "Stop what rnnlm up has started. Training writes a checkpoint first."),
-        "status": (
-            "service",
-            "Show what runs and how far it is, last and next runs, failed checks, champions, disk use and errors.",
-        ),
-        "logs": (
-            "service",
-            "Print the logs of rnnlm up, of the servers and of the worker, whose log has the flow runs.",
-        ),
-        "schedule": (
-            "schedules",
-            "Run the pipeline on your own text on a schedule; the same name changes an existing one.",
-        ),
-        "schedules": ("schedules", "List what runs on a schedule: corpus, time, next and last run."),
-        "unschedule": ("schedules", "Delete a schedule of your own, or pause one that comes with rnnlm."),
-        "trigger": ("schedules", "Start a deployment's run now."),
-        "notify": ("notifications", "Send what people should hear of to a webhook, Slack or an e-mail address."),
+        "service": ("up", "down", "status", "logs"),
+        "schedules": ("schedule", "schedules", "unschedule", "trigger"),
+        "notifications": ("notify",),
     },
-    "Servers": {
-        "deploy": ("service", "Create the deployments of prefect.yaml on a Prefect server."),
-        "env": ("service", "Print variables for servers and workers that are started by hand."),
-        "prune": ("upkeep", "Remove what nobody needs any more."),
-        "backup": ("upkeep", "Back up registry, metrics, registered models and corpora."),
-        "restore": ("upkeep", "Restore a backup into an empty home."),
-        "join": ("pipeline", "Train as another node of a run started with training.distributed.rendezvous."),
-    },
+    "Servers": {"service": ("deploy", "env"), "upkeep": ("prune", "backup", "restore"), "pipeline": ("join",)},
+}
+SUBCOMMANDS = {"models": ("show",), "runs": ("compare",), "probe": ("gradients", "echo", "abilities")}
+COMMANDS = {  # command → its heading and module
+    name: (heading, module)
+    for heading, modules in HEADINGS.items()
+    for module, names in modules.items()
+    for name in names
 }
 
 
@@ -95,31 +60,33 @@ class LazyGroup(TyperGroup):
     """Imports a command's module when the command is called: `rnnlm --help` needs none of them."""
 
     def list_commands(self, context: Any) -> list[str]:
-        return [name for panel in COMMANDS.values() for name in panel]
+        return list(COMMANDS)
 
     def get_command(self, context: Any, name: str) -> Any:
-        for panel, rows in COMMANDS.items():
-            if name in rows:
-                if name not in self.commands:
-                    self.commands[name] = load_command(rows[name][0], name, panel)
-                return self.commands[name]
-        return None
+        if name in COMMANDS and name not in self.commands:
+            heading, module = COMMANDS[name]
+            from flows.commands.command import load_command
+
+            imported = importlib.import_module(f"flows.commands.{module}")
+            self.commands[name] = load_command(imported, name, SUBCOMMANDS.get(name, ()))
+            self.commands[name].rich_help_panel = heading
+        return self.commands.get(name)
 
     def format_help(self, context: Any, formatter: Any) -> None:
-        """The overview, from the table above alone."""
+        """The overview, from the docstrings of the commands' functions, which are read and not imported."""
         overview = TyperGroup(name=self.name, params=self.params, help=self.help, epilog=self.epilog)
         overview.rich_markup_mode = self.rich_markup_mode
-        for panel, rows in COMMANDS.items():
-            for name, (_, sentence) in rows.items():
-                overview.add_command(TyperCommand(name=name, help=sentence, rich_help_panel=panel))
+        for name, (heading, module) in COMMANDS.items():
+            sentence = docstrings(module)[f"{name.replace('-', '_')}_command"].partition("\n\n")[0]
+            overview.add_command(TyperCommand(name=name, help=sentence, rich_help_panel=heading))
         overview.format_help(context, formatter)
 
 
-def load_command(module: str, name: str, panel: str) -> Any:
-    """The command as its module defines it."""
-    command: Any = typer.main.get_group(importlib.import_module(f"flows.commands.{module}").APP).commands[name]
-    command.rich_help_panel = panel
-    return command
+@functools.cache
+def docstrings(module: str) -> dict[str, str]:
+    """Function of a module of flows/commands → its docstring."""
+    tree = ast.parse(Path(__file__).with_name("commands").joinpath(f"{module}.py").read_text(encoding="utf-8"))
+    return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def show_version(wanted: bool) -> None:
@@ -206,7 +173,7 @@ def report_wrong_call(error: typer.TyperException) -> int:
     if not message:  # called without arguments: Typer has printed the help
         return 0
     if wrong := re.match(r"No such command '([^']*)'", message):
-        near = difflib.get_close_matches(wrong[1], [name for rows in COMMANDS.values() for name in rows], n=1)
+        near = difflib.get_close_matches(wrong[1], COMMANDS, n=1)
         message = wrong[0] + (f"; did you mean rnnlm {near[0]}?" if near else "")
     path = context.command_path if context is not None else "rnnlm"
     print(f"rnnlm: {message[:1].lower()}{message[1:]}; see {path} --help", file=sys.stderr)

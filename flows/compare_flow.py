@@ -1,18 +1,16 @@
 """Compare kinds of models on the same tokens: same loop, same number of parameters, trials and seeds.
 
 Every trial and every seed is an ordinary training run. A finished run is found again, so an interrupted comparison
-goes on where it stopped, and two processes may share the models between them (not with match=seconds, whose number of
+resumes where it stopped, and two processes may share the models between them (not with match=seconds, whose number of
 tokens follows from speeds that are measured together).
 """
 
 import logging
 import math
 
-from prefect import flow
-from prefect.artifacts import create_link_artifact, create_markdown_artifact
+from prefect.artifacts import create_markdown_artifact
 
-from flows.operations.flow_start import plain_failures, start_flow_run
-from flows.operations.run_labels import flow_run_label
+from flows.operations.flow_start import link_to_mlflow, rnnlm_flow, start_flow_run
 from flows.pipeline_flow import prepare
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import TrainingError
@@ -41,8 +39,7 @@ FINALISTS = 2  # trials of each model that are trained on all tokens
 logger = logging.getLogger("rnnlm.lab.comparison")
 
 
-@flow(name="compare", flow_run_name=flow_run_label)
-@plain_failures
+@rnnlm_flow("compare")
 def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -> ModelComparison:
     """Train and measure every model, and publish the report.
 
@@ -77,9 +74,7 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
         key=page_key(dataset.corpus_name, "comparison"),
         description=f"Kinds of models compared on {dataset.corpus_name}",
     )
-    run_url = log_compared_models(comparison, config.pipeline.tracking)
-    if run_url:
-        create_link_artifact(run_url, "The comparison in MLflow", key="mlflow-run")
+    link_to_mlflow(log_compared_models(comparison, config.pipeline.tracking))
     return comparison
 
 

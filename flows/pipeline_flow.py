@@ -24,11 +24,9 @@ Each output is named by a digest of everything it depends on, so a stage whose v
 
 import logging
 
-from prefect import flow
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from flows.operations.flow_start import plain_failures, start_flow_run
-from flows.operations.run_labels import flow_run_label, tag_run
+from flows.operations.flow_start import rnnlm_flow, start_flow_run, tag_run
 from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
@@ -58,8 +56,7 @@ from tasks.training import choose_network, train_model
 logger = logging.getLogger("rnnlm.pipeline")  # the library's lines are shown on every console and in the run's log
 
 
-@flow(name="pipeline", flow_run_name=flow_run_label)
-@plain_failures
+@rnnlm_flow("pipeline")
 def pipeline_flow(
     corpus: str = "",
     preset: str = "",
@@ -88,8 +85,7 @@ def pipeline_flow(
     return record
 
 
-@flow(name="prepare", flow_run_name=flow_run_label)
-@plain_failures
+@rnnlm_flow("prepare")
 def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     """Corpus → tokenizer → sequences: one checked DuckDB file with its tokenizer beside it.
 
@@ -100,8 +96,7 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     return prepare(start_flow_run(config))
 
 
-@flow(name="train", flow_run_name=flow_run_label)
-@plain_failures
+@rnnlm_flow("train")
 def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None) -> TrainedRecord:
     """Dataset → trained, evaluated, sampled and registered model. Without a dataset, prepares the configured one.
 

@@ -1,10 +1,8 @@
 """Compare how far back gradients reach in tanh and relu networks with each initialization."""
 
-from prefect import flow
-from prefect.artifacts import create_link_artifact, create_markdown_artifact
+from prefect.artifacts import create_markdown_artifact
 
-from flows.operations.flow_start import plain_failures, start_flow_run
-from flows.operations.run_labels import flow_run_label
+from flows.operations.flow_start import link_to_mlflow, rnnlm_flow, start_flow_run
 from flows.pipeline_flow import prepare
 from rnnlm.config import PipelineConfig
 from rnnlm.lab.probes.probe_config import GradientProbeConfig
@@ -13,8 +11,7 @@ from rnnlm.reports.probe_page import gradient_comparison_report
 from tasks.probes import log_probe, probe_gradients
 
 
-@flow(name="probe-gradients", flow_run_name=flow_run_label)
-@plain_failures
+@rnnlm_flow("probe-gradients")
 def probe_gradients_flow(
     config: GradientProbeConfig, pipeline: PipelineConfig, force: bool = False
 ) -> GradientComparison:
@@ -25,9 +22,5 @@ def probe_gradients_flow(
     create_markdown_artifact(
         gradient_comparison_report(comparison), key="gradients", description="Gradients of networks of each kind"
     )
-    run_url = log_probe(comparison, pipeline.tracking)
-    if run_url:
-        create_link_artifact(
-            run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"
-        )
+    link_to_mlflow(log_probe(comparison, pipeline.tracking))
     return comparison

@@ -1,10 +1,8 @@
 """Remove from the home what its retention does not keep, on a schedule."""
 
-from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from flows.operations.flow_start import plain_failures, start_flow_run
-from flows.operations.run_labels import flow_run_label
+from flows.operations.flow_start import rnnlm_flow, start_flow_run
 from flows.operations.run_locks import oldest_living_run
 from rnnlm.home import find_home
 from rnnlm.reports.upkeep_page import prune_report
@@ -13,8 +11,7 @@ from rnnlm.upkeep.retention_config import RetentionConfig
 from tasks.upkeep import prune
 
 
-@flow(name="prune", flow_run_name=flow_run_label)
-@plain_failures
+@rnnlm_flow("prune")
 def prune_flow(config: RetentionConfig = RetentionConfig()) -> PruneRecord:
     """Remove old versions, runs, datasets, corpora, histories and caches; never what an alias needs."""
     config = start_flow_run(config)

@@ -1,10 +1,8 @@
 """Sample from the champion of the configured model."""
 
-from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from flows.operations.flow_start import plain_failures, start_flow_run
-from flows.operations.run_labels import flow_run_label
+from flows.operations.flow_start import rnnlm_flow, start_flow_run
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name
 from rnnlm.reports.pipeline_page import samples_report
@@ -13,8 +11,7 @@ from rnnlm.tracking.run_names import page_key
 from tasks.registration import sample_champion
 
 
-@flow(name="sample", flow_run_name=flow_run_label)
-@plain_failures
+@rnnlm_flow("sample")
 def sample_flow(config: PipelineConfig = PipelineConfig()) -> SamplesRecord:
     """Continue the configured prompts with the registered champion."""
     config = start_flow_run(config)

@@ -1,10 +1,8 @@
 """Score texts in bulk, compare the scores with the model's validation text, and emit an event if they drifted."""
 
-from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from flows.operations.flow_start import plain_failures, start_flow_run
-from flows.operations.run_labels import flow_run_label
+from flows.operations.flow_start import rnnlm_flow, start_flow_run
 from rnnlm.reports.scoring_page import scores_report
 from rnnlm.scoring.drift import ScoredRecord, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
@@ -12,8 +10,7 @@ from tasks.registration import raise_events
 from tasks.scoring import compare_scores, score_input
 
 
-@flow(name="score", flow_run_name=flow_run_label)
-@plain_failures
+@rnnlm_flow("score")
 def score_flow(config: ScoringConfig) -> ScoredRecord:
     """Score every document of the input with the configured model."""
     config = start_flow_run(config)

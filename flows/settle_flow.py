@@ -1,17 +1,15 @@
 """Give runs whose process was killed a final state, and start interrupted ones again, on a schedule."""
 
-from prefect import flow
 from prefect.client.orchestration import get_client
 
 from flows.operations.console import show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
-from flows.operations.flow_start import hold_run_lock
+from flows.operations.flow_start import hold_run_lock, rnnlm_flow
 from flows.operations.interrupted_runs import resume_interrupted
-from flows.operations.run_labels import flow_run_label
 from rnnlm.home import find_home
 
 
-@flow(name="settle", flow_run_name=flow_run_label)
+@rnnlm_flow("settle")
 def settle_flow() -> int:
     """Return how many flow, task and MLflow runs of this home were settled."""
     show_library_lines()

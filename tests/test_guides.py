@@ -9,7 +9,7 @@ from typing import NamedTuple
 import duckdb
 import pytest
 
-from flows.service.ports import free_port
+from flows.service.home_processes import free_port
 from tests.conftest import write_toy_corpus
 from tests.rnnlm.corpora.packing import COMPRESSIONS
 from tests.test_tutorial import ROOT, in_one_shell, shell_lines

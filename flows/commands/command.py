@@ -1,7 +1,7 @@
 """How a function becomes a command: Typer reads its signature, with two kinds of parameters of our own.
 
-A `Session` parameter becomes --json, a `FlowSession` also --verbose and --quiet. A `Given` parameter becomes one
-option per field of a config class. Values of such options reach pydantic as text, so each is validated once.
+A `Session` parameter becomes --json, a `FlowSession` also --verbose and --quiet. A parameter that is annotated with an
+OptionGroup becomes several options: one per field of a config class (`fields`), or some of a dataclass (`some_of`).
 """
 
 import contextlib
@@ -9,21 +9,20 @@ import dataclasses
 import functools
 import inspect
 import json
+import logging
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal, TextIO, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Protocol, TextIO, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import typer
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 
-from rnnlm.config import Section
 from rnnlm.config.validation import bounds_text, validated
 from rnnlm.home import Home, find_home
 from rnnlm.storage.disk_errors import full_disk_explained
 
-SectionT = TypeVar("SectionT", bound=Section)
 FlowResult = TypeVar("FlowResult")
 
 
@@ -32,12 +31,13 @@ class Session:
     """A command's session: its home, and where results go."""
 
     home: Home
-    as_json: bool
     out: TextIO
+    json: bool
 
     def print_result(self, text: str, value: Any) -> None:
-        """Print `text` for people, or `value` as JSON with --json, on standard output."""
-        print(json.dumps(value) if self.as_json else text, file=self.out, flush=True)
+        """Print `text` for people, or `value` as JSON with --json, on standard output. value: may hold records."""
+        result = json.dumps(value, default=lambda record: record.model_dump(mode="json")) if self.json else text
+        print(result, file=self.out, flush=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +49,8 @@ class ReadingSession(Session):
 class FlowSession(Session):
     """A session of a command that runs a flow."""
 
-    verbose: bool = False
-    quiet: bool = False
+    verbose: bool
+    quiet: bool
 
     def run_flow(self, flow: Callable[..., FlowResult], *arguments: Any, **settings: Any) -> FlowResult:
         """Run a flow on the configured Prefect server, or on a temporary one."""
@@ -63,174 +63,177 @@ class FlowSession(Session):
         return run_flow(self.home, flow, *arguments, detail=detail, **settings)
 
 
-class Given(dict[str, Any]):
-    """Field → text (or bool, from a flag), for those of a section's options that are on the command line."""
-
-    def __init__(self, options: dict[str, str], values: dict[str, Any]) -> None:
-        super().__init__(values)
-        self.options = options  # field → option, such as --port
-
-    def section(self, config: type[SectionT], defaults: dict[str, Any] | None = None) -> SectionT:
-        """The section with these values over `defaults` over the fields' own. ConfigError names the wrong option."""
-        values = {
-            field: [part.strip() for part in text.split(",")] if takes_list(config.model_fields[field]) else text
-            for field, text in self.items()
-        }
-        return validated(config, (defaults or {}) | values, lambda path: self.options.get(path.split(".")[0], path))
-
-
-@dataclasses.dataclass(frozen=True)
-class Fields:
-    """Annotation of a Given parameter: the fields of `config` to offer as options, and those under another name."""
-
-    config: type[Section]
-    names: tuple[str, ...]
-    renamed: dict[str, str]  # option → field
-    prefix: str
-
-    def options(self) -> dict[str, str]:
-        """Field → option."""
-        names = {field: field for field in self.names} | {field: option for option, field in self.renamed.items()}
-        return {field: f"--{self.prefix}{option}".replace("_", "-") for field, option in names.items()}
-
-    def given(self, values: dict[str, str | bool | None]) -> Given:
-        """Those of the options' values that were given. A flag that was given inverts its field's default."""
-        found = {field: value for field, value in values.items() if value not in (None, False)}
-        inverted = {
-            field: not self.config.model_fields[field].default for field, value in found.items() if value is True
-        }
-        return Given(self.options(), found | inverted)
-
-
-def fields(config: type[Section], *names: str, prefix: str = "", **renamed: str) -> Fields:
-    return Fields(config, names, renamed, prefix)
-
-
-def add_command(
-    app: typer.Typer, name: str, function: Callable[..., None], subcommands: typer.Typer | None = None
-) -> None:
-    """Add a command. Its docstring is its help: one sentence, perhaps details, and examples in the last paragraph.
-
-    subcommands: commands below this one, which runs if none of them is named.
-    """
-    text, _, examples = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
-    lines = examples.splitlines()
-    epilog = escape("\n\n".join(["examples:" if len(lines) > 1 else "example:", *(f"  {line}" for line in lines)]))
-    command = as_typer_command(function)
-    if subcommands is None:
-        app.command(name, help=text, epilog=epilog)(command)
-    else:
-        subcommands.callback(help=text, epilog=epilog, invoke_without_command=True)(unless_subcommand(command))
-        app.add_typer(subcommands, name=name)
-
-
-def unless_subcommand(command: Callable[..., None]) -> Callable[..., None]:
-    """The command of a group: it does nothing if one of the group's commands is called."""
-
-    @functools.wraps(command)
-    def run(context: typer.Context, **values: Any) -> None:
-        if context.invoked_subcommand is None:
-            command(**values)
-
-    own = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [own, *inspect.signature(command).parameters.values()]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
-
-
-def add_group(app: typer.Typer, name: str, group: typer.Typer, opening: str) -> None:
-    """Add a group of commands; without one of them it prints its help."""
-    app.add_typer(group, name=name, help=opening, no_args_is_help=True)
-
-
-def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
-    """The function with its Session and Given parameters replaced by plain options, as Typer wants it.
-
-    Running it opens a session: home and environment set, standard output reserved for results.
-    """
-    plain: list[inspect.Parameter] = []
-    groups: dict[str, Fields] = {}  # Given parameter → its fields
-    kind: type[Session] = Session
-    session_name = ""
-    for parameter in inspect.signature(function, eval_str=True).parameters.values():
-        annotation = parameter.annotation
-        if isinstance(annotation, type) and issubclass(annotation, Session):
-            session_name, kind = parameter.name, annotation
-        elif get_origin(annotation) is Annotated and isinstance(group := get_args(annotation)[1], Fields):
-            groups[parameter.name] = group
-            plain += [
-                field_parameter(f"{parameter.name}__{field}", option, group.config.model_fields[field])
-                for field, option in group.options().items()
-            ]
-        else:
-            plain.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    flags = flag_parameters(kind)
-    plain += flags
-
-    @functools.wraps(function)
-    def run(**values: Any) -> None:
-        session_fields = {FLAGS[flag.name]: values.pop(flag.name) for flag in flags}
-        arguments = {name: value for name, value in values.items() if "__" not in name}
-        for name, group in groups.items():
-            arguments[name] = group.given({field: values[f"{name}__{field}"] for field in group.options()})
-        with open_session(kind, session_fields) as session:
-            function(**arguments, **{session_name: session})
-
-    run.__signature__ = inspect.Signature(plain)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in plain}
-    return run
-
-
-FLAGS = {"json": "as_json", "verbose": "verbose", "quiet": "quiet"}  # option → field of the session
-FLAG_HELP = {
+SESSION_FLAGS = {  # field of a session → its help
     "json": "Print one JSON value on standard output.",
     "verbose": "Show everything that Prefect logs.",
     "quiet": "Show only warnings and the result.",
 }
 
 
-def flag_parameters(kind: type[Session]) -> list[inspect.Parameter]:
-    names = [flag for flag, field in FLAGS.items() if field in {one.name for one in dataclasses.fields(kind)}]
-    return [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=False,
-            annotation=Annotated[bool, typer.Option(f"--{name}", help=FLAG_HELP[name])],
-        )
-        for name in names
-    ]
+class OptionGroup(Protocol):
+    """Annotation of a parameter of type `kind` that stands for several options."""
+
+    def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
+        """Field → Typer's annotation, and the default (inspect.Parameter.empty: required)."""
+
+    def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
+        """The parameter's value, from the options' values by field."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SectionFields:
+    """Fields of a config class as options, described by the class; their values reach pydantic as text."""
+
+    names: dict[str, str]  # field → option
+    variables: dict[str, str]  # field → environment variable with its value, unless the option is given
+
+    def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
+        return {
+            field: field_option(option, kind.model_fields[field], self.variables.get(field))
+            for field, option in self.names.items()
+        }
+
+    def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
+        """The section; `model_fields_set` tells which options were given. ConfigError names the wrong option."""
+        given = {
+            field: parsed(value, kind.model_fields[field])
+            for field, value in values.items()
+            if value not in (None, False)
+        }
+        return validated(kind, given, lambda path: self.names.get(path.split(".")[0], path))
+
+
+def fields(*names: str, prefix: str = "", variables: dict[str, str] | None = None, **renamed: str) -> SectionFields:
+    """The options --PREFIX-NAME, and those whose field has another name. renamed: option → field."""
+    options = {name: name for name in names} | {field: option for option, field in renamed.items()}
+    named = {field: f"--{prefix}{option}".replace("_", "-") for field, option in options.items()}
+    return SectionFields(named, variables or {})
+
+
+def parsed(value: str | bool, field: FieldInfo) -> Any:
+    """A flag that was given inverts its field's default; a list is separated by commas."""
+    if isinstance(value, bool):
+        return not field.default
+    return [part.strip() for part in value.split(",")] if takes_list(field) else value
+
+
+@dataclasses.dataclass(frozen=True)
+class SomeFields:
+    """Fields of a dataclass whose annotations are Typer's."""
+
+    names: tuple[str, ...]
+
+    def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
+        hints = get_type_hints(kind, include_extras=True)
+        return {name: (hints[name], getattr(kind, name)) for name in self.names}
+
+    def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
+        return kind(**values)
+
+
+def some_of(*names: str) -> SomeFields:
+    return SomeFields(names)
+
+
+def load_command(module: types.ModuleType, name: str, subcommands: tuple[str, ...]) -> Any:
+    """Typer's command for the function NAME_command of a module.
+
+    With subcommands it is a group of the functions NAME_SUBCOMMAND_command, and the function runs if none of them is
+    named; without parameters it only describes the group.
+    """
+    app, group = typer.Typer(), typer.Typer()
+    function = getattr(module, f"{name.replace('-', '_')}_command")
+    for subcommand in subcommands:
+        below = getattr(module, f"{name}_{subcommand}_command")
+        group.command(subcommand, **help_of(below))(as_typer_command(below))
+    if not subcommands:
+        app.command(name, **help_of(function))(as_typer_command(function))
+    elif inspect.signature(function).parameters:
+        group.callback(**help_of(function), invoke_without_command=True)(as_typer_command(function))
+        app.add_typer(group, name=name)
+    else:
+        app.add_typer(group, name=name, help=function.__doc__, no_args_is_help=True)
+    return typer.main.get_group(app).commands[name]
+
+
+def help_of(function: Callable[..., None]) -> dict[str, Any]:
+    """A docstring as help: one sentence, perhaps details, and examples in the last paragraph."""
+    text, _, examples = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
+    lines = examples.splitlines()
+    title = "examples:" if len(lines) > 1 else "example:"
+    return {"help": text, "epilog": escape("\n\n".join([title, *(f"  {line}" for line in lines)]))}
+
+
+def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
+    """The function with its session and groups of options replaced by plain options, as Typer wants it.
+
+    Running it opens a session: home and environment set, standard output reserved for results.
+    """
+    options: dict[str, tuple[Any, Any]] = {"context": (typer.Context, inspect.Parameter.empty)}
+    groups: dict[str, tuple[type[Any], OptionGroup]] = {}  # parameter → its type and its group
+    session_name, session_kind = "", Session
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind, *metadata = get_args(parameter.annotation) or (parameter.annotation,)
+        if isinstance(kind, type) and issubclass(kind, Session):
+            session_name, session_kind = name, kind
+        elif metadata and hasattr(metadata[0], "options"):
+            groups[name] = kind, metadata[0]
+            own = metadata[0].options(kind)
+            assert options.keys().isdisjoint(own), "two options of one name"
+            options |= own
+        else:
+            options[name] = parameter.annotation, parameter.default
+    flags = [field.name for field in dataclasses.fields(session_kind) if field.name in SESSION_FLAGS]
+    options |= {flag: (Annotated[bool, typer.Option(f"--{flag}", help=SESSION_FLAGS[flag])], False) for flag in flags}
+
+    @functools.wraps(function)
+    def run(context: typer.Context, **values: Any) -> None:
+        if context.invoked_subcommand is not None:
+            return
+        with open_session(session_kind, {flag: values.pop(flag) for flag in flags}) as session:
+            for name, (kind, group) in groups.items():
+                values[name] = group.value(kind, {field: values.pop(field) for field in group.options(kind)})
+            function(**values, **{session_name: session})
+
+    run.__annotations__ = {name: annotation for name, (annotation, _) in options.items()}
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in options.items()
+        ]
+    )
+    return run
 
 
 @contextlib.contextmanager
 def open_session(kind: type[Session], flags: dict[str, bool]) -> Iterator[Session]:
-    """Set up home and environment. Send what libraries print to standard error."""
+    """Set up home and environment. What libraries print, and their warnings, go to standard error."""
     from flows.operations.prefect_environment import set_environment
 
     home = find_home()
     set_environment(home, stores=kind is not ReadingSession)
     out = sys.stdout
+    if kind is not FlowSession:  # whose log lines Prefect shows
+        logging.basicConfig(level=logging.WARNING, format="rnnlm: %(message)s", stream=sys.stderr)
     with contextlib.redirect_stdout(sys.stderr), full_disk_explained(home.root):
         yield kind(home=home, out=out, **flags)
 
 
-def field_parameter(name: str, option: str, field: FieldInfo) -> inspect.Parameter:
-    """An option that is described by the field. A boolean field becomes a flag that inverts its default."""
-    annotation: Any
+def field_option(option: str, field: FieldInfo, variable: str | None) -> tuple[Any, Any]:
+    """Typer's annotation and default of a field's option. A boolean field becomes a flag that inverts its default."""
     if isinstance(field.default, bool):
-        annotation = Annotated[bool, typer.Option(option, help=field_help(field))]
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
-    settings: dict[str, Any] = {
-        "help": field_help(field),
-        "metavar": metavar(option, field.annotation),
-        "show_default": False,
-    }
+        return Annotated[bool, typer.Option(option, help=field_help(field))], False
+    settings = typer.Option(
+        option,
+        help=field_help(field),
+        metavar=metavar(option, field.annotation),
+        envvar=variable,
+        show_envvar=False,
+        show_default=False,
+    )
     if field.is_required():
-        annotation = Annotated[str, typer.Option(option, **settings)]
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
-    annotation = Annotated[str | None, typer.Option(option, **settings)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        return Annotated[str, settings], inspect.Parameter.empty
+    return Annotated[str | None, settings], None
 
 
 def takes_list(field: FieldInfo) -> bool:

@@ -4,63 +4,47 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import FlowSession, Given, add_command, fields
-from flows.commands.options import ConfigFile, Preset, RequiredCorpus, Set, pipeline_config
+from flows.commands.command import FlowSession, fields, some_of
+from flows.commands.options import PipelineOptions, RequiredCorpus
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError
 from rnnlm.lab.comparison.comparison_config import CompareConfig, RegisteredModels
 
-APP = typer.Typer()
+TRAINING_OPTIONS = fields(
+    *("models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity", "cost_seconds")
+)
 
 
 def compare_command(
     session: FlowSession,
-    comparison: Annotated[
-        Given,
-        fields(
-            CompareConfig,
-            *(
-                "models",
-                "match",
-                "budget",
-                "seeds",
-                "trials",
-                "trial_share",
-                "target_perplexity",
-                "cost_seconds",
-            ),
-        ),
-    ],
-    registered: Annotated[Given, fields(RegisteredModels, "against")],
+    comparison: Annotated[CompareConfig, TRAINING_OPTIONS],
+    registered: Annotated[RegisteredModels, fields("against")],
     corpus: RequiredCorpus,
-    preset: Preset = None,
-    config: ConfigFile = None,
-    set: Set = None,
+    options: Annotated[PipelineOptions, some_of("preset", "config", "set")],
     force: Annotated[
         bool, typer.Option("--force", help="Measure speed again and write the report again; trained runs stay.")
     ] = False,
 ) -> None:
     """Compare kinds of models on the same tokens, or registered models on a text.
 
-    Every trial and seed is an ordinary training run: an interrupted comparison goes on where it stopped.
+    Every trial and seed is an ordinary training run: an interrupted comparison resumes where it stopped.
 
     rnnlm compare --corpus my-text.txt --preset smoke --models elman,lstm,kneser-ney --seeds 1
     rnnlm compare --corpus ptb/ --preset ptb --match parameters --budget 5000000 --trials 4
     rnnlm compare --corpus my-text.txt --against rnnlm-python-docs,rnnlm-ptb@challenger
     """
-    pipeline = pipeline_config(corpus, preset, config, set, None)
-    if names := registered.section(RegisteredModels).against:
-        for field in comparison:
-            option = comparison.options[field]
+    pipeline = options.pipeline_config(corpus)
+    if registered.against:
+        for field in comparison.model_fields_set:
+            option = TRAINING_OPTIONS.names[field]
             raise ConfigError(f"{option} is for training; --against compares registered models as they are")
-        compare_registered(session, names, pipeline.corpus)
+        compare_registered(session, registered.against, pipeline.corpus)
         return
-    wanted = comparison.section(CompareConfig, {"pipeline": pipeline})
     from flows.compare_flow import compare_flow
     from rnnlm.reports.comparison_page import comparison_text
 
-    found = session.run_flow(compare_flow, wanted, force)
-    session.print_result(comparison_text(found), found.model_dump(mode="json"))
+    found = session.run_flow(compare_flow, comparison.model_copy(update={"pipeline": pipeline}), force)
+    session.print_result(comparison_text(found), found)
 
 
 def compare_registered(session: FlowSession, names: tuple[str, ...], corpus: CorpusConfig) -> None:
@@ -71,7 +55,4 @@ def compare_registered(session: FlowSession, names: tuple[str, ...], corpus: Cor
     from rnnlm.reports.comparison_page import registered_text
 
     found = compare_on_text(session.home, folders, corpus)
-    session.print_result(registered_text(found), found.model_dump(mode="json"))
-
-
-add_command(APP, "compare", compare_command)
+    session.print_result(registered_text(found), found)

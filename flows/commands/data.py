@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.command import Given, ReadingSession, Session, add_command, fields
-from flows.commands.options import RequiredCorpus, Set, complete_models, dataset_config, show_warnings
+from flows.commands.command import ReadingSession, Session, fields
+from flows.commands.options import RequiredCorpus, Set, complete_models, dataset_config
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 
 if TYPE_CHECKING:
     from rnnlm.evaluation.ngram.ngram_evaluation import NgramResult
 
-APP = typer.Typer()
 CATALOGUE_FIELDS = ("name", "location", "licence", "format", "splits", "size", "advice")
 # By default n-grams keep every word of the training split and cut no sentence.
 UNCUT_TEXT = ("tokenizer.kind=word", "tokenizer.vocabulary_size=1000000", "sequences.context_length=65536")
@@ -52,9 +51,8 @@ def inspect_command(
     from rnnlm.presets import build_config
     from rnnlm.reports.inspection_page import inspection_text
 
-    show_warnings()
     found = inspect_source(build_config("default", set or (), source))
-    session.print_result(inspection_text(found), found.model_dump(mode="json"))
+    session.print_result(inspection_text(found), found)
     if found.refusal is not None:
         raise typer.Exit(2)
 
@@ -129,20 +127,18 @@ def describe_command(
 def ngram_command(
     session: Session,
     corpus: RequiredCorpus,
-    ngram: Annotated[Given, fields(NgramConfig, "method", "order", "samples", "seed", "memory_limit", "threads")],
+    config: Annotated[NgramConfig, fields("method", "order", "samples", "seed", "memory_limit", "threads")],
     set: Set = None,
 ) -> None:
     """Measure the perplexity of a count-based model on a corpus.
 
     rnnlm ngram --corpus python-docs --order 5 --samples 2
     """
-    show_warnings()
-    config = ngram.section(NgramConfig)
     pipeline = dataset_config(corpus, set, *UNCUT_TEXT)
     from rnnlm.evaluation.ngram.ngram_evaluation import measure_ngram
 
     result = measure_ngram(session.home, pipeline, config)
-    session.print_result(ngram_text(result), result.model_dump(mode="json"))
+    session.print_result(ngram_text(result), result)
 
 
 def ngram_text(result: "NgramResult") -> str:
@@ -162,10 +158,3 @@ def ngram_text(result: "NgramResult") -> str:
     note = [] if result.normalised else ["not a normalised distribution: not comparable with perplexities"]
     samples = [line for sample in result.samples for line in ("", sample.text)]
     return "\n".join([*columns([row]), *note, *samples])
-
-
-add_command(APP, "corpora", corpora_command)
-add_command(APP, "inspect", inspect_command)
-add_command(APP, "tokenize", tokenize_command)
-add_command(APP, "describe", describe_command)
-add_command(APP, "ngram", ngram_command)

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.commands.command import Given, Session, add_command, fields
-from flows.commands.options import Corpus, Model, Set, show_warnings
-from rnnlm.config import CorpusConfig
+from flows.commands.command import SectionFields, Session, fields
+from flows.commands.options import Corpus, Model, Set
+from rnnlm.config import CorpusConfig, Section
 from rnnlm.errors import ConfigError, HomeError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.lab.harness.harness_config import HarnessConfig
+from rnnlm.registry.model_lookup import corpus_settings, model_folder, run_model_folder
 from rnnlm.storage.records import HarnessRecord
 
 if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
 
-APP = typer.Typer()
 OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")  # settings of a corpus
+DYNAMIC_OPTIONS = fields("rate", "decay", "scaled", segment="segment_length", prefix="dynamic-")
+CACHE_OPTIONS = fields("size", "theta", "share", prefix="cache-")
 TUNED_FIELDS = {"dynamic": ("rate", "decay"), "cache": ("theta", "share")}  # chosen by --tune
 
 
 def evaluate_command(
     session: Session,
-    dynamic_settings: Annotated[
-        Given, fields(DynamicConfig, "rate", "decay", "scaled", segment="segment_length", prefix="dynamic-")
-    ],
-    cache_settings: Annotated[Given, fields(CacheConfig, "size", "theta", "share", prefix="cache-")],
+    dynamic_settings: Annotated[DynamicConfig, DYNAMIC_OPTIONS],
+    cache_settings: Annotated[CacheConfig, CACHE_OPTIONS],
     model: Model = None,
     corpus: Corpus = None,
     set: Set = None,
@@ -62,18 +62,15 @@ def evaluate_command(
     rnnlm evaluate rnnlm-ptb --corpus ptb/ --dynamic --tune
     rnnlm evaluate --corpus my-text.txt --set corpus.undecodable=replace
     """
-    show_warnings()
-    for option, wanted, settings in (("dynamic", dynamic, dynamic_settings), ("cache", cache, cache_settings)):
-        check_adaptation_options(option, wanted, settings, tune)
+    check_adaptation_options("dynamic", dynamic, DYNAMIC_OPTIONS, dynamic_settings, tune)
+    check_adaptation_options("cache", cache, CACHE_OPTIONS, cache_settings, tune)
     if tune and not (dynamic or cache):
         raise ConfigError("--tune needs --dynamic or --cache; --interpolate fits its share without it")
     adaptations: dict[str, Any] = {
-        "dynamic": dynamic_settings.section(DynamicConfig) if dynamic else None,
-        "cache": cache_settings.section(CacheConfig) if cache else None,
+        "dynamic": dynamic_settings if dynamic else None,
+        "cache": cache_settings if cache else None,
         "kneser_ney": NgramConfig() if interpolate else None,
     }
-    from rnnlm.registry.model_lookup import model_folder
-
     folder = model_folder(session.home, model)
     source = corpus_to_evaluate(folder, corpus, set or [])
     from rnnlm.display.text_layout import columns
@@ -83,16 +80,15 @@ def evaluate_command(
 
     if any(adaptations.values()):
         comparison = compare_on_corpus(session.home, folder, source, Adaptations(**adaptations, tune=tune), split)
-        session.print_result("\n".join(columns(adaptation_rows(comparison))), comparison.model_dump(mode="json"))
+        session.print_result("\n".join(columns(adaptation_rows(comparison))), comparison)
         return
     score = score_corpus(session.home, folder, source, split)
-    session.print_result("\n".join(columns(score_table(score))), score.model_dump(mode="json"))
+    session.print_result("\n".join(columns(score_table(score))), score)
 
 
 def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -> CorpusConfig:
     """The corpus as the model's own was read, changed by --set; without --corpus, its own."""
     from rnnlm.presets import build_config
-    from rnnlm.registry.model_lookup import corpus_settings
 
     own = corpus_settings(folder)
     if corpus is None and "source" not in own:
@@ -110,10 +106,10 @@ def as_override(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def check_adaptation_options(name: str, wanted: bool, settings: Given, tune: bool) -> None:
+def check_adaptation_options(name: str, wanted: bool, options: SectionFields, settings: Section, tune: bool) -> None:
     """ConfigError for settings of an adaptation that is not asked for, or that --tune chooses itself."""
-    for field in settings:
-        option = settings.options[field]
+    for field in settings.model_fields_set:
+        option = options.names[field]
         if not wanted:
             raise ConfigError(f"{option} is a setting of --{name}; add --{name}")
         if tune and field in TUNED_FIELDS[name]:
@@ -135,9 +131,6 @@ def explain_command(
     rnnlm explain 'Return the list.'
     rnnlm explain 'Return the list.' rnnlm-python-docs --picture state.png
     """
-    show_warnings()
-    from rnnlm.registry.model_lookup import model_folder
-
     folder = model_folder(session.home, model)
     from rnnlm.evaluation.explanation import explain
     from rnnlm.models.model_factory import load_model
@@ -171,9 +164,6 @@ def surprise_command(
 
     rnnlm surprise --pictures plots
     """
-    show_warnings()
-    from rnnlm.registry.model_lookup import run_model_folder
-
     folder = run_model_folder(session.home, model)
     from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_model
     from rnnlm.reports.surprise_page import surprise_text
@@ -182,7 +172,7 @@ def surprise_command(
     if pictures is not None:
         copies = tuple(copy_picture(picture, pictures) for picture in found.pictures)
         found = found.model_copy(update={"pictures": copies})
-    session.print_result(surprise_text(found), found.model_dump(mode="json"))
+    session.print_result(surprise_text(found), found)
 
 
 def copy_picture(picture: Path, folder: Path) -> Path:
@@ -195,7 +185,7 @@ def copy_picture(picture: Path, folder: Path) -> Path:
 
 def lm_eval_command(
     session: Session,
-    harness: Annotated[Given, fields(HarnessConfig, "tasks", "file", "limit", "fewshot", "batch_size")],
+    config: Annotated[HarnessConfig, fields("tasks", "file", "limit", "fewshot", "batch_size")],
     model: Model = None,
 ) -> None:
     """Run EleutherAI's evaluation harness on a model (extra: lm-eval).
@@ -203,16 +193,12 @@ def lm_eval_command(
     rnnlm lm-eval rnnlm-python-docs --file my-text.txt
     rnnlm lm-eval rnnlm-python-docs --tasks blimp --limit 100
     """
-    show_warnings()
-    config = harness.section(HarnessConfig)
-    from rnnlm.registry.model_lookup import model_folder
-
     folder = model_folder(session.home, model)
     from rnnlm.display.text_layout import columns
     from rnnlm.lab.harness.harness_run import run_harness
 
     record = run_harness(session.home, folder, config)
-    session.print_result("\n".join(columns(harness_rows(record))), record.model_dump(mode="json"))
+    session.print_result("\n".join(columns(harness_rows(record))), record)
 
 
 def harness_rows(record: HarnessRecord) -> list[dict[str, Any]]:
@@ -228,9 +214,3 @@ def harness_rows(record: HarnessRecord) -> list[dict[str, Any]]:
         }
         for row in record.metrics
     ]
-
-
-add_command(APP, "evaluate", evaluate_command)
-add_command(APP, "explain", explain_command)
-add_command(APP, "surprise", surprise_command)
-add_command(APP, "lm-eval", lm_eval_command)

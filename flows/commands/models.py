@@ -1,7 +1,6 @@
 """models, promote, rollback: manage registered models; generate, serve, export: use one."""
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from flows.commands.command import Given, Session, add_command, fields
-from flows.commands.options import Model, show_warnings
+from flows.commands.command import Session, fields
+from flows.commands.options import Model
 from rnnlm.config import GenerationConfig
+from rnnlm.registry.model_lookup import (
+    best_versions,
+    list_models,
+    model_folder,
+    of_dataset,
+    registered_name_and_version,
+)
 from rnnlm.serving.listening_socket import bound_socket
 from rnnlm.serving.serving_config import ServingConfig
 
@@ -19,12 +25,10 @@ if TYPE_CHECKING:
     from rnnlm.registry.champion_history import Change
     from rnnlm.storage.records import Sample
 
-APP = typer.Typer()
-TOKEN_VARIABLE = "RNNLM_SERVE_TOKEN"
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; stored with the version.")]
 
 
-def list_command(
+def models_command(
     session: Session,
     best: Annotated[bool, typer.Option("--best", help="Lowest validation perplexity per model and dataset.")] = False,
     dataset: Annotated[
@@ -37,7 +41,6 @@ def list_command(
     rnnlm models show rnnlm-python-docs@challenger
     """
     from rnnlm.display.text_layout import columns
-    from rnnlm.registry.model_lookup import best_versions, list_models, of_dataset
     from rnnlm.reports.registry_page import model_row
 
     versions = list_models(session.home)
@@ -47,20 +50,19 @@ def list_command(
     if best:
         versions = best_versions(versions)
     text = "\n".join(columns([model_row(version) for version in versions])) if versions else nothing
-    session.print_result(text, [version.model_dump(mode="json") for version in versions])
+    session.print_result(text, versions)
 
 
-def show_command(session: Session, model: Model = None) -> None:
+def models_show_command(session: Session, model: Model = None) -> None:
     """Show one version and its lineage, back to the corpus.
 
     rnnlm models show rnnlm-python-docs@challenger
     """
     from rnnlm.registry.lineage import show_version
-    from rnnlm.registry.model_lookup import registered_name_and_version
     from rnnlm.reports.registry_page import lineage_report
 
     details = show_version(session.home, *registered_name_and_version(session.home, model))
-    session.print_result(lineage_report(details), details.model_dump(mode="json"))
+    session.print_result(lineage_report(details), details)
 
 
 def promote_command(
@@ -72,8 +74,6 @@ def promote_command(
 
     rnnlm promote rnnlm-python-docs/3 --reason 'better on our tickets'
     """
-    show_warnings()
-    from rnnlm.registry.model_lookup import registered_name_and_version
     from rnnlm.registry.promotion_commands import promote_by_hand
     from tasks.operations.registry_turn import registry_turn
 
@@ -92,7 +92,6 @@ def rollback_command(
 
     rnnlm rollback rnnlm-python-docs
     """
-    show_warnings()
     from rnnlm.registry.promotion_commands import roll_back
     from tasks.operations.registry_turn import registry_turn
 
@@ -105,16 +104,14 @@ def print_change(session: Session, change: "Change", name: str) -> None:
     from rnnlm.reports.registry_page import change_line
 
     text = f"{name} version {change.version} is champion: {change_line(change)}"
-    session.print_result(text, change.model_dump(mode="json"))
+    session.print_result(text, change)
 
 
 def generate_command(
     session: Session,
-    generation: Annotated[
-        Given,
-        fields(
-            GenerationConfig, "minimum_tokens", "maximum_tokens", "temperature", "top_k", "top_p", "seed", "unknown"
-        ),
+    config: Annotated[
+        GenerationConfig,
+        fields("minimum_tokens", "maximum_tokens", "temperature", "top_k", "top_p", "seed", "unknown"),
     ],
     model: Model = None,
     prompt: Annotated[str, typer.Option(metavar="TEXT", help="The text to continue.", show_default=False)] = "",
@@ -131,10 +128,6 @@ def generate_command(
     rnnlm generate rnnlm-python-docs@challenger --temperature 0.7
     rnnlm generate --interactive
     """
-    show_warnings()
-    config = generation.section(GenerationConfig)
-    from rnnlm.registry.model_lookup import model_folder
-
     folder = model_folder(session.home, model)
     from rnnlm.generation.generate import continue_prompts
     from rnnlm.models.model_factory import load_model
@@ -154,9 +147,8 @@ def print_samples(session: Session, samples: "tuple[Sample, ...]") -> None:
     from rnnlm.display.text_layout import visible
 
     texts = ["\n".join(map(visible, sample.whole.strip().split("\n"))) for sample in samples]
-    values = [sample.model_dump(mode="json") for sample in samples]
     separator = "\n\n" if any("\n" in text for text in texts) else "\n"
-    session.print_result(separator.join(texts), values[0] if len(values) == 1 else values)
+    session.print_result(separator.join(texts), samples[0] if len(samples) == 1 else samples)
 
 
 def prompts_from_input() -> Iterator[str]:
@@ -175,12 +167,12 @@ def prompts_from_input() -> Iterator[str]:
 
 def serve_command(
     session: Session,
-    serving: Annotated[
-        Given,
+    config: Annotated[
+        ServingConfig,
         fields(
-            ServingConfig,
             *("host", "port", "token", "maximum_running", "maximum_waiting", "maximum_seconds"),
             *("poll_seconds", "drain_seconds"),
+            variables={"token": "RNNLM_SERVE_TOKEN"},
         ),
     ],
     model: Model = None,
@@ -192,13 +184,8 @@ def serve_command(
     rnnlm serve
     rnnlm serve rnnlm-python-docs --port 8080
     """
-    show_warnings()
-    token = os.environ.get(TOKEN_VARIABLE)
-    config = serving.section(ServingConfig, defaults={"token": token} if token else {})
     with bound_socket(config):  # a taken port and a wrong name are answered before torch is imported
         pass
-    from rnnlm.registry.model_lookup import model_folder
-
     model_folder(session.home, model)
     from rnnlm.serving.server import serve_model
 
@@ -223,9 +210,6 @@ def export_command(
     rnnlm export rnnlm-python-docs --output onnx/model.onnx
     rnnlm export rnnlm-python-docs --format arpa
     """
-    show_warnings()
-    from rnnlm.registry.model_lookup import model_folder
-
     folder = model_folder(session.home, model)
     if file_format == "arpa":
         from rnnlm.models.arpa import export_arpa
@@ -235,7 +219,7 @@ def export_command(
         text += f"{len(counts.ngrams)} tokens"
         if counts.without_network:
             text += "\nthe counts alone: the network that they are mixed with is not exported"
-        session.print_result(text, counts.model_dump(mode="json"))
+        session.print_result(text, counts)
         return
     from rnnlm.models.onnx_graph import export_onnx
 
@@ -247,14 +231,4 @@ def export_command(
     )
     if record.without_counts:
         text += "\nthe network alone: the counts that are mixed with it are not exported"
-    session.print_result(text, record.model_dump(mode="json"))
-
-
-MODELS = typer.Typer()
-add_command(MODELS, "show", show_command)
-add_command(APP, "models", list_command, MODELS)
-add_command(APP, "promote", promote_command)
-add_command(APP, "rollback", rollback_command)
-add_command(APP, "generate", generate_command)
-add_command(APP, "serve", serve_command)
-add_command(APP, "export", export_command)
+    session.print_result(text, record)

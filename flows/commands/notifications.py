@@ -4,16 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.command import Session, add_command
-from flows.commands.schedules import prefect_client
+from flows.commands.command import Session
+from flows.commands.schedules import prefect_client, prefect_query
 from rnnlm.display.redaction import redacted
 from rnnlm.display.text_layout import labelled
 from rnnlm.errors import ConfigError
 
 if TYPE_CHECKING:
     from prefect.blocks.abstract import NotificationBlock
-
-APP = typer.Typer()
 
 
 def notify_command(
@@ -38,13 +36,14 @@ def notify_command(
     """Send what people should hear of to a webhook, Slack or an e-mail address.
 
     A test message is sent first. If it is taken, the address is stored as a Prefect block named rnnlm, which the
-    automations use. Each kind of address has one block; delete it in the Prefect UI to be told no more.
+    automations use. Each kind of address has one block; delete it in the Prefect UI to stop the messages.
 
     rnnlm notify https://hooks.slack.com/services/T000/B000/XXXX
     rnnlm notify https://example.org/hook --every-night
     """
     from flows.operations.automations import NOTIFIER, deploy_automations
 
+    prefect_query()  # refuses a server that does not answer
     with prefect_client() as client:
         block = block_of(url)
         try:
@@ -68,16 +67,10 @@ def block_of(url: str) -> "NotificationBlock":
     if not separator or not rest:
         raise ConfigError("expected an address, such as https://example.org/hook or mailtos://USER:PASSWORD@HOST")
     if scheme in ("http", "https") and not rest.startswith(("hooks.slack.com/", "hooks.slack-gov.com/")):
-        body = {
-            "subject": "{{subject}}",
-            "body": "{{body}}",
-            "text": "{{subject}}\n{{body}}",
-        }  # text: as Slack takes it
+        # text: as Slack takes it
+        body = {"subject": "{{subject}}", "body": "{{body}}", "text": "{{subject}}\n{{body}}"}
         return CustomWebhookNotificationBlock(name="rnnlm", url="{{url}}", secrets={"url": url}, json_data=body)
     block = SlackWebhook(url=SecretStr(url))  # passes other schemes on to Apprise
     if not len(block._apprise_client):
         raise ConfigError(f"{redacted(url)}: Apprise does not know this kind of address")
     return block
-
-
-add_command(APP, "notify", notify_command)

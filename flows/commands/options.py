@@ -1,8 +1,7 @@
 """Arguments and options that commands share, with their shell completion, and the configuration they make up."""
 
-import logging
-import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,6 @@ MODEL_HELP = (
     "A registered name (its champion), NAME@challenger, NAME/3, a run's id or folder. "
     "Default: the champion of the only registered model."
 )
-PIPELINE = "Pipeline settings"  # heading in --help
 
 
 def complete_presets() -> list[str]:
@@ -55,113 +53,78 @@ def setting_paths(section: type[Section], prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{name}"
 
 
+def pipeline_option(option: str, metavar: str | None, text: str, completion: Any = None) -> Any:
+    """An option below the heading for the pipeline's settings."""
+    return typer.Option(
+        option, metavar=metavar, help=text, autocompletion=completion, rich_help_panel="Pipeline settings"
+    )
+
+
+CORPUS = typer.Option("--corpus", metavar="SOURCE", help=CORPUS_HELP, autocompletion=complete_corpora)
+SET_HELP = "Change one setting, such as model.hidden_size=256; repeatable (rnnlm settings lists them)."
+PRESET_HELP = f"Settings to start from: {', '.join(read_presets())}. Default: default."
+RESUME_HELP = (
+    "Continue an unfinished run: its id, the start of it, or its folder. "
+    "Only --set training.distributed.processes (launcher, nodes, rendezvous, restarts) may change it."
+)
 Model = Annotated[str | None, typer.Argument(metavar="MODEL", help=MODEL_HELP, autocompletion=complete_models)]
-Corpus = Annotated[
-    str | None, typer.Option("--corpus", metavar="SOURCE", help=CORPUS_HELP, autocompletion=complete_corpora)
-]
-RequiredCorpus = Annotated[
-    str, typer.Option("--corpus", metavar="SOURCE", help=CORPUS_HELP, autocompletion=complete_corpora)
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="Change one setting, such as model.hidden_size=256; repeatable (rnnlm settings lists them).",
-        autocompletion=complete_settings,
-        rich_help_panel=PIPELINE,
-    ),
-]
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        "--preset",
-        metavar="NAME",
-        help=f"Settings to start from: {', '.join(read_presets())}. Default: default.",
-        autocompletion=complete_presets,
-        rich_help_panel=PIPELINE,
-    ),
-]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", metavar="FILE", help="A YAML file with settings, over the preset's.", rich_help_panel=PIPELINE
-    ),
-]
-Minutes = Annotated[
-    str | None,
-    typer.Option(
-        "--minutes",
-        metavar="N",
-        help="Minutes of training: size and number of epochs are chosen for them.",
-        rich_help_panel=PIPELINE,
-    ),
-]
-Epochs = Annotated[
-    str | None,
-    typer.Option("--epochs", metavar="N", help="Passes over the training text.", rich_help_panel=PIPELINE),
-]
-HiddenSize = Annotated[
-    str | None,
-    typer.Option("--hidden-size", metavar="N", help="Number of units per layer.", rich_help_panel=PIPELINE),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        "--engine", metavar="ENGINE", help=EngineConfig.model_fields["engine"].description, rich_help_panel=PIPELINE
-    ),
-]
-RayAddress = Annotated[
-    str | None,
-    typer.Option(
-        "--ray-address",
-        metavar="ADDRESS",
-        help=EngineConfig.model_fields["ray_address"].description,
-        rich_help_panel=PIPELINE,
-    ),
-]
-Force = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--force",
-        metavar="STAGE",
-        help=f"Rerun a stage: {', '.join(STAGES)}; repeatable.",
-        autocompletion=lambda: list(STAGES),
-        rich_help_panel=PIPELINE,
-    ),
-]
-Verify = Annotated[
-    bool,
-    typer.Option(
-        "--verify",
-        help="Hash all stored files again, also those whose size and times have not changed.",
-        rich_help_panel=PIPELINE,
-    ),
-]
+Corpus = Annotated[str | None, CORPUS]
+RequiredCorpus = Annotated[str, CORPUS]
+Set = Annotated[list[str] | None, pipeline_option("--set", "FIELD=VALUE", SET_HELP, complete_settings)]
+Preset = Annotated[str | None, pipeline_option("--preset", "NAME", PRESET_HELP, complete_presets)]
 
 
-def pipeline_config(
-    corpus: str | None,
-    preset: str | None,
-    file: Path | None,
-    overrides: list[str] | None,
-    force: list[str] | None,
-    minutes: str | None = None,
-    epochs: str | None = None,
-    hidden_size: str | None = None,
-    engine: str | None = None,
-    ray_address: str | None = None,
-) -> PipelineConfig:
-    """The configuration that the options above describe; --set wins over the others."""
-    short: dict[str, Any] = {
-        "training.minutes": minutes,
-        "training.epochs": epochs,
-        "model.hidden_size": hidden_size,
-        "sequences.engine": engine,
-        "sequences.ray_address": ray_address,
-    }
-    named = [f"{path}={value}" for path, value in short.items() if value is not None]
-    return with_checked_source(build_config(preset, [*named, *(overrides or ())], corpus, force or (), file))
+@dataclass(frozen=True)
+class PipelineOptions:
+    """The options of commands that run the pipeline or a part of it; each command has some of them."""
+
+    corpus: Corpus = None
+    preset: Preset = None
+    config: Annotated[
+        Path | None, pipeline_option("--config", "FILE", "A YAML file with settings, over the preset's.")
+    ] = None
+    minutes: Annotated[
+        str | None,
+        pipeline_option("--minutes", "N", "Minutes of training: size and number of epochs are chosen for them."),
+    ] = None
+    epochs: Annotated[str | None, pipeline_option("--epochs", "N", "Passes over the training text.")] = None
+    hidden_size: Annotated[str | None, pipeline_option("--hidden-size", "N", "Number of units per layer.")] = None
+    engine: Annotated[
+        str | None, pipeline_option("--engine", "ENGINE", str(EngineConfig.model_fields["engine"].description))
+    ] = None
+    ray_address: Annotated[
+        str | None,
+        pipeline_option("--ray-address", "ADDRESS", str(EngineConfig.model_fields["ray_address"].description)),
+    ] = None
+    set: Set = None
+    force: Annotated[
+        list[str] | None,
+        pipeline_option("--force", "STAGE", f"Rerun a stage: {', '.join(STAGES)}; repeatable.", lambda: list(STAGES)),
+    ] = None
+    verify: Annotated[
+        bool,
+        pipeline_option(
+            "--verify", None, "Hash all stored files again, also those whose size and times have not changed."
+        ),
+    ] = False
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="RUN", help=RESUME_HELP, autocompletion=complete_runs)
+    ] = None
+
+    def pipeline_config(self, corpus: str | None = None) -> PipelineConfig:
+        """The configuration that the options describe; --set wins over the others. corpus: in place of --corpus."""
+        short = {
+            "training.minutes": self.minutes,
+            "training.epochs": self.epochs,
+            "model.hidden_size": self.hidden_size,
+            "sequences.engine": self.engine,
+            "sequences.ray_address": self.ray_address,
+        }
+        named = [f"{path}={value}" for path, value in short.items() if value is not None]
+        settings = [*named, *(self.set or ())]
+        return with_checked_source(
+            build_config(self.preset, settings, corpus or self.corpus, self.force or (), self.config)
+        )
 
 
 def dataset_config(corpus: str | None, overrides: list[str] | None, *defaults: str) -> PipelineConfig:
@@ -172,12 +135,6 @@ def dataset_config(corpus: str | None, overrides: list[str] | None, *defaults: s
 def with_checked_source(config: PipelineConfig) -> PipelineConfig:
     """Refuse a corpus that cannot be right here, before a Prefect server is started for it."""
     from rnnlm.corpora.download import check_source
-    from rnnlm.home import find_home
 
     check_source(config.corpus, find_home())
     return config
-
-
-def show_warnings() -> None:
-    """Show the library's warnings on standard error, for commands that run outside Prefect."""
-    logging.basicConfig(level=logging.WARNING, format="rnnlm: %(message)s", stream=sys.stderr)

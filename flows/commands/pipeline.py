@@ -6,22 +6,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import FlowSession, Session, add_command
-from flows.commands.options import (
-    ConfigFile,
-    Corpus,
-    Engine,
-    Epochs,
-    Force,
-    HiddenSize,
-    Minutes,
-    Preset,
-    RayAddress,
-    Set,
-    Verify,
-    complete_runs,
-    pipeline_config,
-)
+from flows.commands.command import FlowSession, Session, some_of
+from flows.commands.options import PipelineOptions
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
@@ -29,32 +15,16 @@ from rnnlm.presets import parse_override
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import forget_verified
 
-APP = typer.Typer()
-Resume = Annotated[
-    str | None,
-    typer.Option(
-        "--resume",
-        metavar="RUN",
-        help="Continue an unfinished run: its id, the start of it, or its folder. "
-        "Only --set training.distributed.processes (launcher, nodes, rendezvous, restarts) may change it.",
-        autocompletion=complete_runs,
-    ),
-]
+LENGTH_AND_SIZE = ("minutes", "epochs", "hidden_size")
+REPEATING = ("set", "force", "verify")
 
 
 def run_command(
     session: FlowSession,
-    corpus: Corpus = None,
-    preset: Preset = None,
-    config: ConfigFile = None,
-    minutes: Minutes = None,
-    epochs: Epochs = None,
-    hidden_size: HiddenSize = None,
-    engine: Engine = None,
-    ray_address: RayAddress = None,
-    set: Set = None,
-    force: Force = None,
-    verify: Verify = False,
+    options: Annotated[
+        PipelineOptions,
+        some_of("corpus", "preset", "config", *LENGTH_AND_SIZE, "engine", "ray_address", *REPEATING),
+    ],
 ) -> None:
     """Run the whole pipeline, from corpus to registered model.
 
@@ -62,55 +32,39 @@ def run_command(
     rnnlm run --corpus my-text.txt --minutes 10
     rnnlm run --set model.hidden_size=256 --force training
     """
-    settings = pipeline_config(corpus, preset, config, set, force, minutes, epochs, hidden_size, engine, ray_address)
-    check_device(settings)
-    if verify:
+    config = options.pipeline_config()
+    check_device(config)
+    if options.verify:
         forget_verified(session.home)
     from flows.pipeline_flow import pipeline_flow
     from rnnlm.reports.pipeline_page import pipeline_json, pipeline_summary
 
-    record = session.run_flow(pipeline_flow, config=settings)
+    record = session.run_flow(pipeline_flow, config=config)
     session.print_result(pipeline_summary(record), pipeline_json(record))
 
 
 def prepare_command(
     session: FlowSession,
-    corpus: Corpus = None,
-    preset: Preset = None,
-    config: ConfigFile = None,
-    engine: Engine = None,
-    ray_address: RayAddress = None,
-    set: Set = None,
-    force: Force = None,
-    verify: Verify = False,
+    options: Annotated[PipelineOptions, some_of("corpus", "preset", "config", "engine", "ray_address", *REPEATING)],
 ) -> None:
     """Prepare a corpus: download, train the tokenizer, store sequences.
 
     rnnlm prepare --corpus my-text.txt --set tokenizer.kind=bpe
     rnnlm prepare --corpus my-text.txt --engine ray
     """
-    settings = pipeline_config(corpus, preset, config, set, force, engine=engine, ray_address=ray_address)
-    if verify:
+    config = options.pipeline_config()
+    if options.verify:
         forget_verified(session.home)
     from flows.pipeline_flow import prepare_flow
     from rnnlm.reports.pipeline_page import prepared_summary
 
-    prepared = session.run_flow(prepare_flow, settings)
-    session.print_result(prepared_summary(prepared), prepared.model_dump(mode="json"))
+    prepared = session.run_flow(prepare_flow, config)
+    session.print_result(prepared_summary(prepared), prepared)
 
 
 def train_command(
     session: FlowSession,
-    corpus: Corpus = None,
-    preset: Preset = None,
-    config: ConfigFile = None,
-    minutes: Minutes = None,
-    epochs: Epochs = None,
-    hidden_size: HiddenSize = None,
-    set: Set = None,
-    force: Force = None,
-    verify: Verify = False,
-    resume: Resume = None,
+    options: Annotated[PipelineOptions, some_of("corpus", "preset", "config", *LENGTH_AND_SIZE, *REPEATING, "resume")],
 ) -> None:
     """Train, evaluate and register a model on the prepared corpus.
 
@@ -118,23 +72,18 @@ def train_command(
     rnnlm train --resume 3f2a
     rnnlm train --resume 3f2a --set training.distributed.processes=2
     """
-    if resume is None:
-        settings, dataset = pipeline_config(corpus, preset, config, set, force, minutes, epochs, hidden_size), None
-        check_device(settings)
-    elif any((corpus, config, minutes, epochs, hidden_size, force)) or preset is not None:
-        raise ConfigError(
-            "--resume continues with the run's own configuration;\n"
-            "leave out the other options, or leave out --resume to train another run"
-        )
+    if options.resume is not None:
+        config, dataset = unfinished_run(session.home, options)
     else:
-        settings, dataset = unfinished_run(session.home, resume, set or [])
-    if verify:
+        config, dataset = options.pipeline_config(), None
+        check_device(config)
+    if options.verify:
         forget_verified(session.home)
     from flows.pipeline_flow import train_flow
     from rnnlm.reports.pipeline_page import trained_summary
 
-    trained = session.run_flow(train_flow, settings, dataset)
-    session.print_result(trained_summary(trained), trained.model_dump(mode="json"))
+    trained = session.run_flow(train_flow, config, dataset)
+    session.print_result(trained_summary(trained), trained)
 
 
 def check_device(config: PipelineConfig) -> None:
@@ -145,11 +94,17 @@ def check_device(config: PipelineConfig) -> None:
         choose_device(config.training.device)
 
 
-def unfinished_run(home: Home, run: str, overrides: list[str]) -> tuple[PipelineConfig, DatasetRecord]:
-    """The configuration and dataset that the unfinished run started with, and where it runs from now on."""
+def unfinished_run(home: Home, options: PipelineOptions) -> tuple[PipelineConfig, DatasetRecord]:
+    """The configuration and dataset that the run to resume started with, and where it runs from now on."""
+    assert options.resume is not None
+    if options != PipelineOptions(set=options.set, verify=options.verify, resume=options.resume):
+        raise ConfigError(
+            "--resume continues with the run's own configuration;\n"
+            "leave out the other options, or leave out --resume to train another run"
+        )
     from rnnlm.training.checkpointing.run_lookup import find_unfinished
 
-    return find_unfinished(home, run, dict(map(parse_override, overrides)))
+    return find_unfinished(home, options.resume, dict(map(parse_override, options.set or ())))
 
 
 def join_command(
@@ -163,15 +118,9 @@ def join_command(
 
     rnnlm join node-0:29500
     """
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("rnnlm").setLevel(logging.INFO)
     from rnnlm.training.distributed import join
 
     run_id = join.join(session.home, rendezvous)
     session.print_result(f"run        {session.home.runs / run_id}", {"run_id": run_id})
-
-
-add_command(APP, "run", run_command)
-add_command(APP, "prepare", prepare_command)
-add_command(APP, "train", train_command)
-add_command(APP, "join", join_command)

@@ -4,21 +4,23 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import FlowSession, Given, add_command, add_group, fields
+from flows.commands.command import FlowSession, fields
 from flows.commands.options import Corpus, Set, dataset_config
 from rnnlm.lab.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig
 
-APP = typer.Typer()
 RUNNING_TEXT = "sequences.mode=stream"  # sentences are too short to look far back in
 Remeasure = Annotated[bool, typer.Option("--force", help="Measure again even if the figures exist.")]
 
 
+def probe_command() -> None:
+    """Run a small experiment on gradients, memory or learning."""
+
+
 def probe_gradients_command(
     session: FlowSession,
-    probe: Annotated[
-        Given,
+    config: Annotated[
+        GradientProbeConfig,
         fields(
-            GradientProbeConfig,
             *("layers", "steps", "rows", "factor", "trained_steps", "learning_rate", "seed"),
             hidden="hidden_size",
         ),
@@ -31,22 +33,20 @@ def probe_gradients_command(
 
     rnnlm probe gradients --hidden 64 --steps 40
     """
-    config = probe.section(GradientProbeConfig)
     pipeline = dataset_config(corpus, set, RUNNING_TEXT)
     from flows.probe_gradients_flow import probe_gradients_flow
     from rnnlm.reports.probe_page import gradients_text
 
     found = session.run_flow(probe_gradients_flow, config, pipeline, force)
-    value = {"curves": [curve.model_dump() for curve in found.curves], "picture": str(found.picture)}
+    value = {"curves": found.curves, "picture": str(found.picture)}
     session.print_result(gradients_text(found), value)
 
 
 def probe_echo_command(
     session: FlowSession,
-    probe: Annotated[
-        Given,
+    config: Annotated[
+        EchoConfig,
         fields(
-            EchoConfig,
             *("distances", "symbols", "training_steps", "learning_rate", "seed"),
             nonlinearity="nonlinearities",
             initialization="initializations",
@@ -59,21 +59,19 @@ def probe_echo_command(
 
     rnnlm probe echo --distances 1,5,20 --nonlinearity relu
     """
-    config = probe.section(EchoConfig)
     from flows.probe_echo_flow import probe_echo_flow
     from rnnlm.reports.probe_page import echo_text
 
     found = session.run_flow(probe_echo_flow, config, force)
-    value = {"scores": [score.model_dump() for score in found.scores], "picture": str(found.picture)}
+    value = {"scores": found.scores, "picture": str(found.picture)}
     session.print_result(echo_text(found), value)
 
 
 def probe_abilities_command(
     session: FlowSession,
-    probe: Annotated[
-        Given,
+    config: Annotated[
+        AbilitiesConfig,
         fields(
-            AbilitiesConfig,
             *("kinds", "tasks", "trained_length", "lengths", "layers", "parameters", "training_steps"),
             *("learning_rate", "seeds", "processes", "engine", "ray_address"),
             no_diagonal="diagonal",
@@ -83,22 +81,14 @@ def probe_abilities_command(
 ) -> None:
     """Measure what networks of each kind learn of synthetic tasks, on short rows and on longer ones.
 
-    An interrupted probe goes on where it stopped.
+    An interrupted probe resumes where it stopped.
 
     rnnlm probe abilities --kinds elman,lstm --tasks parity --seeds 1
     """
-    config = probe.section(AbilitiesConfig)
     from flows.probe_abilities_flow import probe_abilities_flow
     from rnnlm.reports.probe_page import abilities_text
 
     found = session.run_flow(probe_abilities_flow, config, force)
     files = {"picture": str(found.picture), "table": str(found.table)}
-    value = {"scores": [score.model_dump() for score in found.scores], **files}
+    value = {"scores": found.scores, **files}
     session.print_result(abilities_text(found), value)
-
-
-PROBES = typer.Typer()
-add_command(PROBES, "gradients", probe_gradients_command)
-add_command(PROBES, "echo", probe_echo_command)
-add_command(PROBES, "abilities", probe_abilities_command)
-add_group(APP, "probe", PROBES, "Run a small experiment on gradients, memory or learning.")

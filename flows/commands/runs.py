@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.command import ReadingSession, add_command
+from flows.commands.command import ReadingSession
 from flows.commands.options import complete_runs
 from rnnlm.models.kinds import NETWORKS
 
 if TYPE_CHECKING:
     from rnnlm.tracking.run_comparison import RunComparison, RunOverview
-
-APP = typer.Typer()
 
 
 def runs_command(session: ReadingSession) -> None:
@@ -25,10 +23,10 @@ def runs_command(session: ReadingSession) -> None:
 
     runs = list_runs(session.home)
     text = "\n".join(columns([run_row(run) for run in runs])) if runs else "no runs yet: rnnlm run"
-    session.print_result(text, [run.model_dump(mode="json") for run in runs])
+    session.print_result(text, runs)
 
 
-def compare_runs_command(
+def runs_compare_command(
     session: ReadingSession,
     runs: Annotated[
         list[str],
@@ -45,7 +43,7 @@ def compare_runs_command(
     from rnnlm.tracking.run_comparison import compare_runs
 
     comparison = compare_runs(session.home, runs, picture)
-    session.print_result(comparison_text(comparison), comparison.model_dump(mode="json"))
+    session.print_result(comparison_text(comparison), comparison)
 
 
 def run_row(run: "RunOverview") -> dict[str, Any]:
@@ -88,8 +86,3 @@ def shown(value: Any) -> str:
 
 def figure(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
-
-
-RUNS = typer.Typer()
-add_command(RUNS, "compare", compare_runs_command)
-add_command(APP, "runs", runs_command, RUNS)

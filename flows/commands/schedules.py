@@ -4,20 +4,20 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
+import httpx
 import typer
 
-from flows.commands.command import Session, add_command
-from flows.commands.options import ConfigFile, Preset, RequiredCorpus, Set, pipeline_config
+from flows.commands.command import Session, some_of
+from flows.commands.options import PipelineOptions, RequiredCorpus
+from flows.operations.prefect_query import FINISHED, PrefectQuery, health_problem
 from rnnlm.display.text_layout import columns, labelled
 from rnnlm.errors import ConfigError
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-APP = typer.Typer()
 FOLLOW_SECONDS = 2.0  # between two looks at the run
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A deployment, as rnnlm schedules lists it.")]
 
@@ -28,9 +28,8 @@ def schedule_command(
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the corpus's name.")] = None,
     cron: Annotated[str, typer.Option(metavar="CRON", help="Minute, hour, day, month and weekday.")] = "0 2 * * *",
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="Such as Europe/Berlin.")] = "UTC",
-    preset: Preset = None,
-    config: ConfigFile = None,
-    set: Set = None,
+    *,
+    options: Annotated[PipelineOptions, some_of("preset", "config", "set")],
 ) -> None:
     """Run the pipeline on your own text on a schedule; the same name changes an existing one.
 
@@ -40,13 +39,14 @@ def schedule_command(
     from flows.operations.schedules import absolute_source, check_name, check_timing, list_schedules, schedule
     from rnnlm.corpora.download import corpus_name
 
-    settings = pipeline_config(absolute_source(corpus), preset, config, set, None)
+    settings = options.pipeline_config(absolute_source(corpus))
     name = name or corpus_name(settings.corpus)
     check_name(name)
     check_timing(cron, timezone)
+    query = prefect_query()
     with prefect_client() as client:
         full, paused_example = schedule(client, name, settings, cron, timezone)
-        [row] = [row for row in list_schedules(client) if row.name == full]
+    [row] = [row for row in list_schedules(query) if row.name == full]
     own = full.partition("/")[2]
     text = [
         labelled("scheduled", f"{full}, {cron} {timezone}"),
@@ -55,7 +55,7 @@ def schedule_command(
     ]
     if paused_example:
         text.append(labelled("paused", "pipeline/nightly, the example on python-docs; resume it in the Prefect UI"))
-    session.print_result("\n".join(text), row.model_dump(mode="json"))
+    session.print_result("\n".join(text), row)
 
 
 def schedules_command(session: Session) -> None:
@@ -65,8 +65,7 @@ def schedules_command(session: Session) -> None:
     """
     from flows.operations.schedules import list_schedules
 
-    with prefect_client() as client:
-        rows = list_schedules(client)
+    rows = list_schedules(prefect_query())
     table = [
         {
             "name": row.name,
@@ -78,7 +77,7 @@ def schedules_command(session: Session) -> None:
         for row in rows
     ]
     text = "\n".join(columns(table)) if table else "nothing is scheduled: rnnlm schedule --corpus my-folder/"
-    session.print_result(text, [row.model_dump(mode="json") for row in rows])
+    session.print_result(text, rows)
 
 
 def unschedule_command(session: Session, name: Name) -> None:
@@ -88,8 +87,9 @@ def unschedule_command(session: Session, name: Name) -> None:
     """
     from flows.operations.schedules import unschedule
 
+    query = prefect_query()
     with prefect_client() as client:
-        done = unschedule(client, name)
+        done = unschedule(client, query, name)
     session.print_result(done, {"done": done})
 
 
@@ -107,15 +107,15 @@ def trigger_command(
     """
     from flows.operations.schedules import trigger
 
-    with prefect_client() as client:
-        full, run_id = trigger(client, name)
-    address = os.environ["PREFECT_API_URL"].removesuffix("/api")
+    query = prefect_query()
+    full, run_id = trigger(query, name)
+    address = query.api.removesuffix("/api")
     text = f"started    {full}\nwatch      {address}/runs/flow-run/{run_id}\n           rnnlm status"
     if not wait:
         session.print_result(text, {"deployment": full, "flow_run_id": run_id})
         return
     print(text, file=sys.stderr, flush=True)
-    state = follow_run(run_id, lambda line: print(line, file=sys.stderr, flush=True))
+    state = follow_run(query, run_id)
     outcome = " ".join(part for part in (state["name"], state["message"]) if part)
     value = {"deployment": full, "flow_run_id": run_id, "state": state["name"], "message": state["message"]}
     session.print_result(labelled("ended", outcome), value)
@@ -123,47 +123,37 @@ def trigger_command(
         raise typer.Exit(2)
 
 
-def follow_run(run_id: str, show: Callable[[str], None]) -> dict[str, Any]:
-    """Show the library's lines in the run's log as they come, and return its final state."""
-    import httpx
-
-    from flows.operations.prefect_query import FINISHED, PrefectQuery
+def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
+    """Show the library's lines in the run's log on standard error as they come, and return its final state."""
     from flows.service.status import read_logs
 
-    query = PrefectQuery(os.environ["PREFECT_API_URL"])
     after: dict[str, Any] = {}  # the lines that are still to be shown, and the last one that was
     shown: set[str] = set()
     while True:
         with contextlib.suppress(httpx.HTTPError):  # the server is being started again
             [run] = query.post("flow_runs/filter", flow_runs={"id": {"any_": [run_id]}})
-            ended = run["state"]["type"] in FINISHED
-            logs = read_logs(query, run, "rnnlm", **after)
-            for log in reversed([log for log in logs if log["id"] not in shown]):
-                show(log["message"])
-                shown.add(log["id"])
-                after = {"timestamp": {"after_": log["timestamp"]}}
-            if ended:
+            for log in reversed(read_logs(query, run, "rnnlm", **after)):
+                if log["id"] not in shown:
+                    print(log["message"], file=sys.stderr, flush=True)
+                    shown.add(log["id"])
+                    after = {"timestamp": {"after_": log["timestamp"]}}
+            if run["state"]["type"] in FINISHED:
                 return dict(run["state"])
         time.sleep(FOLLOW_SECONDS)
 
 
-@contextlib.contextmanager
-def prefect_client() -> Iterator["SyncPrefectClient"]:
-    """A client of the server of rnnlm up, or at PREFECT_API_URL. ConfigError if there is none."""
+def prefect_query() -> PrefectQuery:
+    """The server of rnnlm up, or at PREFECT_API_URL. ConfigError if there is none."""
     address = os.environ.get("PREFECT_API_URL")
     if address is None:
         raise ConfigError("no Prefect server: start one with rnnlm up --detach, or set PREFECT_API_URL")
-    from flows.operations.prefect_server import health_problem
-
     if problem := health_problem(address):
         raise ConfigError(f"PREFECT_API_URL={address}: no Prefect server answers ({problem});\nstart it: rnnlm up")
+    return PrefectQuery(address)
+
+
+def prefect_client() -> "SyncPrefectClient":
+    """Prefect's own client of this server. Importing it takes seconds."""
     from prefect.client.orchestration import get_client
 
-    with get_client(sync_client=True) as client:
-        yield client
-
-
-add_command(APP, "schedule", schedule_command)
-add_command(APP, "schedules", schedules_command)
-add_command(APP, "unschedule", unschedule_command)
-add_command(APP, "trigger", trigger_command)
+    return get_client(sync_client=True)

@@ -5,20 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.commands.command import FlowSession, Given, Session, add_command, fields
-from flows.commands.options import MODEL_HELP, Model, complete_models, show_warnings
+from flows.commands.command import FlowSession, Session, fields
+from flows.commands.options import MODEL_HELP, Model, complete_models
+from rnnlm.registry.model_lookup import model_folder
 from rnnlm.scoring.filter_config import FilterConfig
 from rnnlm.scoring.scoring_config import ScoringConfig
-
-APP = typer.Typer()
 
 
 def score_command(
     session: FlowSession,
-    scoring: Annotated[
-        Given,
+    config: Annotated[
+        ScoringConfig,
         fields(
-            ScoringConfig,
             *("input", "output", "model", "query", "column", "id_column", "document"),
             *("batch_size", "shard_documents", "device", "precision", "drift_threshold", "force"),
             *("processes", "engine", "ray_address"),
@@ -31,8 +29,6 @@ def score_command(
 
     rnnlm score --input 'inbox/*.txt' --output scores.parquet
     """
-    config = scoring.section(ScoringConfig)
-    from rnnlm.registry.model_lookup import model_folder
     from rnnlm.scoring.input_files import find_inputs
 
     find_inputs(config)  # refuse what cannot be right before torch is imported or a Prefect server is started
@@ -41,15 +37,14 @@ def score_command(
     from rnnlm.reports.scoring_page import scoring_text
 
     scored = session.run_flow(score_flow, config)
-    session.print_result(scoring_text(config, scored.scoring, scored.drift), scored.model_dump(mode="json"))
+    session.print_result(scoring_text(config, scored.scoring, scored.drift), scored)
 
 
 def filter_command(
     session: FlowSession,
-    filtering: Annotated[
-        Given,
+    config: Annotated[
+        FilterConfig,
         fields(
-            FilterConfig,
             *("input", "output", "dropped", "keep", "keep_quantiles", "keep_share", "model"),
             *("column", "id_column", "document", "batch_size", "shard_documents", "device", "precision", "force"),
             *("processes", "engine", "ray_address"),
@@ -63,8 +58,6 @@ def filter_command(
     rnnlm filter --input 'crawl/*.jsonl.gz' --keep 'bits_per_byte < 3' --output kept --dropped dropped
     rnnlm filter --input texts.txt --keep-share 0.8 --output kept
     """
-    config = filtering.section(FilterConfig)
-    from rnnlm.registry.model_lookup import model_folder
     from rnnlm.scoring.text_filter import check_filter
 
     check_filter(config)
@@ -73,7 +66,7 @@ def filter_command(
     from rnnlm.reports.filter_page import filter_text
 
     found = session.run_flow(filter_flow, config)
-    session.print_result(filter_text(config, found), found.model_dump(mode="json"))
+    session.print_result(filter_text(config, found), found)
 
 
 def pairs_command(
@@ -96,7 +89,6 @@ def pairs_command(
     rnnlm pairs blimp/data rnnlm-python-docs
     rnnlm pairs pairs.csv --good right --bad wrong --group topic
     """
-    show_warnings()
     from rnnlm.display.text_layout import columns
     from rnnlm.scoring.batch_scorer import batch_scorer
     from rnnlm.scoring.minimal_pairs import score_pairs
@@ -112,7 +104,7 @@ def pairs_command(
         }
         for one in (*found.groups, found.total)
     ]
-    session.print_result("\n".join([f"model  {found.model}", "", *columns(rows)]), found.model_dump(mode="json"))
+    session.print_result("\n".join([f"model  {found.model}", "", *columns(rows)]), found)
 
 
 def rescore_command(
@@ -130,15 +122,8 @@ def rescore_command(
 
     rnnlm rescore nbest.jsonl --weight 0.5 --model rnnlm-python-docs
     """
-    show_warnings()
     from rnnlm.scoring.batch_scorer import batch_scorer
     from rnnlm.scoring.nbest import rescore_lists
 
     found = rescore_lists(batch_scorer(model), lists, weight)
-    session.print_result("\n".join(f"{one.id}\t{one.text}" for one in found), [one.model_dump() for one in found])
-
-
-add_command(APP, "score", score_command)
-add_command(APP, "filter", filter_command)
-add_command(APP, "pairs", pairs_command)
-add_command(APP, "rescore", rescore_command)
+    session.print_result("\n".join(f"{one.id}\t{one.text}" for one in found), found)

@@ -7,22 +7,22 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.command import Session, add_command
-from flows.service.service_logs import SERVICES, LogReader, last_lines, log_file
+from flows.commands.command import Session
+from flows.service.service_process import SERVICES, LogReader, last_lines, log_file
 from rnnlm.display.text_layout import labelled, shorten, text_tables
 from rnnlm.errors import ConfigError, RnnlmError
 from rnnlm.tracking.experiment_page import TRAINING_VIEW
 
 if TYPE_CHECKING:
-    from flows.operations.running_home import RunningHome
-    from flows.service.status import HomeStatus, RunStatus
+    from flows.operations.home_servers import RunningHome
+    from flows.service.status import HomeStatus
 
-APP = typer.Typer()
 PREFECT_PORT, MLFLOW_PORT = 4200, 5000
 Port = Annotated[int, typer.Option("--port", metavar="N", help="Port of Prefect's server and UI.", min=1, max=65_535)]
 MlflowPort = Annotated[
@@ -49,7 +49,7 @@ def up_command(
     rnnlm up
     rnnlm up --detach --port 4300 --mlflow-port 5100
     """
-    from flows.operations.running_home import read_running
+    from flows.operations.home_servers import read_running
 
     if install:
         from flows.service.systemd_unit import install_unit
@@ -84,7 +84,7 @@ def up_command(
 
 def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome":
     """Start `rnnlm up` in the background. RnnlmError with its last lines if it ends."""
-    from flows.operations.running_home import read_running
+    from flows.operations.home_servers import read_running
     from flows.service.supervisor import start_detached
 
     print("starting Prefect, MLflow, the deployments and a worker …", file=sys.stderr, flush=True)
@@ -104,19 +104,19 @@ def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome
 def up_text(session: Session, running: "RunningHome") -> str:
     import httpx
 
-    from flows.operations.home_password import FILE_NAME, home_password
+    from flows.operations.home_servers import PASSWORD_FILE, home_password
     from flows.operations.prefect_query import PrefectQuery
     from flows.service.status import next_runs
 
-    coming = []
+    coming: dict[str, str] = {}
     with contextlib.suppress(httpx.HTTPError):  # busy; everything else has answered
         coming = next_runs(PrefectQuery(running.prefect_api, home_password(session.home)))
     lines = [
         labelled("home", str(session.home.root)),
         labelled("prefect", running.prefect_url),
-        labelled("login", f"user:password is in {session.home.root / FILE_NAME}; Prefect asks for all of it"),
+        labelled("login", f"user:password is in {session.home.root / PASSWORD_FILE}; Prefect asks for all of it"),
         labelled("mlflow", os.environ.get("MLFLOW_TRACKING_URI", f"{running.mlflow_url}/#/models?{TRAINING_VIEW}")),
-        *(labelled("next" if index == 0 else "", f"{when} {name}") for index, (name, when) in enumerate(coming[:3])),
+        *listed("next", [f"{when} {name}" for name, when in coming.items()][:3]),
         labelled("your text", "rnnlm schedule --corpus my-folder/"),
     ]
     return "\n".join(lines)
@@ -127,7 +127,7 @@ def down_command(session: Session) -> None:
 
     rnnlm down
     """
-    from flows.service.down import stop_home
+    from flows.service.home_processes import stop_home
 
     stopped = stop_home(session.home)
     session.print_result("stopped" if stopped else "nothing was running", {"stopped": stopped})
@@ -141,22 +141,17 @@ def status_command(session: Session) -> None:
     from flows.service.status import read_status
 
     status = read_status(session.home)
-    session.print_result(status_text(status), status.model_dump(mode="json"))
+    session.print_result(status_text(status), status)
 
 
 def status_text(status: "HomeStatus") -> str:
-    lines = [labelled("home", status.home)]
-    if status.servers:
-        lines += [labelled("servers" if n == 0 else "", line) for n, line in enumerate(status.servers)]
-    else:
-        lines.append(labelled("servers", "not up: rnnlm up"))
-    lines += [
-        line for run in status.running for line in (labelled("running", run.name), labelled("", running_note(run)))
-    ]
+    lines = [labelled("home", status.home), *listed("servers", status.servers or ["not up: rnnlm up"])]
+    for run in status.running:
+        lines += listed("running", [run.name, f"since {run.when}" + (f"; {run.note}" if run.note else "")])
     for night in status.nights:
         last = f"{night.when} {night.state}" if night.when else "has not run"
-        lines.append(labelled("night", f"{night.schedule}: {last}; {'next ' + night.next if night.next else 'paused'}"))
-        lines += [labelled("", line) for line in night.outcome.splitlines()]
+        following = f"next {night.next}" if night.next else "paused"
+        lines += listed("night", [f"{night.schedule}: {last}; {following}", *night.outcome.splitlines()])
     if status.gates:
         lines.append(labelled("gates", status.gates))
     tables: dict[str, list[dict[str, Any]]] = {
@@ -169,18 +164,15 @@ def status_text(status: "HomeStatus") -> str:
         "disk": [{"kind": kind, "MB": f"{size / 1e6:,.1f}"} for kind, size in status.disk_bytes.items()],
     }
     lines += text_tables(tables)
-    if status.errors:
-        lines += ["", "errors"]
-        lines += [
-            line
-            for run in status.errors
-            for line in (f"  {run.when}  {run.name}", textwrap.indent(textwrap.fill(run.note, 74), "    "))
-        ]
+    lines += ["", "errors"] if status.errors else []
+    for run in status.errors:
+        lines += [f"  {run.when}  {run.name}", textwrap.indent(textwrap.fill(run.note, 74), "    ")]
     return "\n".join(lines)
 
 
-def running_note(run: "RunStatus") -> str:
-    return f"since {run.when}; {run.note}" if run.note else f"since {run.when}"
+def listed(name: str, lines: Sequence[str]) -> list[str]:
+    """The name beside the first line."""
+    return [labelled(name if index == 0 else "", line) for index, line in enumerate(lines)]
 
 
 def logs_command(
@@ -214,9 +206,11 @@ def env_command(session: Session) -> None:
 
     eval "$(rnnlm env)"
     """
-    from flows.operations.prefect_environment import server_environment
+    from flows.operations.home_servers import read_running
+    from flows.operations.prefect_environment import home_defaults, server_variables
 
-    variables = server_environment(session.home)
+    wanted = home_defaults(session.home) | server_variables(session.home, read_running(session.home))
+    variables = {name: os.environ.get(name, value) for name, value in sorted(wanted.items())}
     lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
     session.print_result("\n".join(lines), variables)
 
@@ -235,11 +229,3 @@ def deploy_command(session: Session) -> None:
 
     names = deploy_all(session.home)
     session.print_result("\n".join(f"deployed   {name}" for name in names), names)
-
-
-add_command(APP, "up", up_command)
-add_command(APP, "down", down_command)
-add_command(APP, "status", status_command)
-add_command(APP, "logs", logs_command)
-add_command(APP, "env", env_command)
-add_command(APP, "deploy", deploy_command)

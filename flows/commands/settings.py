@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from flows.commands.command import ReadingSession, add_command
+from flows.commands.command import ReadingSession
 from flows.commands.options import Preset
 from rnnlm.config import PipelineConfig, Section
 from rnnlm.config.validation import bounds_text
@@ -15,7 +15,6 @@ from rnnlm.display.text_layout import LINE_WIDTH
 from rnnlm.errors import ConfigError
 from rnnlm.presets import build_config, is_section
 
-APP = typer.Typer()
 TYPE_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
 
 
@@ -88,6 +87,3 @@ def type_name(annotation: Any) -> str:
     if arguments and get_origin(annotation) is not dict:
         return " or ".join(type_name(part) for part in arguments)
     return TYPE_NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
-
-
-add_command(APP, "settings", settings_command)

@@ -5,19 +5,14 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import Given, Session, add_command, fields
-from flows.commands.options import show_warnings
+from flows.commands.command import Session, fields
 from rnnlm.errors import HomeError
 from rnnlm.upkeep.retention_config import RetentionConfig
-
-APP = typer.Typer()
 
 
 def prune_command(
     session: Session,
-    retention: Annotated[
-        Given, fields(RetentionConfig, "versions", "champions", "datasets", "days", "recent_hours", "dry_run")
-    ],
+    config: Annotated[RetentionConfig, fields("versions", "champions", "datasets", "days", "recent_hours", "dry_run")],
 ) -> None:
     """Remove what nobody needs any more.
 
@@ -27,8 +22,6 @@ def prune_command(
     rnnlm prune --dry-run
     rnnlm prune --versions 10 --days 90
     """
-    config = retention.section(RetentionConfig)
-    show_warnings()
     from flows.operations.prefect_history import remove_old_flow_runs
     from flows.operations.run_locks import oldest_living_run
     from rnnlm.reports.upkeep_page import prune_text
@@ -37,7 +30,7 @@ def prune_command(
     if not config.dry_run:
         remove_old_flow_runs(session.home, config.days)
     pruned = prune_home(session.home, config, oldest_living_run(session.home))
-    session.print_result(prune_text(pruned), pruned.model_dump(mode="json"))
+    session.print_result(prune_text(pruned), pruned)
 
 
 def backup_command(
@@ -54,7 +47,6 @@ def backup_command(
 
     rnnlm backup /mnt/backup/rnnlm
     """
-    show_warnings()
     if verify:
         verify_backup(session, place)
         return
@@ -62,7 +54,7 @@ def backup_command(
     from rnnlm.upkeep.backup import back_up
 
     backup = back_up(session.home, place)
-    session.print_result(backup_text(backup), backup.model_dump(mode="json"))
+    session.print_result(backup_text(backup), backup)
     if backup.damaged:
         raise HomeError(
             f"{session.home.root}: {len(backup.damaged)} files were damaged before, first: {backup.damaged[0]};\n"
@@ -97,21 +89,15 @@ def restore_command(
 
     RNNLM_HOME=/srv/rnnlm rnnlm restore /mnt/backup/rnnlm/20261124T230000Z-1a2b3c4d.rnnlm-backup.tar
     """
-    show_warnings()
     from flows.operations.run_locks import lock_restored_runs
     from rnnlm.reports.upkeep_page import restore_text
     from rnnlm.upkeep.restore import restore_home
 
     restored = restore_home(session.home, archive)
     lock_restored_runs(session.home)
-    session.print_result(restore_text(restored), restored.model_dump(mode="json"))
+    session.print_result(restore_text(restored), restored)
     if problems := (*restored.left_out, *restored.damaged):
         raise HomeError(
             f"{session.home.root}: restored without {len(problems)} damaged files, first: {problems[0]};\n"
             "what needs them does not work: restore another backup, or make them again"
         )
-
-
-add_command(APP, "prune", prune_command)
-add_command(APP, "backup", backup_command)
-add_command(APP, "restore", restore_command)

@@ -1,4 +1,4 @@
-"""Automations that `rnnlm deploy` and `rnnlm up` create: who is told of what.
+"""Automations that `rnnlm deploy` and `rnnlm up` create: which events send a message.
 
 A message goes to every notification block named `rnnlm` (`rnnlm notify` makes one). Without such a block an automation
 does nothing but show in the UI. What a user has changed stays: an automation that exists is only touched to exchange
@@ -116,10 +116,10 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 def deploy_automations(client: "SyncPrefectClient", *, every_night: bool | None = None) -> int:
-    """Create the automations that do not exist, and let all of them tell the blocks named `rnnlm`.
+    """Create the missing automations, and let all of them send messages to the blocks named `rnnlm`. Idempotent.
 
-    every_night: tell of every night, or only of what people should hear of; None: as it is. Idempotent. Returns how
-    many blocks are told.
+    every_night: whether a message is sent after every night, also an uneventful one; None: as it is. Returns the number
+    of blocks.
     """
     from prefect.events.schemas.automations import AutomationCore
 
@@ -157,7 +157,7 @@ def actions(name: str, text: str, told: "list[BlockDocument]") -> list[dict[str,
 
 
 def targets_of(wanted: list[dict[str, Any]]) -> set[str]:
-    """Ids of the blocks that are told."""
+    """Ids of the blocks that get a message."""
     return {str(action["block_document_id"]) for action in wanted if action["type"] == "send-notification"}
 
 

@@ -38,7 +38,7 @@ def error_of(record: logging.LogRecord) -> BaseException | None:
 
 
 def shorten(record: logging.LogRecord) -> bool:
-    """Logging filter: an error that a person must mend is logged by its sentence, without a traceback."""
+    """Logging filter: an error that the user must fix is logged as its message alone, without a traceback."""
     error = error_of(record)
     if isinstance(error, RnnlmError):
         record.msg, record.args, record.exc_info, record.exc_text = str(error), (), None, None
@@ -54,21 +54,21 @@ def shorten_own_errors() -> None:
             logger.addFilter(shorten)
 
 
-def full_disk_told_once() -> Callable[[logging.LogRecord], bool]:
-    """Logging filter for a server, whose every request fails then: a sentence a minute instead of tracebacks."""
-    told_at = -math.inf
+def full_disk_logged_once() -> Callable[[logging.LogRecord], bool]:
+    """Logging filter for a server whose every request fails then: one sentence per minute instead of tracebacks."""
+    logged_at = -math.inf
 
-    def tell(record: logging.LogRecord) -> bool:
-        nonlocal told_at
+    def log(record: logging.LogRecord) -> bool:
+        nonlocal logged_at
         if not record.exc_info or record.exc_info[1] is None or not is_full_disk(record.exc_info[1]):
             return True
-        if time.monotonic() < told_at + FULL_DISK_SECONDS:
+        if time.monotonic() < logged_at + FULL_DISK_SECONDS:
             return False
-        told_at = time.monotonic()
+        logged_at = time.monotonic()
         record.msg, record.args, record.exc_info, record.exc_text = FULL_DISK, (), None, None
         return True
 
-    return tell
+    return log
 
 
 def console_handlers() -> Iterator[logging.Handler]:

@@ -4,19 +4,13 @@ Prefect by itself would leave such a run `Running` and keep its place in a concu
 """
 
 import logging
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from flows.operations.prefect_names import WORK_POOL
-from flows.operations.run_locks import (
-    LOCK_SUFFIX,
-    STARTS_WITHIN,
-    age_seconds,
-    lock_folder,
-    lock_released,
-    may_still_be_locked,
-)
+from flows.operations.prefect_query import WORK_POOL
+from flows.operations.run_locks import STARTS_WITHIN, run_id_of, run_locks
 from rnnlm.home import Home
 from rnnlm.registry.unfinished_models import delete_unfinished_models
 from rnnlm.tracking.dead_mlflow_runs import end_dead_mlflow_runs
@@ -40,16 +34,12 @@ def settle_dead_runs(home: Home) -> int:
 
     settled = 0
     with get_client(sync_client=True) as client:
-        for path in sorted(lock_folder(home).glob(f"*{LOCK_SUFFIX}")):
-            with lock_released(path) as dead:
-                if not dead:
-                    continue
-                run_id = UUID(path.stem.removeprefix("."))
-                found = None if may_still_be_locked(path) else settle_flow_run(client, run_id)
-                settled += found or 0
-                # None: deleted, or a run of another server, which may be the configured one again later.
-                if found is not None or age_seconds(path) > KEEP_UNKNOWN_SECONDS:
-                    path.unlink()
+        for path, made, has_ended in run_locks(home):
+            found = settle_flow_run(client, run_id_of(path)) if has_ended else None
+            settled += found or 0
+            # None: deleted, or a run of another server, which may be the configured one again later.
+            if has_ended and (found is not None or time.time() - made > KEEP_UNKNOWN_SECONDS):
+                path.unlink()
         settled += crash_never_started(client)
     with registry_turn(home):
         unfinished = delete_unfinished_models(home)

@@ -15,8 +15,7 @@ from flows.operations.automations import deploy_automations
 from flows.operations.console import show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
 from flows.operations.interrupted_runs import resume_interrupted
-from flows.operations.prefect_names import WORK_POOL
-from flows.operations.prefect_server import wait_for_server
+from flows.operations.prefect_query import WORK_POOL, wait_for_server
 from rnnlm.home import Home
 from rnnlm.storage.package_files import package_file
 from rnnlm.tracking.mlflow_store import prepare_store

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from flows.operations.console import Detail, set_up_console, show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
 from flows.operations.prefect_environment import LOCAL_API
-from flows.operations.prefect_server import drain_prefect_workers, health_problem, temporary_server
+from flows.operations.prefect_query import health_problem
+from flows.operations.temporary_server import drain_prefect_workers, temporary_server
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import check_addresses
@@ -32,29 +33,22 @@ def run_flow(
     set_up_console(detail)
     show_library_lines()
     server = get_current_settings().api.url  # None: neither the environment nor a profile names one
-    if server is None:
-        return run_on_temporary_server(home, flow, *arguments, **settings)
-    if (problem := health_problem(server)) and server == LOCAL_API:  # from `rnnlm env`, before a server was started
-        logger.warning("no Prefect server answers at %s; the run uses a temporary one", server)
-        return run_on_temporary_server(home, flow, *arguments, **settings)
-    if problem:
+    problem = health_problem(server) if server else ""
+    if problem and server != LOCAL_API:
         raise ConfigError(
             f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
         )
-    try:
-        settle_or_warn(home)
-        return flow(*arguments, **settings)
-    except TransportError:
-        if not health_problem(server):
-            raise
-    logger.warning("lost the Prefect server at %s; finished work is kept, the rest runs on a temporary server", server)
-    drain_prefect_workers(seconds=1.0)  # their successors read the new address
-    return run_on_temporary_server(home, flow, *arguments, **settings)
-
-
-def run_on_temporary_server(
-    home: Home, flow: Callable[..., FlowResult], *arguments: Any, **settings: Any
-) -> FlowResult:
+    if problem:  # the address is from `rnnlm env`, and no server was started
+        logger.warning("no Prefect server answers at %s; the run uses a temporary one", server)
+    elif server:
+        try:
+            settle_or_warn(home)
+            return flow(*arguments, **settings)
+        except TransportError:
+            if not health_problem(server):
+                raise
+        logger.warning("lost the Prefect server at %s; finished work is kept, a temporary server runs the rest", server)
+        drain_prefect_workers(seconds=1.0)  # their successors read the new address
     migrate_database(home)
     with temporary_server():
         settle_or_warn(home)

@@ -1,14 +1,22 @@
-"""Start a flow run: show the library's log lines, lock a file while it lives, complete its configuration."""
+"""Start a flow run: name and tag it, show the library's log lines, lock a file while it lives, complete its config.
+
+A run's name and tags say schedule, corpus, preset and date, without paths and digests.
+"""
 
 import atexit
+import contextlib
 import fcntl
 import functools
+import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
+from prefect import Flow, flow
+from prefect.artifacts import create_link_artifact
 from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.states import Failed
@@ -16,20 +24,35 @@ from prefect.states import Failed
 from flows.operations.console import shorten_own_errors, show_library_lines
 from flows.operations.run_limits import is_worth_a_retry
 from flows.operations.run_locks import lock_file, unlocked_name
-from rnnlm.config import Section
+from rnnlm.config import CorpusConfig, PipelineConfig, Section
+from rnnlm.corpora.download import corpus_name
 from rnnlm.errors import RnnlmError
 from rnnlm.home import find_home
-from rnnlm.presets import change_preset
+from rnnlm.lab.comparison.comparison_config import CompareConfig
+from rnnlm.presets import change_preset, with_choices
+from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.tracking.mlflow_store import check_addresses
+from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
 
+logger = logging.getLogger(__name__)
+MAIN_FLOW = "pipeline"  # its runs are named without the flow
 ConfigT = TypeVar("ConfigT", bound=Section)
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 HELD_LOCKS: list[int] = []  # file descriptors that hold the locks of this process's flow runs until it ends
 
 
+def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Parameters, Result]]:
+    """Decorator: a Prefect flow whose runs have names from flow_run_label, and whose failures are plain."""
+
+    def decorated(function: Callable[Parameters, Result]) -> Flow[Parameters, Result]:
+        return flow(name=name, flow_run_name=flow_run_label)(plain_failures(function))
+
+    return decorated
+
+
 def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Decorator of a flow's function: an error that a person must mend is the run's state in its own words.
+    """Decorator of a flow's function: an error that the user must fix becomes the run's state with its own message.
 
     Prefect would write "Flow run encountered an exception: CorpusError: …", and log a traceback. Callers get the error
     as an exception all the same. What may be retried stays with Prefect, which counts the retries.
@@ -110,3 +133,78 @@ def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
         if isinstance(base[name], dict) and isinstance(override[name], dict):
             values[name] = merged(base[name], override[name])
     return values
+
+
+def flow_run_label() -> str:
+    """`tickets · smoke · 23 Nov 02:00`, or `score inbox · 23 Nov 05:00`; the name of a user's own schedule comes first.
+
+    Prefect calls it when a flow run starts. The run is tagged here, too, before anything in it can fail, so that a list
+    filtered by a tag shows the failed nights.
+    """
+    context = FlowRunContext.get()
+    assert context is not None
+    assert context.flow is not None
+    flow = context.flow.name
+    subject, preset, schedule = "", "", ""
+    with failures_ignored():  # a wrong configuration is reported by the flow itself
+        subject, preset = subject_of(context.parameters or {})
+        schedule = own_schedule(context)
+    planned = context.flow_run.expected_start_time if context.flow_run else None
+    title = subject if subject and flow == MAIN_FLOW else f"{flow} {subject}".strip()
+    if schedule not in ("", subject):
+        title = f"{schedule} · {title}"
+    tag_run(*filter(None, (subject, preset, schedule)))
+    return run_name(title, preset, planned or datetime.now(UTC))
+
+
+def own_schedule(context: FlowRunContext) -> str:
+    """The name of the user's own schedule that has started the run; "" for other runs."""
+    run = context.flow_run
+    if run is None or run.deployment_id is None:
+        return ""
+    with get_client(sync_client=True) as client:
+        deployment = client.read_deployment(run.deployment_id)
+    return deployment.name if OWN_SCHEDULE in deployment.tags else ""
+
+
+def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
+    """Corpus and preset of a flow's parameters; "" for what they do not have."""
+    for given in parameters.values():
+        if isinstance(given, PipelineConfig):
+            config = with_choices(
+                with_deployment_values(given), parameters.get("corpus", ""), parameters.get("preset", "")
+            )
+            return corpus_name(config.corpus), config.preset
+        if isinstance(given, CompareConfig):
+            pipeline = with_deployment_values(given).pipeline
+            return corpus_name(pipeline.corpus), pipeline.preset
+        if isinstance(given, ScoringConfig):
+            return corpus_name(CorpusConfig(source=with_deployment_values(given).input)), ""
+    return "", ""
+
+
+def tag_run(*tags: str) -> None:
+    """Add tags to the current flow run; without one, or without a server, nothing happens."""
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        return
+    with failures_ignored(), get_client(sync_client=True) as client:
+        before = client.read_flow_run(context.flow_run.id).tags
+        client.update_flow_run(context.flow_run.id, tags=sorted({*before, *tags}))
+
+
+@contextlib.contextmanager
+def failures_ignored() -> Iterator[None]:
+    """A wrong name or tag must not fail a run."""
+    try:
+        yield
+    except Exception as error:
+        logger.debug("run label: %s", error)
+
+
+def link_to_mlflow(run_url: str | None) -> None:
+    """Show the address of an MLflow run on the flow run's page; None: there is none."""
+    if run_url:
+        create_link_artifact(
+            run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"
+        )

@@ -4,8 +4,7 @@ import importlib.util
 import os
 from pathlib import Path
 
-from flows.operations.home_password import client_variables, home_password, server_variables
-from flows.operations.running_home import read_running
+from flows.operations.home_servers import RunningHome, home_password, password_variables, read_running
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
 from rnnlm.upkeep import HISTORY_DAYS
@@ -46,23 +45,20 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
         os.environ.setdefault("PREFECT_HOME", str(home.prefect))
         if running := read_running(home):
             os.environ["PREFECT_API_URL"] = running.prefect_api
-            os.environ.update(client_variables(home_password(home)))
+            os.environ["PREFECT_API_AUTH_STRING"] = home_password(home)
             os.environ.setdefault("MLFLOW_PORT", str(running.mlflow_port))
 
 
-def server_environment(home: Home) -> dict[str, str]:
-    """Variables for `prefect server`, `prefect worker` and `mlflow ui` on this home; what the user has set wins."""
-    password, running = home_password(home), read_running(home)
+def server_variables(home: Home, running: RunningHome | None) -> dict[str, str]:
+    """What `prefect server`, `prefect worker` and `mlflow ui` need on this home, at the ports of `running`."""
     port = running.prefect_port if running else DEFAULT_PORT
-    wanted = {
-        **home_defaults(home),
-        **client_variables(password),
-        **server_variables(password, port),
+    return {
+        **password_variables(home_password(home), port),
+        "RNNLM_HOME": str(home.root),
         "PREFECT_HOME": str(home.prefect),
-        "PREFECT_API_URL": running.prefect_api if running else LOCAL_API,
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
         "MLFLOW_BACKEND_STORE_URI": embedded_uri(home),
     }
-    return {name: os.environ.get(name, value) for name, value in sorted(wanted.items())}
 
 
 def home_defaults(home: Home) -> dict[str, str]:

@@ -5,14 +5,13 @@ A server deletes them itself, by the settings in prefect_environment.py; a tempo
 
 import asyncio
 import os
-from pathlib import Path
 
 from rnnlm.home import Home
 
 
 def remove_old_flow_runs(home: Home, days: int) -> None:
     """With their logs and artifacts. Nothing to do if a server is configured or there is no database."""
-    if "PREFECT_API_URL" in os.environ or not (database_of(home)).exists():
+    if "PREFECT_API_URL" in os.environ or not (home.prefect / "prefect.db").exists():
         return
     hours = max(24 * days, 2)  # Prefect refuses an hour or less
     os.environ["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"] = str(hours * 3600)
@@ -20,10 +19,6 @@ def remove_old_flow_runs(home: Home, days: int) -> None:
 
     refresh_global_settings_context()
     asyncio.run(vacuum())
-
-
-def database_of(home: Home) -> Path:
-    return home.prefect / "prefect.db"
 
 
 async def vacuum() -> None:

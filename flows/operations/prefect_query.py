@@ -1,24 +1,51 @@
 """Questions to a Prefect API by plain HTTP: importing Prefect's client takes longer than all of them."""
 
 import functools
+import os
+from datetime import datetime
 from typing import Any
 
 import httpx
 
-from flows.operations.home_password import credentials
-from flows.operations.prefect_server import configured_credentials
+from flows.operations.home_servers import credentials
+from rnnlm.errors import ConfigError
+from rnnlm.runtime.polling import poll_until
 
+STARTUP_SECONDS = 120.0  # a server takes long to start on a busy machine
+WORK_POOL = "rnnlm"  # as in prefect.yaml
 # Types of a flow run's state
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
+
+
+def health_problem(address: str, *, trust_env: bool = True) -> str:
+    """Why the Prefect API or MLflow server at `address` does not answer, or "" if it does.
+
+    A status below 500 is an answer: a proxy may guard /health. trust_env: use HTTP proxies from the environment.
+    """
+    try:
+        status = httpx.get(f"{address.rstrip('/')}/health", timeout=10, trust_env=trust_env).status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return str(error) or type(error).__name__
+    return "" if status < 500 else f"status {status}"
+
+
+def wait_for_server(address: str) -> None:
+    """Return once the configured server answers; it may just have been started. Otherwise ConfigError."""
+    if not poll_until(lambda: not health_problem(address), STARTUP_SECONDS):
+        raise ConfigError(
+            f"PREFECT_API_URL={address}: no Prefect server answered within {STARTUP_SECONDS:.0f} s "
+            f'({health_problem(address)});\nstart one: eval "$(rnnlm env)", prefect server start'
+        )
 
 
 class PrefectQuery:
     """password: `user:password`, by default Prefect's own setting. trust_env: use HTTP proxies from the environment."""
 
     def __init__(self, api: str, password: str | None = None, *, trust_env: bool = True) -> None:
+        password = password or os.environ.get("PREFECT_API_AUTH_STRING")
         self.api = api
-        self.auth = credentials(password) if password else configured_credentials()
+        self.auth = credentials(password) if password else None
         self.trust_env = trust_env
 
     def post(self, path: str, **body: Any) -> Any:
@@ -31,13 +58,27 @@ class PrefectQuery:
         """Flow's id → its name."""
         return {flow["id"]: flow["name"] for flow in self.post("flows/filter")}
 
-    def deployment_names(self) -> dict[str, str]:
-        """Deployment's id → `flow/deployment`."""
+    def deployments(self) -> dict[str, dict[str, Any]]:
+        """`flow/deployment` → the deployment."""
         found = self.post("deployments/filter")
-        return {one["id"]: f"{self.flow_names.get(one['flow_id'], '')}/{one['name']}" for one in found}
+        return {f"{self.flow_names.get(one['flow_id'], '')}/{one['name']}": one for one in found}
 
     def flow_runs(self, states: list[str], order: str, limit: int, **more: Any) -> list[dict[str, Any]]:
         """Runs that no other run has started. more: further conditions on flow runs."""
         chosen = {"state": {"type": {"any_": states}}, "parent_task_run_id": {"is_null_": True}, **more}
         found: list[dict[str, Any]] = self.post("flow_runs/filter", flow_runs=chosen, sort=order, limit=limit)
         return found
+
+    def last_run(self, deployment_id: str, states: list[str]) -> dict[str, Any] | None:
+        """The deployment's last run in one of these states."""
+        found = self.flow_runs(states, "START_TIME_DESC", 1, deployment_id={"any_": [deployment_id]})
+        return found[0] if found else None
+
+    def next_starts(self) -> dict[str, datetime]:
+        """`flow/deployment` → when its next run starts, the soonest first. Prefect plans a few runs of each."""
+        names = {one["id"]: name for name, one in self.deployments().items()}
+        soonest: dict[str, datetime] = {}
+        for run in self.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200):
+            if run["deployment_id"] in names:
+                soonest.setdefault(names[run["deployment_id"]], datetime.fromisoformat(run["expected_start_time"]))
+        return soonest

@@ -1,4 +1,4 @@
-"""Limits of a flow run: end it after a time, with a checkpoint; run it again after an unexpected error.
+"""Limits of a flow run: stop it after some hours, with a checkpoint; retry it after an unexpected error.
 
 Prefect has both as options of a flow, the same for all its deployments. Here they are settings, so that each deployment
 has its own. Prefect's server still carries out the retries, and counts them.
@@ -46,7 +46,7 @@ def run_limits(limits: LimitsConfig) -> Iterator[None]:
 
 
 def is_worth_a_retry(error: Exception) -> bool:
-    """Not what only a person can change: text, settings, disk, or a time limit."""
+    """False for what only the user can change: text, settings, disk space or a time limit."""
     return isinstance(error, FetchError) or not isinstance(error, RnnlmError)
 
 

@@ -5,7 +5,6 @@ The kernel releases the lock however the process ends, so a free lock tells that
 
 import contextlib
 import fcntl
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -37,52 +36,38 @@ def unlocked_name(final: Path) -> Path:
     return final.with_name(f".{final.name}")
 
 
-def may_still_be_locked(path: Path) -> bool:
-    """Whether the file is so new that its process may be about to lock it."""
-    return path.name.startswith(".") and age_seconds(path) < STARTS_WITHIN.total_seconds()
+def run_id_of(path: Path) -> UUID:
+    return UUID(path.stem.removeprefix("."))
 
 
-def age_seconds(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
+def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
+    """Each lock file, when it was made (in seconds since 1970), and whether its process has ended.
 
-
-@contextlib.contextmanager
-def lock_released(path: Path) -> Iterator[bool]:
-    """Yield whether the process that locked the file has ended; holds the lock so that nobody else settles the run."""
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-    except FileNotFoundError:  # another process has settled the run
-        yield False
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield path.exists()
-    finally:
-        os.close(descriptor)
+    The lock of a run that has ended is held until the next one is asked for, so that nobody else settles the run. A new
+    file that is not locked counts as living: its process may be about to lock it.
+    """
+    for path in sorted(lock_folder(home).glob(f"*{LOCK_SUFFIX}")):
+        with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:  # missing: just settled by another
+            made = path.stat().st_mtime
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_new = time.time() - made < STARTS_WITHIN.total_seconds()
+                ended = path.exists() and not (path.name.startswith(".") and is_new)
+            except BlockingIOError:
+                ended = False
+            yield path, made, ended
 
 
 def has_dead_runs(home: Home, query: "PrefectQuery") -> bool:
     """Whether settle_dead_runs would have something to do, asked by plain HTTP: importing Prefect takes seconds."""
-    ended = []
-    for path in lock_folder(home).glob(f"*{LOCK_SUFFIX}"):
-        with contextlib.suppress(FileNotFoundError), lock_released(path) as dead:
-            if dead and not may_still_be_locked(path):
-                ended.append(path.stem.removeprefix("."))
+    ended = [str(run_id_of(path)) for path, _, has_ended in run_locks(home) if has_ended]
     found = query.post("flow_runs/filter", flow_runs={"id": {"any_": ended}}) if ended else []
     return any(run["state"]["type"] != "COMPLETED" for run in found)
 
 
 def oldest_living_run(home: Home) -> float | None:
     """When the oldest flow run whose process lives was started, in seconds since 1970; None if none lives."""
-    started = []
-    for path in lock_folder(home).glob(f"*{LOCK_SUFFIX}"):
-        with contextlib.suppress(FileNotFoundError), lock_released(path) as dead:
-            if not dead or may_still_be_locked(path):
-                started.append(path.stat().st_mtime)
-    return min(started, default=None)
+    return min((made for _, made, has_ended in run_locks(home) if not has_ended), default=None)
 
 
 def lock_restored_runs(home: Home) -> int:

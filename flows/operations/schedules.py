@@ -3,19 +3,18 @@
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from flows.operations.deployments import apply, full_name, read_plans
-from flows.operations.prefect_names import OWN_SCHEDULE
+from flows.operations.prefect_query import FINISHED, PrefectQuery
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.storage.records import Record
+from rnnlm.tracking.run_names import OWN_SCHEDULE
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
-    from prefect.client.schemas.objects import FlowRun
-    from prefect.client.schemas.responses import DeploymentResponse
 
 LONGEST_NAME = 100  # characters; Prefect has no limit, but a table of runs shows the names of all
 NAME = re.compile(rf"\w(?:[\w .-]{{0,{LONGEST_NAME - 2}}}[\w.-])?")
@@ -40,8 +39,8 @@ def schedule(
 ) -> tuple[str, bool]:
     """Create or change the deployment `pipeline/NAME`.
 
-    Returns its full name, and whether the schedule that comes with rnnlm was paused: it is only an example, and the
-    first schedule of one's own takes its place.
+    Returns its full name, and whether the schedule that comes with rnnlm was paused: it is only an example, which the
+    user's first own schedule replaces.
     """
     [nightly] = [plan for plan in read_plans() if plan["name"] == "nightly"]
     if name in {plan["name"] for plan in read_plans()}:
@@ -76,93 +75,60 @@ def pause_example(client: "SyncPrefectClient", name: str) -> bool:
     return not example.paused
 
 
-def list_schedules(client: "SyncPrefectClient") -> list[ScheduleRow]:
+def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
     """All deployments with a schedule, the user's own first."""
-    flows, soonest = flow_names(client), next_runs(client)
+    soonest = query.next_starts()
     rows = [
-        schedule_row(one, flows[one.flow_id], soonest.get(one.id), last_run(client, one))
-        for one in client.read_deployments()
-        if one.schedules
+        schedule_row(name, one, soonest.get(name), query.last_run(one["id"], ["RUNNING", *FINISHED]))
+        for name, one in query.deployments().items()
+        if one["schedules"]
     ]
     return sorted(rows, key=lambda row: (not row.own, row.name))
 
 
 def schedule_row(
-    deployment: "DeploymentResponse", flow: str, next_run: datetime | None, last: "FlowRun | None"
+    name: str, deployment: dict[str, Any], next_run: datetime | None, last: dict[str, Any] | None
 ) -> ScheduleRow:
-    timing = deployment.schedules[0]
-    config = deployment.parameters.get("config", {})
+    timing = deployment["schedules"][0]
     return ScheduleRow(
-        name=f"{flow}/{deployment.name}",
-        corpus=config.get("corpus", {}).get("source", ""),
-        cron=str(getattr(timing.schedule, "cron", "")),
-        timezone=str(getattr(timing.schedule, "timezone", "") or "UTC"),
-        active=timing.active and not deployment.paused,
-        own=OWN_SCHEDULE in deployment.tags,
+        name=name,
+        corpus=deployment["parameters"].get("config", {}).get("corpus", {}).get("source", ""),
+        cron=timing["schedule"].get("cron") or "",
+        timezone=timing["schedule"].get("timezone") or "UTC",
+        active=timing["active"] and not deployment["paused"],
+        own=OWN_SCHEDULE in deployment["tags"],
         next_run=next_run,
-        last_state=str(last.state_name) if last else "",
-        last_run=last.start_time if last else None,
+        last_state=last["state"]["name"] if last else "",
+        last_run=last["start_time"] if last else None,
     )
 
 
-def flow_names(client: "SyncPrefectClient") -> dict[UUID, str]:
-    """Flow's id → its name."""
-    return {flow.id: flow.name for flow in client.read_flows()}
-
-
-def next_runs(client: "SyncPrefectClient") -> dict[UUID | None, datetime | None]:
-    """Deployment's id → when its next run starts. Prefect plans a few runs of each, and answers with the first 200."""
-    from prefect.client.schemas.filters import FlowRunFilter
-    from prefect.client.schemas.sorting import FlowRunSort
-
-    planned = client.read_flow_runs(
-        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": ["SCHEDULED"]}}}),
-        sort=FlowRunSort.EXPECTED_START_TIME_ASC,
-    )
-    return {run.deployment_id: run.expected_start_time for run in reversed(planned)}
-
-
-def last_run(client: "SyncPrefectClient", deployment: "DeploymentResponse") -> "FlowRun | None":
-    from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
-    from prefect.client.schemas.sorting import FlowRunSort
-
-    begun = ["RUNNING", "COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
-    found = client.read_flow_runs(
-        deployment_filter=DeploymentFilter.model_validate({"id": {"any_": [deployment.id]}}),
-        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": begun}}}),
-        sort=FlowRunSort.START_TIME_DESC,
-        limit=1,
-    )
-    return found[0] if found else None
-
-
-def unschedule(client: "SyncPrefectClient", name: str) -> str:
+def unschedule(client: "SyncPrefectClient", query: PrefectQuery, name: str) -> str:
     """Delete the user's own deployment; pause one that comes with rnnlm. Returns what was done."""
-    deployment, full = find_deployment(client, name)
-    if OWN_SCHEDULE in deployment.tags:
-        client.delete_deployment(deployment.id)
+    full, deployment = find_deployment(query, name)
+    if OWN_SCHEDULE in deployment["tags"]:
+        client.delete_deployment(UUID(deployment["id"]))
         return f"deleted {full}; its runs, corpora and models stay"
-    client.pause_deployment(deployment.id)
+    client.pause_deployment(UUID(deployment["id"]))
     return f"paused {full}: it comes with rnnlm; resume it in the Prefect UI or with prefect deployment resume"
 
 
-def trigger(client: "SyncPrefectClient", name: str) -> tuple[str, str]:
+def trigger(query: PrefectQuery, name: str) -> tuple[str, str]:
     """Start a run now. Returns the deployment's full name and the flow run's id."""
-    deployment, full = find_deployment(client, name)
-    return full, str(client.create_flow_run_from_deployment(deployment.id).id)
+    full, deployment = find_deployment(query, name)
+    return full, str(query.post(f"deployments/{deployment['id']}/create_flow_run")["id"])
 
 
-def find_deployment(client: "SyncPrefectClient", name: str) -> "tuple[DeploymentResponse, str]":
-    """By name or flow/name. ConfigError lists those that exist."""
-    flows = flow_names(client)
-    found = {f"{flows[one.flow_id]}/{one.name}": one for one in client.read_deployments()}
-    chosen = {full: one for full, one in found.items() if name in (full, one.name)}
+def find_deployment(query: PrefectQuery, name: str) -> tuple[str, dict[str, Any]]:
+    """`flow/name` and the deployment, by name or flow/name. ConfigError lists those that exist."""
+    found = query.deployments()
+    chosen = {full: one for full, one in found.items() if name in (full, one["name"])}
     if len(chosen) != 1:
         problem = "more than one deployment has this name" if chosen else "no such deployment"
         known = ", ".join(sorted(chosen or found)) or "none; see rnnlm deploy"
         raise ConfigError(f"{name}: {problem}; there are: {known}")
-    [(full, deployment)] = chosen.items()
-    return deployment, full
+    [chosen_one] = chosen.items()
+    return chosen_one
 
 
 def absolute_source(source: str) -> str:
@@ -186,7 +152,7 @@ def check_name(name: str) -> None:
 
 
 def check_timing(cron: str, timezone: str) -> None:
-    """ConfigError for what is no cron line or no time zone."""
+    """ConfigError if `cron` is not a cron line, or `timezone` not a time zone."""
     from prefect.client.schemas.schedules import CronSchedule
     from pydantic import ValidationError
 

@@ -1,16 +1,22 @@
-"""Find the processes that work for a home by their environment, whoever started them."""
+"""Find and stop the processes that work for a home, by their environment, and the one that has taken a port."""
 
 import contextlib
 import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import psutil
 
+from flows.operations.home_servers import read_running
 from flows.service.service_process import SERVICE_VARIABLE
+from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
 
+HOST = "127.0.0.1"
+CHECKPOINT_SECONDS = 60.0  # for flow runs to write a checkpoint and end
+STOP_SECONDS = 15.0  # for a server to end
 POLL_SECONDS = 0.1
 FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # set by Prefect's worker
 
@@ -47,28 +53,38 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
         return {}
 
 
-def stop_flow_runs(home: Home, seconds: float) -> int:
+def stop_home(home: Home) -> bool:
+    """Stop what `rnnlm up` has started, also if that was killed. Returns whether anything was running."""
+    running = read_running(home)
+    if running is not None:
+        # It stops everything in order, so it gets time for all of it.
+        stop_processes([psutil.Process(running.pid)], CHECKPOINT_SECONDS + 4 * STOP_SECONDS)
+    left = stop_flow_runs(home) + stop_services(home)
+    return running is not None or left > 0
+
+
+def stop_flow_runs(home: Home, seconds: float = CHECKPOINT_SECONDS) -> int:
     """End the home's flow runs: each writes a checkpoint and reports its state. Returns how many there were."""
-    running = list(find_home_processes(home).flow_runs.values())
-    stop_processes(running, seconds)
-    return len(running)
+    return stop_processes(list(find_home_processes(home).flow_runs.values()), seconds)
 
 
-def stop_services(home: Home, seconds: float) -> int:
+def stop_services(home: Home) -> int:
     """End what a killed `rnnlm up` has left behind. Returns how many processes there were."""
-    left = find_home_processes(home).services
-    stop_processes(left, seconds)
-    return len(left)
+    return stop_processes(find_home_processes(home).services, STOP_SECONDS)
 
 
-def stop_processes(processes: list[psutil.Process], seconds: float) -> None:
-    """SIGTERM, and SIGKILL to those that still run after `seconds`, with their children."""
-    children = [child for process in processes for child in children_of(process)]
+def stop_processes(processes: list[psutil.Process], seconds: float) -> int:
+    """SIGTERM, and SIGKILL to those that still run after `seconds`, with their children. Returns their number."""
+    children: list[psutil.Process] = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children += process.children(recursive=True)
     for process in processes:
         send(process.terminate)
     poll_until(lambda: not any(map(runs, processes)), seconds, POLL_SECONDS)
     for process in filter(runs, [*processes, *children]):
         send(process.kill)
+    return len(processes)
 
 
 def runs(process: psutil.Process) -> bool:
@@ -79,13 +95,39 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
-def children_of(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return list(process.children(recursive=True))
-    except psutil.NoSuchProcess:
-        return []
-
-
 def send(signal: Callable[[], None]) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         signal()
+
+
+def check_port(port: int, option: str) -> None:
+    """ConfigError if another process listens at the port, with that process's name and id."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port of a server that has just ended is free
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise ConfigError(
+                f"port {port} is not free: {listener(port) or error.strerror};\n"
+                f"stop it, or choose another port with {option}"
+            ) from error
+
+
+def free_port() -> int:
+    """A port that nobody uses now; another process may take it before the caller does."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def listener(port: int) -> str:
+    """`process 4711 listens there (python3 -m http.server)`; "" if it cannot be found."""
+    for process in psutil.process_iter():
+        try:
+            connections = process.net_connections("tcp")
+            if any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections):
+                command = " ".join(" ".join(process.cmdline()).split())  # in one line
+                return f"process {process.pid} listens there ({command[:100]})"
+        except psutil.Error:  # ended, or another user's
+            continue
+    return ""

@@ -1,36 +1,47 @@
-"""One server or worker of `rnnlm up`: a process in its own session, with its log in a file."""
+"""One server or worker of `rnnlm up`: a process in its own session, which is started again if it ends, and its log."""
 
 import contextlib
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import time
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
-LOG_BYTES = 10_000_000  # a longer log is moved to NAME.log.1 and begun anew
+from rnnlm.home import Home
+
+SERVICES = ("up", "prefect", "mlflow", "deploy", "worker")
 SERVICE_VARIABLE = "RNNLM_SERVICE"  # in the environment of every process of a service: its name
+LOG_BYTES = 10_000_000  # a longer log is moved to NAME.log.1 and begun anew
+STABLE_SECONDS = 60.0  # a service that lived as long starts again without delay
+LONGEST_DELAY_SECONDS = 60.0  # between two starts of a service that dies at once
 
 
-@dataclass(eq=False)  # one is equal only to itself
 class ServiceProcess:
     """Start, stop and restart one service. The log is opened in append mode, so the process outlives its reader."""
 
-    name: str
-    command: list[str]
-    environment: dict[str, str]
-    log: Path
-    problem: Callable[[], str]  # why it does not answer yet, or "" if it does
-    process: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
+    def __init__(self, home: Home, name: str, command: list[str], environment: dict[str, str]) -> None:
+        self.name = name
+        self.command = command
+        self.environment = environment | {SERVICE_VARIABLE: name}
+        self.log = log_file(home, name)
+        self.reader = LogReader(self.log)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.started_at = 0.0  # on the monotonic clock
+        self.failures = 0  # starts since it was last stable
+        self.restart_at: float | None = None
 
     def start(self) -> None:
+        self.restart_at = None
+        self.started_at = time.monotonic()
         with self.log.open("ab") as log:
             # A session of its own: Ctrl-C on the terminal reaches only `rnnlm up`, which stops the services in order.
             self.process = subprocess.Popen(
                 self.command,
                 cwd=self.log.parent,
-                env=self.environment | {SERVICE_VARIABLE: self.name},
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -41,9 +52,18 @@ class ServiceProcess:
         """None while it runs, or was never started."""
         return None if self.process is None else self.process.poll()
 
+    def plan_restart(self) -> float:
+        """Choose when to start it again: after 1 s, and twice as long after each start at which it dies soon."""
+        now = time.monotonic()
+        failures = 0 if now - self.started_at > STABLE_SECONDS else self.failures
+        delay = min(2.0**failures, LONGEST_DELAY_SECONDS)
+        self.failures, self.restart_at = failures + 1, now + delay
+        return delay
+
     def pause(self) -> None:
         """Suspend the process, so that it starts nothing more before it is stopped."""
-        self.signal(signal.SIGSTOP)
+        if self.exit_code() is None:
+            self.signal(signal.SIGSTOP)
 
     def stop(self, seconds: float) -> None:
         """Ask the process to end, and kill whatever is left of its group after `seconds`. Idempotent."""
@@ -58,12 +78,49 @@ class ServiceProcess:
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group: a server may have children of its own."""
-        assert self.process is not None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
 
     def rotate_log(self) -> None:
         """Keep the log below LOG_BYTES. The process writes on: its file is in append mode."""
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
             shutil.copyfile(self.log, self.log.with_name(f"{self.log.name}.1"))
             os.truncate(self.log, 0)
+
+
+def log_file(home: Home, service: str) -> Path:
+    folder = home.root / "logs"
+    home.make(folder)
+    return folder / f"{service}.log"
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last lines that are not blank."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", errors="replace") as log:
+        return [line.rstrip() for line in deque(filter(str.strip, log), maxlen=count)]
+
+
+class LogReader:
+    """Reads the lines that are appended to a log from now on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.position = path.stat().st_size if path.exists() else 0
+
+    def new_lines(self) -> Iterator[str]:
+        """Whole lines only; blank ones are left out."""
+        if not self.path.exists():
+            return
+        if self.path.stat().st_size < self.position:  # moved away because it was long
+            self.position = 0
+        with self.path.open("rb") as log:
+            log.seek(self.position)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break
+                self.position += len(line)
+                if line.strip():
+                    yield line.decode("utf-8", "replace").rstrip()

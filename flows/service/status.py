@@ -9,10 +9,8 @@ from typing import Any
 
 import httpx
 
-from flows.operations.home_password import home_password
-from flows.operations.prefect_query import FINISHED, UNFINISHED, PrefectQuery
-from flows.operations.prefect_server import health_problem
-from flows.operations.running_home import RunningHome, read_running
+from flows.operations.home_servers import RunningHome, home_password, read_running
+from flows.operations.prefect_query import FINISHED, UNFINISHED, PrefectQuery, health_problem
 from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home, size_of
@@ -85,15 +83,15 @@ def read_status(home: Home) -> HomeStatus:
 def runs_of(query: PrefectQuery) -> dict[str, Any]:
     """The fields of HomeStatus that Prefect knows."""
     last, coming = last_runs(query, FINISHED), next_runs(query)
+    since = {"after_": (datetime.now(UTC) - ERRORS_WITHIN).isoformat()}
     return {
-        "nights": tuple(nights(query, dict(coming))),
+        "nights": tuple(nights(query, coming)),
         "running": tuple(run_status(run, last_log_line(query, run)) for run in unfinished_runs(query)),
-        "next": tuple(RunStatus(name=name, when=when, state="") for name, when in coming[:RUNS_SHOWN]),
+        "next": tuple(RunStatus(name=name, when=when, state="") for name, when in [*coming.items()][:RUNS_SHOWN]),
         "last": tuple(map(run_status, last)),
         "gates": next((gate_note(query, run) for run in last if query.flow_names.get(run["flow_id"]) == NIGHT), ""),
         "errors": tuple(
-            run_status(run, (run["state"].get("message") or "").strip())
-            for run in last_runs(query, ["FAILED", "CRASHED"], since=datetime.now(UTC) - ERRORS_WITHIN)
+            run_status(run, message_of(run)) for run in last_runs(query, ["FAILED", "CRASHED"], start_time=since)
         ),
     }
 
@@ -116,55 +114,48 @@ def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
 
 def nights(query: PrefectQuery, coming: dict[str, str]) -> Iterator[NightStatus]:
     """One for each schedule of the pipeline that is active or has run. coming: from next_runs()."""
-    for deployment in query.post("deployments/filter"):
-        name = f"{query.flow_names.get(deployment['flow_id'], '')}/{deployment['name']}"
+    for name, deployment in query.deployments().items():
         if not name.startswith(f"{NIGHT}/") or not deployment["schedules"]:
             continue
-        chosen = {"deployments": {"id": {"any_": [deployment["id"]]}}}
-        ended = {"state": {"type": {"any_": FINISHED}}}
-        last = query.post("flow_runs/filter", **chosen, flow_runs=ended, sort="START_TIME_DESC", limit=1)
-        if not last and name not in coming:
-            continue
-        yield NightStatus(
-            schedule=deployment["name"],
-            when=run_status(last[0]).when if last else "",
-            state=last[0]["state"]["name"] if last else "",
-            outcome=outcome_of(query, last[0]) if last else "",
-            next=coming.get(name, ""),
-        )
+        last = query.last_run(deployment["id"], FINISHED)
+        if last or name in coming:
+            yield NightStatus(
+                schedule=deployment["name"],
+                when=run_status(last).when if last else "",
+                state=last["state"]["name"] if last else "",
+                outcome=outcome_of(query, last) if last else "",
+                next=coming.get(name, ""),
+            )
 
 
 def outcome_of(query: PrefectQuery, run: dict[str, Any]) -> str:
     """The night's score and decision, from its event (rnnlm/registry/night_events.py); or why it has failed."""
     if run["state"]["type"] != "COMPLETED":
-        return (run["state"].get("message") or "").strip()
+        return message_of(run)
     told = {"event": {"name": [NIGHT_ENDED]}, "related": {"id": [f"prefect.flow-run.{run['id']}"]}}
     events = query.post("events/filter", filter=told, limit=1)["events"]
     return str(events[0]["payload"]["message"]) if events else ""
 
 
+def next_runs(query: PrefectQuery) -> dict[str, str]:
+    """`flow/deployment` → local time of its next run, the soonest first, without upkeep."""
+    return {
+        name: local_time(moment) for name, moment in query.next_starts().items() if name.partition("/")[0] not in UPKEEP
+    }
+
+
 def unfinished_runs(query: PrefectQuery) -> list[dict[str, Any]]:
     """Runs that have begun, and those that are due and wait for the worker, as after `rnnlm trigger`."""
     due = {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}}
-    waiting = query.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", RUNS_SHOWN, **due)
-    return last_runs(query, UNFINISHED) + [run for run in waiting if query.flow_names.get(run["flow_id"]) not in UPKEEP]
+    waiting = last_runs(query, ["SCHEDULED"], order="EXPECTED_START_TIME_ASC", **due)
+    return last_runs(query, UNFINISHED) + waiting
 
 
-def next_runs(query: PrefectQuery) -> list[tuple[str, str]]:
-    """(deployment, local time) of the next run of each deployment, the soonest first."""
-    names = query.deployment_names()
-    soonest: dict[str, str] = {}
-    for run in query.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200):
-        name = names.get(run["deployment_id"], "")
-        if name and not name.startswith(tuple(f"{flow}/" for flow in UPKEEP)):
-            soonest.setdefault(name, local_time(run["expected_start_time"]))
-    return list(soonest.items())
-
-
-def last_runs(query: PrefectQuery, states: list[str], since: datetime | None = None) -> list[dict[str, Any]]:
+def last_runs(
+    query: PrefectQuery, states: list[str], order: str = "START_TIME_DESC", **more: Any
+) -> list[dict[str, Any]]:
     """The last runs in one of these states, without upkeep."""
-    more = {"start_time": {"after_": since.isoformat()}} if since else {}
-    found = query.flow_runs(states, "START_TIME_DESC", 100, **more)
+    found = query.flow_runs(states, order, 100, **more)
     return [run for run in found if query.flow_names.get(run["flow_id"]) not in UPKEEP][:RUNS_SHOWN]
 
 
@@ -173,25 +164,24 @@ def run_status(run: dict[str, Any], note: str = "") -> RunStatus:
     return RunStatus(name=run["name"], when=when, state=run["state"]["name"], note=note)
 
 
+def message_of(run: dict[str, Any]) -> str:
+    return (run["state"].get("message") or "").strip()
+
+
 def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
     """The last log line of the library, which says how far the run is."""
-    lines = log_lines(query, run, "rnnlm.")
-    return first_line(lines[0]) if lines else ""
+    logs = read_logs(query, run, "rnnlm.")
+    return logs[0]["message"].strip().partition("\n")[0] if logs else ""
 
 
 def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
     """`toy · smoke · 23 Nov 02:00 stopped: …`, or its warnings."""
-    _, stopped, reason = first_line(run["state"].get("message")).partition(f"{CHAMPION_STAYS}: ")
+    _, stopped, reason = message_of(run).partition("\n")[0].partition(f"{CHAMPION_STAYS}: ")
     if stopped:
         return f"{run['name']} stopped: {reason}"
-    warnings = log_lines(query, run, data_gates.logger.name, level={"ge_": logging.WARNING})
-    found = (line.removeprefix("gates: ") for line in reversed(warnings))
+    warnings = read_logs(query, run, data_gates.logger.name, level={"ge_": logging.WARNING})
+    found = (log["message"].removeprefix("gates: ") for log in reversed(warnings))
     return f"{run['name']} warned: {' · '.join(found)}" if warnings else ""
-
-
-def log_lines(query: PrefectQuery, run: dict[str, Any], logger: str, **more: Any) -> list[str]:
-    """The messages of read_logs."""
-    return [log["message"] for log in read_logs(query, run, logger, **more)]
 
 
 def read_logs(query: PrefectQuery, run: dict[str, Any], logger: str, **more: Any) -> list[dict[str, Any]]:
@@ -205,9 +195,7 @@ def champions(home: Home) -> tuple[ChampionStatus, ...]:
     """The champions of the home's own store; importing MLflow to ask another takes seconds."""
     try:
         found = champions_in_file(home.mlflow_database) if is_embedded(home) else champions_of_server(home)
-    except TrackingError:  # another server, which does not answer
-        return ()
-    except sqlite3.Error:  # there is no store yet, or it is of an MLflow with other tables
+    except (TrackingError, sqlite3.Error):  # a server that does not answer; no store yet, or one with other tables
         return ()
     return tuple(champion_status(name, number, versions) for name, (number, versions) in found.items())
 
@@ -241,10 +229,6 @@ def disk_bytes(home: Home) -> dict[str, int]:
     return {**shown, "all": sum(sizes.values())}
 
 
-def local_time(moment: str) -> str:
-    return f"{datetime.fromisoformat(moment.replace('Z', '+00:00')).astimezone():%m-%d %H:%M}"
-
-
-def first_line(text: str | None) -> str:
-    lines = (text or "").strip().splitlines()
-    return lines[0] if lines else ""
+def local_time(moment: str | datetime) -> str:
+    moment = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    return f"{moment.astimezone():%m-%d %H:%M}"

@@ -3,9 +3,9 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+from flows.service.supervisor import up_command_line
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 
@@ -38,11 +38,9 @@ def unit_file() -> Path:
 
 
 def unit_text(home: Home, prefect_port: int, mlflow_port: int) -> str:
-    command = [sys.executable, "-m", "flows.command_line", "up", "--quiet"]
-    command += ["--port", str(prefect_port), "--mlflow-port", str(mlflow_port)]
     return UNIT.format(
         home=escaped(str(home.root)),
-        command=" ".join(map(quoted, command)),
+        command=" ".join(map(quoted, up_command_line(prefect_port, mlflow_port))),
         environment=quoted(f"RNNLM_HOME={home.root}"),
         folder=escaped(str(home.root)),
         stop_seconds=UNIT_STOP_SECONDS,

@@ -4,6 +4,7 @@ import re
 from datetime import datetime
 
 PROMOTED, UNCHANGED = "promoted", "unchanged"  # tags of a finished pipeline run
+OWN_SCHEDULE = "own-schedule"  # tag of a deployment that `rnnlm schedule` has made
 
 
 def run_name(title: str, preset: str, planned: datetime) -> str:

@@ -3,9 +3,10 @@
 import contextlib
 import contextvars
 import logging
+import queue
 import threading
 from collections.abc import Iterator
-from typing import cast
+from typing import TypeAlias, cast
 from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
@@ -14,6 +15,7 @@ from prefect.context import FlowRunContext
 from rnnlm.display.progress import ProgressReport, listening
 
 logger = logging.getLogger("rnnlm.training")
+Reports: TypeAlias = "queue.SimpleQueue[ProgressReport | None]"  # None: the end
 LAST_REPORT_SECONDS = 10.0  # that the end of training waits for a slow Prefect server
 
 
@@ -27,49 +29,24 @@ def shown_progress(key: str, mlflow_url: str | None) -> Iterator[None]:
         yield
         return
     link = f" · [MLflow run]({mlflow_url})" if mlflow_url else ""
-    latest = LatestReport()
+    reports: Reports = queue.SimpleQueue()
     context = contextvars.copy_context()  # Prefect finds the task run in it
-    thread = threading.Thread(target=context.run, args=(publish, key, link, latest), daemon=True)
+    thread = threading.Thread(target=context.run, args=(publish, key, link, reports), daemon=True)
     thread.start()
     try:
-        with listening(latest.put):
+        with listening(reports.put):
             yield
-        latest.put(ProgressReport("training: done", 1.0))
+        reports.put(ProgressReport("training: done", 1.0))
     finally:
-        latest.close()
+        reports.put(None)
         thread.join(LAST_REPORT_SECONDS)
 
 
-class LatestReport:
-    """Hands the newest report to another thread; older ones that it did not take are dropped."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self.report: ProgressReport | None = ProgressReport("training: starts", 0.0)
-        self.closed = False
-
-    def put(self, report: ProgressReport) -> None:
-        with self.changed:
-            self.report = report
-            self.changed.notify()
-
-    def close(self) -> None:
-        with self.changed:
-            self.closed = True
-            self.changed.notify()
-
-    def take(self) -> ProgressReport | None:
-        """Wait for a new one; None after the last."""
-        with self.changed:
-            self.changed.wait_for(lambda: self.report is not None or self.closed)
-            report, self.report = self.report, None
-            return report
-
-
-def publish(key: str, link: str, latest: LatestReport) -> None:
+def publish(key: str, link: str, reports: Reports) -> None:
     """Until there is no further report; a failure is tried again with the next one."""
     artifact_id: UUID | None = None
-    while (report := latest.take()) is not None:
+    report: ProgressReport | None = ProgressReport("training: starts", 0.0)
+    while report is not None:
         percent, description = round(100 * report.share, 1), f"{report.line}{link}"
         try:
             if artifact_id is None:
@@ -78,3 +55,16 @@ def publish(key: str, link: str, latest: LatestReport) -> None:
                 update_progress_artifact(artifact_id, percent, description=description)
         except Exception as error:
             logger.debug("progress artifact: %s", error)
+        report = newest(reports)
+
+
+def newest(reports: Reports) -> ProgressReport | None:
+    """Wait for a report, and drop those that newer ones have overtaken. None after the last."""
+    report = reports.get()
+    while report is not None and not reports.empty():
+        following = reports.get()
+        if following is None:
+            reports.put(None)
+            break
+        report = following
+    return report

@@ -1,7 +1,6 @@
 """A cancelled Prefect run keeps what it has done: Prefect ends its process by SIGTERM and raises in the task."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -13,17 +12,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from rnnlm.config import CorpusConfig, PipelineConfig, SequencesConfig, TokenizerConfig
+from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
 from rnnlm.sequences.corpus_shards import Shard, ShardMaker
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
-from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-from rnnlm.tracking.mlflow_store import reaching_mlflow
-from rnnlm.training.training_run import name_run
-from tests.configs import changed
 
 ROOT = Path(__file__).resolve().parents[2]
 SETUP = """
@@ -45,13 +40,6 @@ def run(task, *kinds):
             raise
 
     cancelled()
-"""
-TRAINING = """
-from rnnlm.config import PipelineConfig
-from rnnlm.storage.records import DatasetRecord
-from tasks.training import train_model
-
-run(train_model, PipelineConfig, DatasetRecord)
 """
 TOKENIZING = """
 from rnnlm.config import SequencesConfig
@@ -83,28 +71,6 @@ def cancel(folder: Path, code: str, arguments: list[BaseModel], may_stop: Callab
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # its temporary Prefect server outlives it
     return (folder / "said").read_text()
-
-
-@pytest.mark.slow
-def test_sigterm_to_a_flow_run_writes_a_checkpoint_and_is_prefects_again(
-    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, tmp_path: Path
-) -> None:
-    config = changed(toy_config, {"training.epochs": 300, "training.checkpoints.every_seconds": 1000.0})
-    folder = tracked_home.runs / name_run(config, toy_dataset)
-    history = folder / "history.jsonl"
-    told = cancel(
-        tmp_path,
-        TRAINING,
-        [config, toy_dataset],
-        lambda: history.exists() and history.read_bytes().count(b"\n") > 5,
-    )
-    assert "the task raised TerminationSignal" in told
-    [checkpoint] = sorted((folder / "checkpoints").iterdir())[-1:]
-    last = [json.loads(line)["step"] for line in history.read_text().splitlines()][-1]
-    assert last <= int(checkpoint.name.removeprefix("step-")) < last + config.training.epochs * 10 // 200 + 1
-    noted = json.loads((folder / "tracking.json").read_text())
-    with reaching_mlflow(tracked_home) as client:
-        assert client.get_run(noted["mlflow_run_id"]).info.status == "KILLED"
 
 
 @pytest.mark.slow

@@ -168,11 +168,6 @@ def test_every_model_gets_the_same_tokens_or_seconds(
         assert abs(run["trained_tokens"] - model["costs"]["tokens_per_second"]) <= 51  # and a token by rounding
 
 
-def test_options_of_training_are_refused_for_registered_models(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "--corpus", "zen", "--against", "one,two", "--seeds", "2"]) == 2
-    assert "--seeds is for training" in capsys.readouterr().err
-
-
 def test_registered_models_are_compared_without_training(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_corpus: CorpusRecord
 ) -> None:

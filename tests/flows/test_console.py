@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from flows.operations.console import FULL_DISK, full_disk_told_once, is_news, shorten
+from flows.operations.console import FULL_DISK, full_disk_logged_once, is_news, shorten
 from rnnlm.corpora.table_files import TableError
 from rnnlm.errors import CorpusError
 
@@ -47,7 +47,7 @@ FULL = [OSError(errno.ENOSPC, "No space left on device"), sqlite3.OperationalErr
 def test_a_server_reports_a_full_disk_once(error: Exception) -> None:
     assert not is_news(record("Encountered exception during execution", error))
     assert not is_news(record(f"Failed to write result: {error}"))
-    tell = full_disk_told_once()
+    tell = full_disk_logged_once()
     first = record("Exception in ASGI application", error)
     assert tell(first)
     assert (first.getMessage(), first.exc_info) == (FULL_DISK, None)

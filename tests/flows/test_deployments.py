@@ -18,8 +18,8 @@ import pytest
 from flows.command_line import main
 from flows.operations.automations import SHIPPED
 from flows.operations.deployments import JOB_TEMPLATE, create_work_pool, deploy_all, read_plans
-from flows.operations.home_password import credentials, home_password
-from flows.service.ports import free_port
+from flows.operations.home_servers import credentials, home_password
+from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
 from rnnlm.corpora.download import corpus_name
@@ -269,7 +269,7 @@ def automations(client: httpx.Client) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_people_are_told_of_a_failed_run_and_of_a_new_champion(
+def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     server: httpx.Client, deployed: list[str], inbox: Inbox, server_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     created = automations(server)
@@ -328,7 +328,7 @@ def test_people_are_told_of_a_failed_run_and_of_a_new_champion(
     assert len(inbox.with_subject("rnnlm: champion kept 7 times")) == 1
 
 
-def test_nothing_that_our_docs_start_reports_to_anybody(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_our_docs_start_sends_no_telemetry(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["env", "--json"]) == 0
     variables = json.loads(capsys.readouterr().out)
     assert variables["DO_NOT_TRACK"] == "true"

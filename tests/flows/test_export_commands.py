@@ -36,7 +36,7 @@ def figures(value: dict[str, object]) -> dict[str, float]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["taken/model.onnx", "folder", "pipe", "/proc/model.onnx", f"{'a' * 300}.onnx"])
-def test_a_place_that_cannot_be_written_is_told_in_a_line(
+def test_an_unwritable_file_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path, place: str
 ) -> None:
     pytest.importorskip("onnxruntime", reason="extra onnx")
@@ -112,30 +112,7 @@ def test_ten_lines_of_the_reference_continue_a_text(
     assert generated["text"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [
-        (["lm-eval", "RUN"], ["--tasks", "--file"]),
-        (["lm-eval", "RUN", "--file", "x", "--limit", "0"], ["--limit", "0"]),
-        (["lm-eval", "RUN", "--file", "x", "--batch-size", "0"], ["--batch-size", "0"]),
-        (["lm-eval", "RUN", "--tasks", "x", "--fewshot", "-1"], ["--fewshot", "-1"]),
-        (["lm-eval", "/no/such/run", "--file", "x"], ["/no/such/run"]),
-        (["export", "/no/such/run"], ["/no/such/run"]),
-    ],
-    ids=lambda value: " ".join(value),
-)
-def test_a_wrong_call_is_told(
-    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, arguments: list[str], names: list[str]
-) -> None:
-    assert main([toy_run.run_id if word == "RUN" else word for word in arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert len(err[err.index("rnnlm: ") :].strip().splitlines()) <= 3
-    for name in names:
-        assert name in err
-
-
-def test_tasks_and_files_that_cannot_be_read_are_told(
+def test_tasks_and_files_that_cannot_be_read_are_reported(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
 ) -> None:
     pytest.importorskip("lm_eval", reason="extra lm-eval")

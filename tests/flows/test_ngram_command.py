@@ -77,28 +77,3 @@ def test_the_table_of_a_distribution_says_perplexity(capsys: pytest.CaptureFixtu
     assert "perplexity" in out
     assert "5-gram, kneser-ney" in out
     assert "not comparable" not in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--order", "0"], "--order"),
-        (["--order", "6"], "--order"),
-        (["--method", "guess"], "--method"),
-        (["--memory-limit", "lots"], "--memory-limit"),
-        (["--set", "model.layer=1"], "model.layer"),
-    ],
-)
-def test_a_wrong_call_is_told_in_one_line(
-    capsys: pytest.CaptureFixture[str], toy_folder: Path, arguments: list[str], named: str
-) -> None:
-    assert main(["ngram", "--corpus", str(toy_folder), *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert len(err.strip().splitlines()) == 1
-    assert named in err
-
-
-def test_an_order_that_is_no_number_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ngram", "--corpus", "x.txt", "--order", "five"]) == 2
-    assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -71,7 +71,7 @@ def test_promoted_by_hand_and_taken_back(capsys: pytest.CaptureFixture[str]) -> 
     assert "by a rollback, in place of version 2" in shown
 
 
-def test_what_is_wrong_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such version" in refused(capsys, "promote", f"{NAME}/9")
     assert f"registered: {NAME}" in refused(capsys, "models", "show", "nobody/1")
     assert "no champion is known before version 1" in refused(capsys, "rollback", NAME)

@@ -26,16 +26,3 @@ def test_an_unfinished_run_is_finished(
     assert trained["run"]["run_id"] == toy_run.run_id
     assert trained["run"]["skipped"] is False
     assert is_complete(toy_run.folder)
-
-
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [([], "is complete"), (["--set", "training.epochs=2"], "--resume"), (["--force", "training"], "--resume")],
-)
-def test_a_wrong_call_is_told_in_three_lines(
-    toy_run: RunRecord, capsys: pytest.CaptureFixture[str], more: list[str], told: str
-) -> None:
-    assert main(["train", "--resume", toy_run.run_id, *more]) == 2
-    error = capsys.readouterr().err.strip().splitlines()
-    assert len(error) <= 3
-    assert told in error[0]

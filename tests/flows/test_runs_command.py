@@ -59,16 +59,6 @@ def test_runs_are_compared_by_the_settings_that_differ(
     assert set(value["differences"]) == {"training.batch_size"}
 
 
-@pytest.mark.parametrize(
-    ("names", "told"), [(["RUN", "nothing"], "nothing: no such run"), (["RUN", "RUN"], "two different runs")]
-)
-def test_what_cannot_be_compared_is_told(
-    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, names: list[str], told: str
-) -> None:
-    assert main(["runs", "compare", *(toy_run.run_id if name == "RUN" else name for name in names)]) == 2
-    assert told in capsys.readouterr().err
-
-
 @pytest.mark.usefixtures("home")
 def test_without_a_run_the_list_says_how_to_make_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "runs") == "no runs yet: rnnlm run\n"

@@ -3,8 +3,6 @@ import pytest
 from flows.operations.flow_runner import run_flow
 from flows.sample_flow import sample_flow
 from rnnlm.config import PipelineConfig
-from rnnlm.errors import ModelError
-from rnnlm.home import Home
 from rnnlm.storage.records import SamplesRecord
 from tests.registrar import Registrar
 
@@ -18,9 +16,3 @@ def test_the_champion_writes_samples_on_its_own(
     register()
     samples = run_flow(register.home, sample_flow, toy_config)
     assert samples.samples == toy_samples.samples  # the same model, prompts and seed
-
-
-@pytest.mark.long
-def test_without_a_champion_the_error_names_the_model(home: Home, toy_config: PipelineConfig) -> None:
-    with pytest.raises(ModelError, match="rnnlm-toy"):
-        run_flow(home, sample_flow, toy_config)

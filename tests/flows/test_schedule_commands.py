@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from flows.command_line import main
 from flows.operations.automations import NOTIFIER
 from flows.operations.deployments import read_plans
-from flows.operations.prefect_names import WORK_POOL
+from flows.operations.prefect_query import WORK_POOL
 from flows.operations.schedules import absolute_source, check_name
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
@@ -102,5 +102,3 @@ def test_status_and_logs_of_an_unused_home(home: Home, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["servers"] == []
     assert main(["logs"]) == 0
     assert "no logs yet" in capsys.readouterr().out
-    assert main(["logs", "worcer"]) == 2
-    assert "expected one of up, prefect, mlflow, deploy, worker" in capsys.readouterr().err

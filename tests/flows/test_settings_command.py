@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.command_line import main
-from flows.commands.options import pipeline_config, setting_paths
+from flows.commands.options import PipelineOptions, setting_paths
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.presets import build_config
@@ -36,11 +36,6 @@ def test_a_preset_shows_its_own_values(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.startswith("model.hidden_size = 64 ")
 
 
-def test_an_unknown_section_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["settings", "modl"]) == 2
-    assert "sections: corpus, tokenizer" in capsys.readouterr().err
-
-
 def test_a_file_wins_over_the_preset_and_set_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
     file.write_text("model:\n  layers: 2\n  hidden_size: 32\ntraining.epochs: 7\n")
@@ -50,9 +45,9 @@ def test_a_file_wins_over_the_preset_and_set_over_the_file(tmp_path: Path) -> No
 
 
 def test_short_options_stand_for_settings_and_set_wins() -> None:
-    config = pipeline_config(None, "default", None, ["training.epochs=3"], None, epochs="9", hidden_size="33")
+    config = PipelineOptions(set=["training.epochs=3"], epochs="9", hidden_size="33").pipeline_config()
     assert (config.training.epochs, config.model.hidden_size) == (3, 33)
-    config = pipeline_config(None, "default", None, None, None, engine="ray", ray_address="head:6379")
+    config = PipelineOptions(engine="ray", ray_address="head:6379").pipeline_config()
     assert (config.sequences.engine, config.sequences.ray_address) == ("ray", "head:6379")
 
 
@@ -65,13 +60,13 @@ def test_short_options_stand_for_settings_and_set_wins() -> None:
         ("modl: {layers: 2}", "modl"),
     ],
 )
-def test_a_wrong_file_is_told(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_file_is_reported(tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "my.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=told):
         build_config(file=file)
 
 
-def test_a_missing_file_is_told() -> None:
+def test_a_missing_file_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"--config nothing\.yaml: no such file"):
         build_config(file=Path("nothing.yaml"))

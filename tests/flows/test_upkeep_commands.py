@@ -44,7 +44,6 @@ def test_prune_shows_what_would_go_and_then_removes_it(three_nights: Home, capsy
     pruned = json.loads(said(capsys, *arguments, "--json"))
     assert {row["kind"]: row["removed_items"] for row in pruned["totals"]}["version"] == 2
     assert names_in(three_nights.runs) == {"r2"}
-    assert main(["prune", "--versions", "0"]) == 2
 
 
 def test_an_empty_home_has_nothing_to_prune(home: Home, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ import httpx
 import psutil
 import yaml
 
-from flows.service.ports import free_port
+from flows.service.home_processes import free_port
 from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
 from tests.services.database import Database, unprivileged

@@ -1,6 +1,8 @@
+from pathlib import Path
+
 import pytest
 
-from rnnlm.config import EvaluationConfig, GenerationConfig, PipelineConfig, ProbesConfig
+from rnnlm.config import PipelineConfig, ProbesConfig
 from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
 from rnnlm.home import Home
 from rnnlm.reports.probe_page import gradient_report, positions_report
@@ -8,29 +10,10 @@ from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, Sa
 from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.evaluation import (
-    evaluate_perplexity,
     log_results,
-    measure_surprise,
     probe_gradient_flow,
     probe_positions,
-    sample_run,
 )
-
-
-def test_a_learnt_grammar_is_better_than_the_baselines(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
-    evaluation = evaluate_perplexity.fn(toy_dataset, toy_run, EvaluationConfig(), force=True)
-    assert set(evaluation.scores) == {"valid", "test"}
-    for score in evaluation.scores.values():
-        assert 1 < score.perplexity < score.unigram_perplexity < score.uniform_perplexity
-
-
-@pytest.mark.long
-def test_the_losses_lie_with_the_run_and_the_report_has_their_perplexity(
-    toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
-) -> None:
-    report = measure_surprise.fn(toy_dataset, toy_run, EvaluationConfig())
-    assert f"perplexity {toy_evaluation.scores['test'].perplexity:.2f}" in report
-    assert {path.suffix for path in (toy_run.folder / "losses").iterdir()} >= {".parquet", ".png"}
 
 
 @pytest.mark.long
@@ -56,13 +39,6 @@ def test_a_runs_right_guesses_are_measured_once_and_reported(toy_dataset: Datase
     assert "| 4 | 40 | 100.0% | 100.0% |" in report  # its fourth word is "the", too
 
 
-def test_a_prompt_a_sample(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
-    config = GenerationConfig(prompts=("the cat", "the dog sees"), maximum_tokens=5, temperature=0)
-    samples = sample_run.fn(toy_dataset, toy_run, config).samples
-    assert [sample.prompt for sample in samples] == ["the cat", "the dog sees"]
-    assert all(1 <= sample.tokens <= 5 for sample in samples)
-
-
 @pytest.mark.long
 def test_results_are_in_the_run_and_its_address_is_returned(
     tracked_home: Home,
@@ -72,6 +48,7 @@ def test_results_are_in_the_run_and_its_address_is_returned(
     toy_evaluation: EvaluationRecord,
     toy_samples: SamplesRecord,
 ) -> None:
+    surprise_of_run(tracked_home, toy_dataset, toy_run, toy_config.evaluation)
     with open_tracker(tracked_home, toy_config, toy_dataset, toy_run.run_id) as tracker:
         pass
     run = toy_run.model_copy(update={"mlflow_run_id": tracker.mlflow_run_id})
@@ -88,28 +65,10 @@ def test_results_are_in_the_run_and_its_address_is_returned(
     with reaching_mlflow(tracked_home) as client:
         metrics = client.get_run(tracker.mlflow_run_id).data.metrics
         names = [artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id)]
+        losses = {Path(artifact.path).name for artifact in client.list_artifacts(tracker.mlflow_run_id, "losses")}
     assert metrics["test_perplexity"] == toy_evaluation.scores["test"].perplexity
-    assert sorted(names) == ["gradient_flow.png", "loss_curve.png", "samples", "samples.json", "samples.md"]
-
-
-@pytest.mark.long
-def test_the_losses_are_artifacts_of_the_run(
-    tracked_home: Home,
-    toy_config: PipelineConfig,
-    toy_dataset: DatasetRecord,
-    toy_run: RunRecord,
-    toy_evaluation: EvaluationRecord,
-    toy_samples: SamplesRecord,
-) -> None:
-    surprise_of_run(tracked_home, toy_dataset, toy_run, toy_config.evaluation)
-    with open_tracker(tracked_home, toy_config, toy_dataset, toy_run.run_id) as tracker:
-        pass
-    run = toy_run.model_copy(update={"mlflow_run_id": tracker.mlflow_run_id})
-    log_results.fn(run, toy_evaluation, toy_samples)
-    with reaching_mlflow(tracked_home) as client:
-        logged = {artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id, "losses")}
-    names = ("tokens.parquet", "sequences.parquet", "loss_by_position.png", "loss_by_frequency.png")
-    assert logged == {f"losses/{name}" for name in names}
+    assert sorted(names) == ["gradient_flow.png", "loss_curve.png", "losses", "samples", "samples.json", "samples.md"]
+    assert losses == {"tokens.parquet", "sequences.parquet", "loss_by_position.png", "loss_by_frequency.png"}
 
 
 def test_mlflow_away_leaves_the_loss_curve(

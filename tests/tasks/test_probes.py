@@ -13,27 +13,15 @@ from rnnlm.home import Home
 from rnnlm.lab.probes import abilities
 from rnnlm.lab.probes.echo import measure_echo
 from rnnlm.lab.probes.gradients import measure_gradients as measured
-from rnnlm.lab.probes.kind_probes import stored_ability
 from rnnlm.lab.probes.probe_config import AbilitiesConfig
 from rnnlm.lab.probes.probe_records import AbilityComparison
 from rnnlm.reports.probe_page import abilities_report, abilities_text, echo_report, gradient_comparison_report
 from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from tasks.probes import log_probe, probe_abilities, probe_ability, probe_echo, probe_gradients
+from tasks.probes import log_probe, probe_abilities, probe_echo, probe_gradients
 from tests.ability_scores import ability_score
 from tests.tasks.comparisons import ABILITIES, ECHO, GRADIENTS, PNG, artifacts, tracked
-
-
-@pytest.mark.long
-def test_a_network_is_measured_and_stored(home: Home) -> None:
-    score = probe_ability.fn(stored_ability, home, ABILITIES, "elman", "parity", 0, False)
-    assert score == abilities.measure_ability(ABILITIES, "elman", "parity", seed=0)
-    (path,) = home.probes.glob("ability-*.json")
-    written = path.stat().st_mtime_ns
-    assert probe_ability.fn(stored_ability, home, ABILITIES, "elman", "parity", 0, False) == score
-    assert path.stat().st_mtime_ns == written
-
 
 PROGRAM = """
 import sys
@@ -97,7 +85,7 @@ def test_abilities_are_measured_once_and_kept_with_a_picture_and_a_table(home: H
 
 
 @pytest.mark.long
-def test_a_killed_probe_goes_on_with_the_next_network(home: Home) -> None:
+def test_a_killed_probe_continues_with_the_next_network(home: Home) -> None:
     config = ABILITIES.model_copy(update={"seeds": 1, "training_steps": 60})
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, config.model_dump_json()],
@@ -130,8 +118,9 @@ def comparison(picture: Path) -> AbilityComparison:
 
 
 def test_the_table_has_mean_accuracies_and_how_many_seeds_learned_it(tmp_path: Path) -> None:
-    text = abilities_text(comparison(tmp_path / "abilities.png"))
-    assert text.splitlines() == [
+    found = comparison(tmp_path / "abilities.png")
+    assert "| gru | 60% 0/2 |" in abilities_report(found)
+    assert abilities_text(found).splitlines() == [
         "right answers in rows of 24 tokens; in training: up to 24",
         "  network     parity",
         "  gru       100% 2/2",
@@ -149,13 +138,6 @@ def test_the_table_has_mean_accuracies_and_how_many_seeds_learned_it(tmp_path: P
         f"picture  {tmp_path / 'abilities.png'}",
         f"table    {tmp_path / 'abilities.parquet'}",
     ]
-
-
-def test_the_report_shows_the_picture_and_both_tables(tmp_path: Path) -> None:
-    report = abilities_report(comparison(tmp_path / "abilities.png"))
-    assert "data:image/png;base64,iVBOR" in report
-    assert "| gru | 60% 0/2 |" in report
-    assert "| guessing | 50% |" in report
 
 
 def test_the_whole_table_fits_a_terminal(tmp_path: Path) -> None:
@@ -187,18 +169,14 @@ def test_memories_are_compared_once_and_kept_beside_their_picture(home: Home) ->
     assert found.picture.parent == found.figures.parent == home.probes
     assert found.picture.read_bytes().startswith(PNG)
     assert json.loads(found.figures.read_text())["value"]["settings"]["training_steps"] == 2
-    again = probe_echo.fn(ECHO)
-    assert (again.skipped, again.scores) == (True, found.scores)
-    assert not probe_echo.fn(ECHO, force=True).skipped
-
-
-def test_the_report_shows_the_picture_and_a_row_a_network(home: Home) -> None:
-    found = probe_echo.fn(ECHO)
     report = echo_report(found)
     assert "data:image/png;base64,iVBOR" in report
     assert "| network | 1 back | 3 back |" in report
     assert f"| tanh, xavier | {found.scores[0].accuracy:.0%} | {found.scores[1].accuracy:.0%} |" in report
     assert "guessing gives 12.5%" in report
+    again = probe_echo.fn(ECHO)
+    assert (again.skipped, again.scores) == (True, found.scores)
+    assert not probe_echo.fn(ECHO, force=True).skipped
 
 
 @pytest.mark.slow
@@ -222,21 +200,14 @@ def test_gradients_are_compared_once_and_kept_beside_their_picture(home: Home, t
 
 
 @pytest.mark.long
-def test_the_report_shows_the_picture_and_what_is_left(home: Home, toy_dataset: DatasetRecord) -> None:
-    found = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
-    report = gradient_comparison_report(found)
-    assert "data:image/png;base64,iVBOR" in report
-    assert "| network | steps | norm | 1 back | 5 back |" in report
-    norms = found.curves[0].norms[0]
-    assert f"| tanh, xavier | 0 | {norms[0]:.2e} | {norms[1] / norms[0]:.2e} | {norms[5] / norms[0]:.2e} |" in report
-    assert found.series["relative_norm/relu_identity-x1.2"][0] == (0, pytest.approx(1.0))
-
-
-@pytest.mark.long
-def test_settings_are_parameters_and_a_networks_figures_a_metric_by_distance(
+def test_gradients_are_reported_and_logged_once_with_settings_as_parameters(
     tracked_home: Home, toy_dataset: DatasetRecord, tmp_path: Path
 ) -> None:
     found = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
+    norms = found.curves[0].norms[0]
+    row = f"| tanh, xavier | 0 | {norms[0]:.2e} | {norms[1] / norms[0]:.2e} | {norms[5] / norms[0]:.2e} |"
+    assert row in gradient_comparison_report(found)
+    assert found.series["relative_norm/relu_identity-x1.2"][0] == (0, pytest.approx(1.0))
     url = log_probe.fn(found, TrackingConfig(experiment="probes"))
     again = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
     assert log_probe.fn(again, TrackingConfig(experiment="probes")) == url  # one run, however often
@@ -244,7 +215,6 @@ def test_settings_are_parameters_and_a_networks_figures_a_metric_by_distance(
     assert parameters["hidden_size"] == "4"
     assert parameters["dataset_id"] == toy_dataset.dataset_id
     assert len(metrics) == 8  # tanh and relu, four starts each
-    norms = found.curves[0].norms[0]
     assert metrics["relative_norm/tanh_xavier"] == [(k, pytest.approx(norms[k] / norms[0])) for k in range(6)]
     assert url is not None
     logged = artifacts(tracked_home, url, tmp_path)
@@ -276,7 +246,7 @@ def test_abilities_are_a_metric_by_length_for_each_network_and_task(tracked_home
     assert set(artifacts(tracked_home, url, tmp_path)) == {found.picture.name, found.figures.name, found.table.name}
 
 
-def test_a_run_that_a_kill_left_unfinished_is_gone_on_with(tracked_home: Home, tmp_path: Path) -> None:
+def test_an_mlflow_run_that_a_kill_left_unfinished_is_continued(tracked_home: Home, tmp_path: Path) -> None:
     found = probe_echo.fn(ECHO)
     url = log_probe.fn(found, TrackingConfig())
     assert url is not None

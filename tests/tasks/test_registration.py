@@ -5,34 +5,13 @@ from prefect.states import Failed
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError, TrackingError
-from rnnlm.home import Home
 from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.scoring.drift import Distributions, Drift, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from tasks.registration import is_tracking_failure, raise_events, register_run, sample_champion, store_references
+from rnnlm.storage.records import SamplesRecord
+from tasks.registration import is_tracking_failure, raise_events, register_run, sample_champion
 from tests.registrar import Registrar
 from tests.tasks.drift_events import awaited_drift_events
-
-
-def test_both_lie_beside_the_model(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
-    paths = store_references.fn(toy_dataset, toy_run)
-    assert paths == [toy_run.model_folder / "reference" / f"{unit}.parquet" for unit in ("line", "paragraph")]
-    assert all(path.is_file() for path in paths)
-
-
-@pytest.mark.long
-def test_registers_the_run_and_skips_the_second_time(
-    tracked_home: Home,
-    toy_config: PipelineConfig,
-    toy_dataset: DatasetRecord,
-    toy_run: RunRecord,
-    toy_evaluation: EvaluationRecord,
-    toy_samples: SamplesRecord,
-) -> None:
-    first, again = (register_run.fn(toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples) for _ in range(2))
-    assert (first.name, first.version, first.alias, first.skipped) == ("rnnlm-toy", 1, "champion", False)
-    assert (again.version, again.skipped) == (1, True)
 
 
 @pytest.mark.parametrize(("error", "retried"), [(TrackingError("away"), True), (ModelError("no model"), False)])

@@ -11,11 +11,9 @@ import httpx
 import psutil
 import pytest
 
-from flows.operations.home_password import credentials, home_password
+from flows.operations.home_servers import RunningHome, credentials, home_password, read_running
 from flows.operations.prefect_query import PrefectQuery
-from flows.operations.running_home import RunningHome, read_running
-from flows.service.home_processes import find_home_processes
-from flows.service.ports import free_port
+from flows.service.home_processes import find_home_processes, free_port
 from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
 from tests.conftest import home_in
@@ -103,7 +101,7 @@ def test_a_run_cannot_choose_its_command_or_environment(up: tuple[Home, RunningH
     """Even with the password: a form of the UI, or a parameter, is not a shell."""
     home, running = up
     query = PrefectQuery(running.prefect_api, home_password(home))
-    [settle] = [id for id, name in query.deployment_names().items() if name == "settle/settle"]
+    settle = query.deployments()["settle/settle"]["id"]
     made = tmp_path / "made"
     (tmp_path / "sitecustomize.py").write_text(f"open({str(made)!r}, 'w')")  # Python runs it at its start
     run = query.post(

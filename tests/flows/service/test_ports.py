@@ -9,23 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.service.ports import check_port
-from rnnlm.errors import ConfigError
+from flows.service.home_processes import check_port
 
 
-def test_a_busy_port_names_the_process_that_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        with pytest.raises(ConfigError) as refused:
-            check_port(port, "--port")
-    message = str(refused.value)
-    assert f"port {port} is not free: process {os.getpid()} listens there (" in message
-    assert message.endswith("choose another port with --port")
-
-
-@pytest.mark.parametrize("option", ["--port", "--mlflow-port"])
-@pytest.mark.parametrize("detach", [(), ("--detach",)])
-def test_up_on_a_busy_port_says_so_before_anything_is_started(
+@pytest.mark.parametrize(("option", "detach"), [("--port", ()), ("--mlflow-port", ("--detach",))])
+def test_up_on_a_busy_port_names_its_process_before_anything_is_started(
     tmp_path: Path, option: str, detach: tuple[str, ...]
 ) -> None:
     # The process has a command of several lines, which the message shows in one.

@@ -14,13 +14,12 @@ import httpx
 import psutil
 import pytest
 
-from flows.operations.home_password import home_password
+from flows.operations.home_servers import RunningHome, home_password, read_running
 from flows.operations.prefect_query import PrefectQuery
-from flows.operations.running_home import RunningHome, read_running
-from flows.service.home_processes import find_home_processes
-from flows.service.ports import free_port
+from flows.service.home_processes import find_home_processes, free_port
 from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 PATIENCE_SECONDS = 300
 SMALL = ["model.hidden_size=16", "tokenizer.kind=word", "training.device=cpu", "sequences.processes=1"]
@@ -61,10 +60,9 @@ class Up:
 
     def kill(self, service: str) -> None:
         """SIGKILL for the service's own process, not for its children."""
+        services = find_home_processes(self.home).services
         [leader] = [
-            one
-            for one in find_home_processes(self.home).services
-            if one.environ()["RNNLM_SERVICE"] == service and one.pid == os.getsid(one.pid)
+            one for one in services if one.environ()["RNNLM_SERVICE"] == service and one.pid == os.getsid(one.pid)
         ]
         leader.kill()
 
@@ -141,6 +139,16 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     before = up.history_bytes()
     up.wait_for(lambda: up.history_bytes() > before, "training after rnnlm up was killed")
 
+    # A power cut: every process at once. Prefect's database then says that the run is running, and holds its slot.
+    for process in [psutil.Process(up.running().pid), *up.processes()]:
+        process.kill()
+    up.wait_for(lambda: up.processes() == [] and read_running(up.home) is None, "end of everything")
+    assert len(list((up.home.prefect / "concurrency_leases").glob("*-*.json"))) == 1
+    up.rnnlm("up", "--detach", *up.ports)
+    up.wait_for(lambda: len(up.pipeline_runs()) == 5, "resumed run after the power cut")
+    before = up.history_bytes()
+    up.wait_for(lambda: up.history_bytes() > before, "training after the power cut")
+
     # Down: a checkpoint, a final state for every run, no process.
     up.rnnlm("down")
     assert up.processes() == []
@@ -164,6 +172,7 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     assert decision == "rnnlm-toy version 1 is the new champion: there was no champion before it."
     assert nights["short"]["next"]
     assert "night      short: " in up.rnnlm("status")
+    assert "ended      Completed" in up.rnnlm("trigger", "settle", "--wait")
     assert "deleted pipeline/mine" in up.rnnlm("unschedule", "mine")
     assert "paused pipeline/nightly" in up.rnnlm("unschedule", "nightly")
     assert "pipeline/mine" not in up.rnnlm("schedules")
@@ -171,3 +180,6 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     process.send_signal(signal.SIGINT)  # Ctrl-C on the terminal of rnnlm up
     process.wait(PATIENCE_SECONDS)
     assert up.processes() == []
+    with reaching_mlflow(up.home) as client:
+        experiments = [found.experiment_id for found in client.search_experiments()]
+        assert {run.info.status for run in client.search_runs(experiments)} == {"FINISHED", "KILLED"}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks import serve as load
-from flows.service.ports import free_port
+from flows.service.home_processes import free_port
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
 from tests.registrar import Registrar

@@ -1,10 +1,9 @@
 """Progress reports on their way to Prefect."""
 
-import threading
-import time
+import queue
 
 from rnnlm.display.progress import ProgressReport
-from tasks.operations.progress_artifact import LatestReport
+from tasks.operations.progress_artifact import Reports, newest
 
 
 def report(step: int) -> ProgressReport:
@@ -12,24 +11,11 @@ def report(step: int) -> ProgressReport:
 
 
 def test_a_slow_reader_gets_the_newest_report_and_then_the_last() -> None:
-    latest = LatestReport()
+    reports: Reports = queue.SimpleQueue()
     for step in (1, 2, 3):
-        latest.put(report(step))
-    assert latest.take() == report(3)
-    latest.put(report(4))
-    latest.close()
-    assert latest.take() == report(4)
-    assert latest.take() is None
-
-
-def test_a_reader_waits_for_a_report() -> None:
-    latest = LatestReport()
-    latest.take()  # that training starts
-    taken: list[ProgressReport | None] = []
-    reader = threading.Thread(target=lambda: taken.append(latest.take()))
-    reader.start()
-    time.sleep(0.05)
-    assert taken == []
-    latest.put(report(1))
-    reader.join(10)
-    assert taken == [report(1)]
+        reports.put(report(step))
+    assert newest(reports) == report(3)
+    reports.put(report(4))
+    reports.put(None)
+    assert newest(reports) == report(4)
+    assert newest(reports) is None

@@ -88,7 +88,7 @@ def test_outside_a_flow_calls_run_here() -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_is_told(prefect_server: None) -> None:
+def test_a_killed_process_is_reported(prefect_server: None) -> None:
     def use(engine: Engine) -> None:
         os.kill(engine.submit(os.getpid).result(), signal.SIGKILL)
         engine.submit(time.sleep, 1).result()

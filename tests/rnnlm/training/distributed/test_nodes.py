@@ -9,7 +9,7 @@ from types import FrameType
 
 import pytest
 
-from flows.service.ports import free_port
+from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import TrainingError
 from rnnlm.home import Home

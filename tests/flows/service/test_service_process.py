@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from flows.service.service_logs import LogReader, last_lines
-from flows.service.service_process import ServiceProcess
+from flows.service.service_process import LogReader, ServiceProcess, last_lines, log_file
+from rnnlm.home import Home
 
 
 def test_a_reader_begins_at_the_end_and_waits_for_whole_lines(tmp_path: Path) -> None:
@@ -19,9 +19,9 @@ def test_a_reader_begins_at_the_end_and_waits_for_whole_lines(tmp_path: Path) ->
     assert list(reader.new_lines()) == []
 
 
-def test_a_long_log_is_moved_away_and_its_writer_goes_on(tmp_path: Path) -> None:
-    log = tmp_path / "a.log"
-    service = ServiceProcess("a", [], {}, log, lambda: "")
+def test_a_long_log_is_moved_away_and_its_writer_continues(home: Home) -> None:
+    log = log_file(home, "a")
+    service = ServiceProcess(home, "a", [], {})
     with log.open("ab") as writer:
         writer.write(b"x" * 10_000_001 + b"\n")
         writer.flush()
@@ -29,7 +29,7 @@ def test_a_long_log_is_moved_away_and_its_writer_goes_on(tmp_path: Path) -> None
         service.rotate_log()
         writer.write(b"new\n")
     assert log.read_bytes() == b"new\n"
-    assert (tmp_path / "a.log.1").stat().st_size == 10_000_002
+    assert log.with_name("a.log.1").stat().st_size == 10_000_002
     assert list(reader.new_lines()) == ["new"]
 
 

@@ -1,37 +1,29 @@
 """A temporary server is only as long-lived as the block that it is for."""
 
 import os
-import socket
 import subprocess
 import sys
 
 import pytest
 
-from flows.operations import prefect_server
-from flows.operations.prefect_server import server_kept_alive
+from flows.operations import temporary_server
 from rnnlm.errors import RnnlmError
 from rnnlm.home import Home
 
 
 @pytest.mark.long
-def test_one_that_cannot_start_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_cannot_start_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(listening: object, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
         return subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"], stdin=subprocess.PIPE)
 
-    monkeypatch.setattr(prefect_server, "start_server_process", start)
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listening,
-        pytest.raises(RnnlmError, match="ended with code 3"),
-        server_kept_alive(listening, "rnnlm:secret"),
-    ):
+    monkeypatch.setattr(temporary_server, "start_server_process", start)
+    with pytest.raises(RnnlmError, match="ended with code 3"), temporary_server.temporary_server():
         pass
     assert "PREFECT_API_URL" not in os.environ
 
 
 @pytest.mark.long
-def test_a_run_with_the_variables_of_env_needs_no_server(
-    tracked_home: Home,
-) -> None:
+def test_a_run_with_the_variables_of_env_needs_no_server(tracked_home: Home) -> None:
     """As the tutorial does: `eval "$(rnnlm env)"`, then another `rnnlm run`."""
     script = f'eval "$({sys.executable} -m flows.command_line env)"; {sys.executable} -m flows.command_line prepare '
     script += "--corpus zen --set tokenizer.kind=word"

@@ -16,7 +16,7 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split
+from rnnlm.evaluation.ngram.ngram_evaluation import score_ngram_split
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model

@@ -16,8 +16,7 @@ import numpy as np
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_perplexity import open_scores
-from rnnlm.evaluation.ngram.ngram_sampling import next_distribution
+from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution, open_scores
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
 from rnnlm.home import Home
 

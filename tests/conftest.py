@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -35,13 +36,7 @@ settings.load_profile("deterministic")
 # Before torch is imported. Threads that wait for each other are slow on a busy machine: 16 s instead of 0.6 for a toy
 # training.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-USER_SETTINGS = (
-    "MLFLOW_TRACKING_URI",
-    "MLFLOW_REGISTRY_URI",
-    "PREFECT_API_URL",
-    "PREFECT_HOME",
-    "PREFECT_PROFILE",
-)
+USER_SETTINGS = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "PREFECT_API_URL", "PREFECT_HOME", "PREFECT_PROFILE")
 Chain = dict[str, StageRecord]
 
 
@@ -107,11 +102,7 @@ def copy_store(home: Home, mlflow_template: Path) -> None:
 def write_toy_corpus(folder: Path) -> Path:
     """Sentences from a tiny grammar: easy to learn, and the same on every machine."""
     draw = random.Random(0)
-    animals, verbs, places = (
-        ["cat", "dog", "bird", "fox"],
-        ["sees", "likes", "follows"],
-        ["house", "tree", "river"],
-    )
+    animals, verbs, places = ["cat", "dog", "bird", "fox"], ["sees", "likes", "follows"], ["house", "tree", "river"]
     folder.mkdir(parents=True)
     for split, count in (("train", 300), ("valid", 40), ("test", 40)):
         lines = [
@@ -205,34 +196,21 @@ def toy_chain(home: Home, chain_template: tuple[Home, Chain]) -> Chain:
     return {name: moved(record) for name, record in chain.items()}
 
 
-@pytest.fixture
-def toy_corpus(toy_chain: Chain) -> CorpusRecord:
-    return CorpusRecord.model_validate(toy_chain["corpus"])
+def stage_fixture(stage: str, record: type[StageRecord]) -> Any:
+    """A fixture `toy_STAGE`: the record of a stage in this test's home."""
+
+    def found(toy_chain: Chain) -> StageRecord:
+        return record.model_validate(toy_chain[stage])
+
+    return pytest.fixture(found, name=f"toy_{stage}")
 
 
-@pytest.fixture
-def toy_tokenizer(toy_chain: Chain) -> TokenizerRecord:
-    return TokenizerRecord.model_validate(toy_chain["tokenizer"])
-
-
-@pytest.fixture
-def toy_dataset(toy_chain: Chain) -> DatasetRecord:
-    return DatasetRecord.model_validate(toy_chain["dataset"])
-
-
-@pytest.fixture
-def toy_run(toy_chain: Chain) -> RunRecord:
-    return RunRecord.model_validate(toy_chain["run"])
-
-
-@pytest.fixture
-def toy_evaluation(toy_chain: Chain) -> EvaluationRecord:
-    return EvaluationRecord.model_validate(toy_chain["evaluation"])
-
-
-@pytest.fixture
-def toy_samples(toy_chain: Chain) -> SamplesRecord:
-    return SamplesRecord.model_validate(toy_chain["samples"])
+toy_corpus = stage_fixture("corpus", CorpusRecord)
+toy_tokenizer = stage_fixture("tokenizer", TokenizerRecord)
+toy_dataset = stage_fixture("dataset", DatasetRecord)
+toy_run = stage_fixture("run", RunRecord)
+toy_evaluation = stage_fixture("evaluation", EvaluationRecord)
+toy_samples = stage_fixture("samples", SamplesRecord)
 
 
 @pytest.fixture
@@ -251,9 +229,7 @@ def register(
 @pytest.fixture(scope="session")
 def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder: two layers, trained on the toy corpus in stream mode until they know its grammar."""
-    from rnnlm.corpora.download import obtain_corpus
-    from rnnlm.sequences.dataset_writer import store_sequences
-    from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+    from rnnlm.sequences.dataset_writer import prepare_dataset
     from rnnlm.training.training_run import run_training
 
     root = tmp_path_factory.mktemp("stream")
@@ -264,10 +240,7 @@ def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "training": plain_training({"epochs": 20, "batch_size": 8, "device": "cpu"}),
     }
     config = toy_pipeline_config(write_toy_corpus(root / "toy")).model_copy(update=changes)
-    corpus = obtain_corpus(home, config.corpus)
-    tokenizer = train_tokenizer(home, corpus, config.tokenizer)
-    dataset = store_sequences(home, corpus, tokenizer, config.sequences)
-    return run_training(home, config, dataset, untracked).model_folder
+    return run_training(home, config, prepare_dataset(home, config), untracked).model_folder
 
 
 @pytest.fixture(scope="session")

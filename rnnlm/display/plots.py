@@ -1,5 +1,6 @@
 """Figures in one style, without pyplot: no global figure, no window, safe in threads."""
 
+from collections.abc import Sequence
 from typing import Any
 
 INK, GREY, PALE, BLUE, RED = "#333333", "#8a8a8a", "#9db7d5", "#2c5f8a", "#c0392b"
@@ -25,3 +26,12 @@ def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
     axes.set_xlabel(x)
     if axes.get_subplotspec().is_first_col():
         axes.set_ylabel(y)
+
+
+def set_plain_ticks(axis: Any, leading_digits: Sequence[float], numbers: str) -> None:
+    """Mark 1, 2, 5, 10, 20, … on a logarithmic axis instead of powers of ten. numbers: a format, such as `{x:g}`."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axis.set_major_locator(LogLocator(subs=leading_digits))
+    axis.set_major_formatter(StrMethodFormatter(numbers))
+    axis.set_minor_formatter(NullFormatter())

@@ -1,10 +1,10 @@
-"""Baselines of a split and its raw size, computed in SQL on the very tokens that a model predicts."""
+"""Baselines of a split and its raw size, computed in SQL on the tokens that a model predicts."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rnnlm.metrics import perplexity
+from rnnlm.metrics import Score, perplexity
 from rnnlm.sequences.dataset_reader import connect, training_counts
 from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.records import DatasetRecord, Split
@@ -23,6 +23,15 @@ class SplitFacts:
     predicted_tokens: int
     unknown_tokens: int  # words that the vocabulary cannot spell
     restoration_bits: float  # what restores the text from its tokens: see TextTokenizer.restoration_bits
+
+    def score(self, summed_nll_nats: float) -> Score:
+        return Score(
+            summed_nll_nats=summed_nll_nats,
+            tokens=self.predicted_tokens,
+            byte_count=self.byte_count,
+            unknown_tokens=self.unknown_tokens,
+            restoration_bits=self.restoration_bits,
+        )
 
 
 def baselines(dataset: DatasetRecord, split: Split) -> Baselines:

@@ -6,7 +6,7 @@ does not.
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +14,17 @@ import numpy as np
 from rnnlm.evaluation.ngram.count_arrays import read_count_model
 from rnnlm.evaluation.ngram.kneser_ney import count_ngrams
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_database import NgramRecord
-from rnnlm.evaluation.test_time_adaptation.interpolation import PRECISION, best_share
+from rnnlm.evaluation.ngram.ngram_database import open_database
+from rnnlm.evaluation.token_losses import contexts_of_split
 from rnnlm.models.count_model import CountModel
-from rnnlm.models.mixture import CountMixture, histories
-from rnnlm.sequences.batches import RowSource, chunks
+from rnnlm.models.mixture import CountMixture, mixed
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import Mode
-from rnnlm.sequences.shift import contexts, shifted_rows
-from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord, Split
 
 COUNTED_TOKENS = 20_000_000
 FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own
+GOLDEN = (5**0.5 - 1) / 2
+PRECISION = 1e-6  # of a share
 
 
 def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> tuple[CountMixture, float]:
@@ -34,10 +33,10 @@ def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray
     network_nll_nats: (predicted tokens,) of the validation split, in the order of the text. None: there is no network.
     """
     counts, seconds = count_training_split(dataset, order)
-    if network_nll_nats is None:
-        return CountMixture(counts, np.ones(order)), seconds
-    of_counts, lengths = split_log_probabilities(counts, StoredSplit(dataset, "valid"), dataset.mode)
-    shares = fitted_shares(-np.asarray(network_nll_nats, np.float64), of_counts, lengths, order)
+    shares = np.ones(order)
+    if network_nll_nats is not None:
+        of_counts, lengths = split_log_probabilities(counts, dataset, "valid")
+        shares = fitted_shares(-np.asarray(network_nll_nats, np.float64), of_counts, lengths, order)
     return CountMixture(counts, shares), seconds
 
 
@@ -46,27 +45,25 @@ def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel
 
     Of a long text, the last COUNTED_TOKENS: counts take 20 bytes a token, and what was added last is the newest.
     """
-    config = NgramConfig(order=order)
+    size, start = dataset.vocabulary_size, time.perf_counter()
     with (
         tempfile.TemporaryDirectory(prefix="rnnlm-counts-") as folder,
-        tempfile.TemporaryDirectory(dir=folder) as spill,
+        open_database(Path(folder) / "counts.duckdb", NgramConfig(order=order), dataset.database) as connection,
     ):
-        counted = NgramRecord(folder=Path(folder), method="kneser-ney", order=order)
-        start = time.perf_counter()
-        first_row, size = first_counted_row(dataset), dataset.vocabulary_size
-        count_ngrams(dataset.database, size, counted.database, config, Path(spill), first_row)
-        return read_count_model(counted, config, size), time.perf_counter() - start
+        count_ngrams(connection, size, order, first_counted_row(dataset))
+        return read_count_model(connection, order, size), time.perf_counter() - start
 
 
 def first_counted_row(dataset: DatasetRecord) -> int:
-    """The first row of the training split that is counted; rows are taken to be equally long."""
+    """The first row of the training split that is counted, as if all rows were equally long."""
     tokens, rows = dataset.predicted_tokens["train"], dataset.sequence_counts["train"]
     return rows - round(rows * min(1.0, COUNTED_TOKENS / max(1, tokens)))
 
 
-def split_log_probabilities(model: CountModel, source: RowSource, mode: Mode) -> tuple[np.ndarray, np.ndarray]:
+def split_log_probabilities(model: CountModel, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
     """(predicted tokens,) natural logarithms and lengths of known contexts, in the order of the text."""
-    parts = [model.log_probabilities(*part) for part in contexts_of_split(source, mode, model.order - 1)]
+    source = StoredSplit(dataset, split)
+    parts = [model.log_probabilities(*part) for part in contexts_of_split(source, dataset.mode, model.order - 1)]
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
@@ -83,34 +80,38 @@ def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths
     return np.minimum(shares, 1 - PRECISION)
 
 
-def contexts_of_split(source: RowSource, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """contexts() of all rows, chunk by chunk. Rows of a stream are one text: contexts reach back over its cuts."""
-    earlier = np.zeros(0, np.int32)  # the last tokens of the chunk before
-    for rows in chunks(source):
-        if mode == "sentence":
-            yield contexts(rows, length)
-            continue
-        inputs, words = shifted_rows(rows)
-        text = np.concatenate([earlier if len(earlier) else inputs[:1], words])
-        yield histories(text[None, :-1], length)[0, -len(words) :], words
-        earlier = text[-max(1, length) :]
+def mean_nll(log_probabilities: np.ndarray) -> float:
+    """Nats per token; inf if a token has probability zero."""
+    return float(-log_probabilities.mean())
 
 
-def with_contexts(
-    parts: Iterable[np.ndarray], source: RowSource, mode: Mode, length: int
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """contexts_of_split() after the losses of its tokens, from arrays of any length in the order of the text."""
-    waiting, remaining = np.zeros(0, np.float32), iter(parts)
-    for before, words in contexts_of_split(source, mode, length):
-        while len(waiting) < len(words):
-            waiting = np.concatenate([waiting, next(remaining)])
-        yield waiting[: len(words)], before, words
-        waiting = waiting[len(words) :]
+def best_share(first: np.ndarray, second: np.ndarray) -> float:
+    """The share of the second model in p = (1 - share) p_first + share p_second with the lowest mean loss.
+
+    first, second: (tokens,) natural logarithms. Found to within PRECISION: the loss is convex in the share. The ends
+    are tried too, so the mixture is never worse on these tokens than either model.
+    """
+
+    def loss(share: float) -> float:
+        return mean_nll(mixed(first, second, share))
+
+    return min((golden_section(loss, 0.0, 1.0), 0.0, 1.0), key=loss)
 
 
-def mixed_nll(
-    mixture: CountMixture, parts: Iterable[np.ndarray], source: RowSource, mode: Mode
-) -> Iterator[np.ndarray]:
-    """The mixture's losses in nats, chunk by chunk. parts: the network's, in the order of the text."""
-    for part in with_contexts(parts, source, mode, mixture.context_length):
-        yield mixture.nll(*part)
+def golden_section(loss: Callable[[float], float], low: float, high: float) -> float:
+    """Minimum of a function that is unimodal between low and high (Kiefer 1953).
+
+    Each step keeps 0.618 of the interval and one of its two inner points.
+    """
+    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    at_left, at_right = loss(left), loss(right)
+    while high - low > PRECISION:
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - GOLDEN * (high - low)
+            at_left = loss(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + GOLDEN * (high - low)
+            at_right = loss(right)
+    return (low + high) / 2

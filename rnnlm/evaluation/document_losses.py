@@ -8,8 +8,9 @@ on who has read the text.
 This module travels with every registered model.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, Protocol
 
 import numpy as np
@@ -30,8 +31,6 @@ from ..sequences.segmentation import (
 from ..sequences.shift import contexts, shifted_rows
 from ..tokenizers.text_tokenizer import BOS, TextTokenizer
 from .shared_prefix_scoring import nll_of_rows_sharing_prefixes
-
-KnownNll = Callable[[int], np.ndarray]  # n → the next n losses in nats, (n,) float32
 
 
 class Cut(Protocol):
@@ -59,30 +58,30 @@ def document_losses(
     cut: Cut,
     batch_size: int = 64,
     tail_dtype: torch.dtype = torch.float32,
-    known_nll: KnownNll | None = None,
+    known_nll: Iterator[float] | None = None,
 ) -> list[DocumentLoss]:
     """One loss for each text, in order; the texts together must fit in memory.
 
-    batch_size changes only rounding. tail_dtype: see LogNormalizer. known_nll: the losses, if they are known already;
-    the model then computes nothing.
+    batch_size changes only rounding. tail_dtype: see LogNormalizer. known_nll: the tokens' losses, if they are known
+    already; these are taken from it, and the model computes nothing.
     """
     documents = [text.removesuffix("\n").split("\n") for text in texts]
     line_counts = np.array([len(document) for document in documents], np.int64)
     line_texts = [line for document in documents for line in document]
     lines = rows_from_lists(tokenizer.encode_lines(line_texts))
-    rows = sentences(lines, cut.context_length) if cut.mode == "sentence" else streams(lines, line_counts)
+    rows = rows_of_documents(lines, line_counts, cut)
     first_lines = ends(line_counts)  # of each document
     bounds = ends(predicted_by_line(lines, cut.mode))[first_lines].tolist()  # of each document's tokens
     _, token_ids = shifted_rows(rows)
-    if known_nll is None:
+    if known_nll is not None:
+        nll_nats = np.fromiter(islice(known_nll, rows.predicted_count), np.float32, rows.predicted_count)
+    else:
         if model.mixture is not None and model.mixture.is_alone:
             nll_nats = np.zeros(rows.predicted_count, np.float32)
         else:
             nll_nats = nll_of_rows_sharing_prefixes(model, rows, batch_size, tail_dtype)
         if model.mixture is not None:
             nll_nats = model.mixture.nll(nll_nats, *contexts(rows, model.mixture.context_length))
-    else:
-        nll_nats = known_nll(int(rows.predicted.sum()))
     unsaid = (sums_between(part, first_lines) for part in tokenization_loss(tokenizer, line_texts, lines, cut.mode))
     return [
         DocumentLoss(
@@ -98,20 +97,10 @@ def document_losses(
     ]
 
 
-def in_order(nll_nats: np.ndarray) -> KnownNll:
-    """The losses as a KnownNll, from the first one on."""
-    done = 0
-
-    def take(count: int) -> np.ndarray:
-        nonlocal done
-        done += count
-        return np.asarray(nll_nats[done - count : done])
-
-    return take
-
-
-def streams(lines: TokenRows, line_counts: np.ndarray) -> TokenRows:
-    """Each document's lines as one row: `<bos>`, then its running text."""
+def rows_of_documents(lines: TokenRows, line_counts: np.ndarray, cut: Cut) -> TokenRows:
+    """The rows that a model reads. line_counts: (documents,), how many of the lines belong to each."""
+    if cut.mode == "sentence":
+        return sentences(lines, cut.context_length)
     lengths = np.diff(ends(lines.lengths + 1)[ends(line_counts)])
-    text = np.insert(running_text(lines), ends(lengths)[:-1], BOS)
+    text = np.insert(running_text(lines), ends(lengths)[:-1], BOS)  # each document's lines as one row
     return TokenRows(text, ends(lengths + 1))

@@ -1,11 +1,12 @@
 """Explain a text step by step: what the model reads, what it must predict, its state, probabilities and loss."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rnnlm.evaluation.document_losses import Cut, DocumentLoss, document_losses
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
@@ -48,6 +49,7 @@ class Explanation:
     loss: DocumentLoss  # of the whole text, as `rnnlm evaluate` computes it
 
 
+@torch.inference_mode()
 def explain(
     model: LanguageModel,
     tokenizer: TextTokenizer,
@@ -62,71 +64,52 @@ def explain(
     """
     text = LONE_SURROGATE.sub("\ufffd", text)
     (loss,) = document_losses(model, tokenizer, [text], cut)
+    places = zip(token_positions(tokenizer, cut, text), loss.nll_nats.tolist(), strict=True)
     count = min(alternatives, tokenizer.vocabulary_size)
-    readings = [reading for row in scored_rows(tokenizer, cut, text) for reading in read_row(model, row, count, check)]
     steps: list[ExplanationStep] = []
-    for reading, (start, end), nll_nats in zip(
-        readings, token_positions(tokenizer, cut, text), loss.nll_nats.tolist(), strict=True
-    ):
-        target_text = text_of(tokenizer, reading.target_id, text[start:end])
-        is_unknown = reading.target_id == UNK
-        steps.append(
-            ExplanationStep(
-                # Each input but `<bos>` was the target of the step before.
-                input_text=spelling(tokenizer, BOS) if reading.input_id == BOS else steps[-1].target_text,
-                input_id=reading.input_id,
-                target_text=target_text,
-                target_id=reading.target_id,
-                start=start,
-                end=end,
-                starts_row=reading.starts_row,
-                nll_nats=nll_nats,
-                rank=reading.rank,
-                alternatives=tuple((spelling(tokenizer, token_id), share) for token_id, share in reading.top),
-                spelling_bits=tokenizer.spelling_bits(1, tokenizer.unknown_words(target_text)) if is_unknown else 0.0,
+    states = [np.zeros((0, len(model.stack.cells), model.stack.hidden_size), np.float32)]
+    for row in scored_rows(tokenizer, cut, text):
+        starts_row = True
+        for input_id, target_id, logits, outputs in read_row(model, row):
+            if check is not None:
+                check()
+            (start, end), nll_nats = next(places)
+            # A token that covers no text, such as part of a character, is shown by its spelling.
+            covered = text[start:end] if target_id != EOS else ""
+            target_text = covered or spelling(tokenizer, target_id)
+            shares, token_ids = logits.softmax(dim=0).topk(count)
+            unknown = tokenizer.unknown_words(target_text) if target_id == UNK else None
+            steps.append(
+                ExplanationStep(
+                    # Each input but `<bos>` was the target of the step before.
+                    input_text=spelling(tokenizer, BOS) if input_id == BOS else steps[-1].target_text,
+                    input_id=input_id,
+                    target_text=target_text,
+                    target_id=target_id,
+                    start=start,
+                    end=end,
+                    starts_row=starts_row,
+                    nll_nats=nll_nats,
+                    rank=1 + int((logits > logits[target_id]).sum()),
+                    alternatives=tuple(
+                        zip((spelling(tokenizer, one) for one in token_ids.tolist()), shares.tolist(), strict=True)
+                    ),
+                    spelling_bits=0.0 if unknown is None else tokenizer.spelling_bits(1, unknown),
+                )
             )
-        )
-    empty = np.zeros((0, len(model.stack.cells), model.stack.hidden_size), np.float32)
-    return Explanation(tuple(steps), np.concatenate([empty, *(reading.outputs for reading in readings)]), loss)
+            states.append(outputs.numpy())
+            starts_row = False
+    return Explanation(tuple(steps), np.concatenate(states), loss)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A model's state, probabilities and loss after one input."""
+def read_row(model: LanguageModel, row: Tensor) -> Iterator[tuple[int, int, Tensor, Tensor]]:
+    """row: (t + 1,) token ids → for each of t inputs: its id, its target's, logits (V,) and outputs (1, layers, H).
 
-    input_id: int
-    target_id: int
-    starts_row: bool
-    rank: int  # of the target
-    top: list[tuple[int, float]]  # (token id, probability), most probable first
-    outputs: np.ndarray  # (1, layers, hidden size), of each layer after the input; of an Elman layer its state
-
-
-@torch.inference_mode()
-def read_row(model: LanguageModel, row: torch.Tensor, count: int, check: Callable[[], None] | None) -> list[Reading]:
-    """row: (t + 1,) token ids → t readings, one token at a time: the outputs of all layers are needed."""
-    readings: list[Reading] = []
+    One token at a time: the outputs of all layers are needed; that of an Elman layer is its state.
+    """
     state = model.stack.initial_state(1)
     contexts = histories(row[None, :-1].numpy(), model.context_length)[0]
     for input_id, target_id, context in zip(*shifted(row), contexts, strict=True):
-        if check is not None:
-            check()
         top, outputs, state = model.stack.step(model.embedding(input_id[None]), state)
-        logits = model.mixed_logits(model.readout(top), [context])[0]  # (V,)
-        probabilities, token_ids = logits.softmax(dim=0).topk(count)
-        readings.append(
-            Reading(
-                input_id=int(input_id),
-                target_id=int(target_id),
-                starts_row=not readings,
-                rank=1 + int((logits > logits[target_id]).sum()),
-                top=list(zip(token_ids.tolist(), probabilities.tolist(), strict=True)),
-                outputs=outputs.numpy(),
-            )
-        )
-    return readings
-
-
-def text_of(tokenizer: TextTokenizer, token_id: int, covered: str) -> str:
-    """The text that the token covers; if it covers none, such as part of a character, its spelling."""
-    return spelling(tokenizer, token_id) if token_id == EOS or not covered else covered
+        logits = model.mixed_logits(model.readout(top), [context])[0]
+        yield int(input_id), int(target_id), logits, outputs

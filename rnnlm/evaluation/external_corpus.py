@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
@@ -26,6 +27,7 @@ from rnnlm.storage.records import SPLITS, DatasetRecord, Split, SplitScore, Toke
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 logger = logging.getLogger(__name__)
+Reported = TypeVar("Reported", SplitScore, AdaptationTable)
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class CorpusForModel:
     seen_share: float | None  # of the split: training_overlap.seen_share
     score_warnings: tuple[str, ...]  # of copied text, which makes the scores mislead
 
+    def reported(self, scored: Reported) -> Reported:
+        """The record with the split's reported name, and with how much of it training has seen."""
+        return scored.model_copy(update={"split": self.reported_as, "seen_share": self.seen_share})
+
 
 def score_corpus(home: Home, folder: Path, config: CorpusConfig, split: Split | None = None) -> SplitScore:
     """Score the model in `folder` on a corpus.
@@ -48,8 +54,7 @@ def score_corpus(home: Home, folder: Path, config: CorpusConfig, split: Split | 
     training split, or the whole text itself.
     """
     opened = open_corpus(home, folder, config, split)
-    score = score_split(opened.model, opened.dataset, opened.split)
-    return score.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})
+    return opened.reported(score_split(opened.model, opened.dataset, opened.split))
 
 
 def compare_on_corpus(
@@ -65,8 +70,7 @@ def compare_on_corpus(
             f"{config.public_source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid\n"
             f"splits and report on the test split, not on {opened.reported_as}; give --split test, or none"
         )
-    table = measure_adaptations(opened.model, opened.dataset, opened.split, wanted)
-    return table.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})
+    return opened.reported(measure_adaptations(opened.model, opened.dataset, opened.split, wanted))
 
 
 def open_corpus(
@@ -77,18 +81,18 @@ def open_corpus(
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     corpus = obtain_corpus(home, config)
     whole = split is None and "text" in corpus.files and corpus.digest != origin.corpus_digest
+    scored: Split = split or "test"
+    required = SPLITS if needs_all_splits else (scored,)
     if whole:  # with no share held back, the split called train is the whole text
         corpus = corpus.model_copy(update={"shares": (0.0, 0.0), "document_lines": None, "sample": None})
-    scored: Split = "train" if whole else (split or "test")
+        scored, required = "train", ("train",)
     record = TokenizerRecord(
         digest=file_digest(folder / "tokenizer.json"),
         folder=folder,
         kind=tokenizer.kind,
         vocabulary_size=tokenizer.vocabulary_size,
     )
-    required = SPLITS if needs_all_splits and not whole else (scored,)
     dataset = store_sequences(home, corpus, record, origin.cut, required_splits=required)
-    reported_as = "all" if whole else scored
     seen = seen_share(home, origin, dataset, scored)
     warnings = []
     if seen is None:
@@ -102,4 +106,4 @@ def open_corpus(
         warnings.append(f"{sentence}: a few passages decide the figures; remove the copies")
     for warning in warnings:
         logger.warning("%s", warning)
-    return CorpusForModel(model, dataset, scored, reported_as, seen, tuple(warnings))
+    return CorpusForModel(model, dataset, scored, "all" if whole else scored, seen, tuple(warnings))

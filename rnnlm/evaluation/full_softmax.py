@@ -16,32 +16,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..losses.loss import CPU_ROWS, token_nll
+from ..losses.loss import CPU_ROWS, GPU_ROWS
 from ..models.language_model import LanguageModel
 
 BLOCK_ROWS, BLOCK_CLASSES = 1_024, 512  # of a block of logits: 2 MiB
 EXACT_CLASSES = 2_048  # the most frequent classes, always in float32
 ROW_MULTIPLE = 64  # bfloat16 products have a multiple of it: oneDNN keeps a program for each shape
 SMALLEST_SUM = 1e-30  # of a row's exp(logit): below it float32 has lost digits
-
-
-class TokenLoss:
-    """hidden (n, H) and target_ids (n,) → (n,) float32 negative log-likelihoods in nats, without gradient.
-
-    Make a new one when the weights have changed.
-    """
-
-    def __init__(self, model: LanguageModel) -> None:
-        self.model = model
-        on_cpu = model.head.weight.device.type == "cpu"  # a GPU prefers all logits at once
-        self.log_normalizer = LogNormalizer(model) if on_cpu else None
-
-    @torch.inference_mode()
-    def __call__(self, hidden: Tensor, target_ids: Tensor) -> Tensor:
-        if self.log_normalizer is None:
-            return token_nll(self.model, hidden[None], target_ids[None])[0]
-        nll = self.log_normalizer(hidden) - target_logits(self.model, hidden, target_ids)
-        return nll.clamp_(min=0.0)  # only rounding makes it negative
 
 
 @torch.inference_mode()
@@ -52,6 +33,8 @@ def target_logits(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> T
 
 class LogNormalizer:
     """ln Z: the logarithm of the sum of exp(logit) over the predictable vocabulary, for many contexts.
+
+    Make a new one when the weights have changed.
 
     tail_dtype: precision of the products with all but the EXACT_CLASSES classes of largest bias, the most frequent
     ones. Below float32 it is faster, and ln Z is off by at most thousandths of a nat.
@@ -76,13 +59,25 @@ class LogNormalizer:
     @torch.inference_mode()
     def __call__(self, hidden: Tensor) -> Tensor:
         """hidden (n, H) → (n,)"""
+        if hidden.device.type != "cpu":  # a GPU prefers all logits at once
+            return self.of_all_logits(hidden, GPU_ROWS)
         sums = torch.cat([hidden.new_zeros(0), *(self.sums(part) for part in hidden.split(BLOCK_ROWS))])
         out_of_range = ~(sums.isfinite() & (sums > SMALLEST_SUM))  # of float32, or nearly
         log_z = sums.log()
         if out_of_range.any():
-            parts = hidden[out_of_range].split(CPU_ROWS)
-            log_z[out_of_range] = torch.cat([self.model.logits(part).logsumexp(dim=1) for part in parts])
+            log_z[out_of_range] = self.of_all_logits(hidden[out_of_range], CPU_ROWS)
         return log_z
+
+    def of_all_logits(self, hidden: Tensor, rows: int) -> Tensor:
+        """hidden (n, H) → (n,), from all logits of `rows` contexts at a time."""
+        parts = [self.model.logits(part).float().logsumexp(dim=1) for part in hidden.split(rows)]
+        return torch.cat([hidden.new_zeros(0), *parts])
+
+    @torch.inference_mode()
+    def token_nll(self, hidden: Tensor, target_ids: Tensor) -> Tensor:
+        """hidden (n, H) and target_ids (n,) → (n,) float32 negative log-likelihoods in nats, without gradient."""
+        nll = self(hidden) - target_logits(self.model, hidden, target_ids)
+        return nll.clamp_(min=0.0)  # only rounding makes it negative
 
     def sums(self, hidden: Tensor) -> Tensor:
         """hidden (n, H), at most BLOCK_ROWS rows → (n,): the sum of exp(logit); inf or nan beyond float32."""

@@ -7,13 +7,13 @@ import numpy as np
 
 from rnnlm.config import EvaluationConfig, result_settings
 from rnnlm.errors import DatasetError
-from rnnlm.evaluation.baselines import SplitFacts, baselines, split_facts
-from rnnlm.evaluation.count_shares import count_training_split, with_contexts
-from rnnlm.evaluation.token_losses import network_nll_of_split, stored_network_nll, stored_nll
+from rnnlm.evaluation.baselines import baselines, split_facts
+from rnnlm.evaluation.count_shares import count_training_split
+from rnnlm.evaluation.token_losses import network_nll_of_split, stored_network_nll, stored_nll, with_contexts
 from rnnlm.home import Home
 from rnnlm.metrics import Score, perplexity
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.models.mixture import CountMixture, load_mixture, mixed
+from rnnlm.models.mixture import CountMixture, load_mixture
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.segmentation import Mode
@@ -43,29 +43,25 @@ def evaluate_run(
     """
 
     def build() -> dict[str, object]:
-        mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
-        counted, seconds = (mixture, run.counting_seconds) if mixture else only_compared(dataset)
+        mixture, seconds = load_mixture(run.model_folder, dataset.vocabulary_size), run.counting_seconds
+        if mixture is None:  # counts without a share, only to be compared with
+            counts, seconds = count_training_split(dataset, COMPARED_ORDER)
+            mixture = CountMixture(counts, np.zeros(COMPARED_ORDER))
         scores = {}
         for split in config.splits:
-            alone = split == "train" and not counted.is_alone
+            alone = split == "train" and not mixture.is_alone
             network_nll = stored_network_nll(home, dataset, run, split, config.batch_size, force=force)
-            sums = summed_losses(None if alone else counted, [network_nll], StoredSplit(dataset, split), dataset.mode)
-            scores[split] = split_score(dataset, split, sums, counted, seconds)
+            sums = summed_losses(None if alone else mixture, [network_nll], StoredSplit(dataset, split), dataset.mode)
+            score = split_score(dataset, split, sums, mixture, seconds)
             if config.first_rows is not None:
                 nll_nats = network_nll if alone else stored_nll(home, dataset, run, split, config.batch_size)
-                scores[split] = scores[split].model_copy(update=score_first_rows(dataset, split, nll_nats, config))
-        return {split: score.model_dump() for split, score in scores.items()}
+                score = score.model_copy(update=score_first_rows(dataset, split, nll_nats, config.first_rows))
+            scores[split] = score.model_dump()
+        return scores
 
     key = stage_key("evaluation", run=run.run_id, dataset=dataset.dataset_id, **result_settings(config))
     value, skipped = write_json_once(home, run.folder / "evaluation.json", key, build, force=force)
-    scores = {split: SplitScore(**score) for split, score in value.items()}
-    return EvaluationRecord(scores=scores, skipped=skipped)
-
-
-def only_compared(dataset: DatasetRecord) -> tuple[CountMixture, float]:
-    """Counts beside a network that is not mixed with any: they have no share. And the seconds of counting."""
-    counts, seconds = count_training_split(dataset, COMPARED_ORDER)
-    return CountMixture(counts, np.zeros(COMPARED_ORDER)), seconds
+    return EvaluationRecord(scores={split: SplitScore(**score) for split, score in value.items()}, skipped=skipped)
 
 
 def score_split(model: LanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64) -> SplitScore:
@@ -84,36 +80,20 @@ def summed_losses(
         return SummedLosses(sum(float(nll_nats.sum(dtype=np.float64)) for nll_nats in parts))
     sums = np.zeros(3)
     for nll_nats, before, words in with_contexts(parts, source, mode, mixture.context_length):
-        of_network = -nll_nats.astype(np.float64)
-        of_counts, lengths = mixture.counts.log_probabilities(before, words)
-        both = mixed(of_network, of_counts, mixture.shares[lengths])
-        sums -= [both.sum(), of_network.sum(), of_counts.sum()]
+        both, of_counts = mixture.mixed_and_counts(nll_nats, before, words)
+        sums += [-both.sum(), nll_nats.sum(dtype=np.float64), -of_counts.sum()]
     model, network, counts = sums.tolist()
     if mixture.is_alone:
         return SummedLosses(model)
     return SummedLosses(model, network if mixture.shares.any() else None, counts)
 
 
-def score_first_rows(
-    dataset: DatasetRecord, split: Split, nll_nats: np.ndarray, config: EvaluationConfig
-) -> dict[str, object]:
+def score_first_rows(dataset: DatasetRecord, split: Split, nll_nats: np.ndarray, rows: int) -> dict[str, object]:
     """Fields of SplitScore. nll_nats: (predicted tokens,) of the whole split; a shorter split counts whole."""
-    place = {"split": split, "row": config.first_rows}
     with connect(dataset) as connection:
-        (row,) = table(connection, "queries/measure_tokens_before", place)
+        (row,) = table(connection, "queries/measure_tokens_before", {"split": split, "row": rows})
     nll_nats_per_token = float(nll_nats[: row["tokens"]].mean(dtype=np.float64))
-    return {"first_rows": config.first_rows, "first_rows_perplexity": perplexity(nll_nats_per_token)}
-
-
-def score_of(facts: SplitFacts, summed_nll_nats: float) -> Score:
-    """The score of a whole split."""
-    return Score(
-        summed_nll_nats=summed_nll_nats,
-        tokens=facts.predicted_tokens,
-        byte_count=facts.byte_count,
-        unknown_tokens=facts.unknown_tokens,
-        restoration_bits=facts.restoration_bits,
-    )
+    return {"first_rows": rows, "first_rows_perplexity": perplexity(nll_nats_per_token)}
 
 
 def split_score(
@@ -127,29 +107,26 @@ def split_score(
     facts = split_facts(dataset, split)
     if not facts.predicted_tokens:
         raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")
-    score, reference = score_of(facts, sums.model), baselines(dataset, split)
+
+    def scored(summed_nll_nats: float) -> tuple[Score, dict[str, float]]:
+        score = facts.score(summed_nll_nats)
+        return score, {"perplexity": score.perplexity, "bits_per_byte": score.bits_per_byte}
+
+    score, figures = scored(sums.model)
     parts: dict[str, PartScore] = {}
     if sums.network is not None:
-        network = score_of(facts, sums.network)
-        parts["network"] = PartScore(perplexity=network.perplexity, bits_per_byte=network.bits_per_byte)
+        parts["network"] = PartScore(**scored(sums.network)[1])
     if counted is not None and sums.counts is not None:
-        counts = score_of(facts, sums.counts)
-        parts["counts"] = CountsScore(
-            perplexity=counts.perplexity,
-            bits_per_byte=counts.bits_per_byte,
-            order=counted.counts.order,
-            seconds=counting_seconds,
-        )
+        order = counted.counts.order
+        parts["counts"] = CountsScore(**scored(sums.counts)[1], order=order, seconds=counting_seconds)
     name = "network" if sums.network is None else "mixed"
     return SplitScore(
         split=split,
         model=f"{counted.counts.order}-gram counts" if counted is not None and counted.is_alone else name,
         tokens=score.tokens,
         nll_nats_per_token=score.nll_nats_per_token,
-        perplexity=score.perplexity,
-        bits_per_byte=score.bits_per_byte,
         unknown_rate=score.unknown_rate,
-        uniform_perplexity=reference.uniform_perplexity,
-        unigram_perplexity=reference.unigram_perplexity,
+        **figures,
+        **vars(baselines(dataset, split)),
         **parts,
     )

@@ -26,13 +26,13 @@ def nll_of_rows_sharing_prefixes(
 ) -> np.ndarray:
     """(predicted tokens,) float32 nats in the order of the rows; the state is zero before each row.
 
-    Equals token_losses.nll_of_rows up to rounding. tail_dtype: see LogNormalizer.
+    batch_size changes only rounding. tail_dtype: see LogNormalizer.
     """
     first = first_with_same_context(rows)
     is_first = first == np.arange(len(first))
     log_z, logit = np.zeros((2, len(first)), np.float32)
     log_normalizer = LogNormalizer(model, tail_dtype)
-    for places, hidden, target_ids in contexts(model, rows, batch_size):
+    for places, hidden, target_ids in hidden_states(model, rows, batch_size):
         logit[places] = target_logits(model, hidden, target_ids).cpu().numpy()
         distinct = is_first[places]
         log_z[places[distinct]] = log_normalizer(hidden[torch.from_numpy(distinct)]).cpu().numpy()
@@ -58,7 +58,9 @@ def first_with_same_context(rows: TokenRows) -> np.ndarray:
 
 
 @torch.inference_mode()
-def contexts(model: LanguageModel, rows: TokenRows, batch_size: int) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+def hidden_states(
+    model: LanguageModel, rows: TokenRows, batch_size: int
+) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
     """Every predicted token once: its place in the order of the rows (n,), the hidden state before it (n, H), its id.
 
     The model reads rows sorted by length, and long rows window by window.

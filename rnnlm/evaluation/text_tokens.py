@@ -1,12 +1,13 @@
 """The tokens of a text as document_losses() scores them: the rows that the model reads, and each token's place."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import torch
 
-from rnnlm.evaluation.document_losses import Cut, streams
-from rnnlm.sequences.segmentation import TokenRows, rows_from_lists, sentences
+from rnnlm.evaluation.document_losses import Cut, rows_of_documents
+from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, TextTokenizer
 
 
@@ -25,11 +26,8 @@ def token_positions(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[t
 def scored_rows(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[torch.Tensor]:
     """The rows that document_losses() reads: (tokens,) int64 each, the first token is context."""
     lines = rows_from_lists(tokenizer.encode_lines(text.removesuffix("\n").split("\n")))
-    if cut.mode == "sentence":
-        rows: TokenRows = sentences(lines, cut.context_length)
-    else:
-        rows = streams(lines, np.array([len(lines)], np.int64))
-    for first, last in zip(rows.offsets, rows.offsets[1:], strict=False):
+    rows = rows_of_documents(lines, np.array([len(lines)], np.int64), cut)
+    for first, last in pairwise(rows.offsets):
         yield torch.from_numpy(rows.token_ids[first:last].astype(np.int64))
 
 

@@ -1,71 +1,46 @@
 """The loss of every token of a split under the full softmax, in the order of the text, chunk by chunk."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from rnnlm.display.progress import Progress
-from rnnlm.evaluation.count_shares import mixed_nll
-from rnnlm.evaluation.full_softmax import TokenLoss
-from rnnlm.evaluation.shared_prefix_scoring import contexts
+from rnnlm.evaluation.full_softmax import LogNormalizer
+from rnnlm.evaluation.shared_prefix_scoring import nll_of_rows_sharing_prefixes
 from rnnlm.home import Home, digest_of, file_digest, read_json, write_json
 from rnnlm.models.devices import choose_device, float32_products
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.models.mixture import load_mixture
+from rnnlm.models.mixture import CountMixture, histories, load_mixture
 from rnnlm.models.model_factory import load_model
-from rnnlm.sequences.batches import (
-    EVALUATION_WINDOW,
-    Batch,
-    RowSource,
-    chunks,
-    cut_stream,
-    stream_batches,
-)
+from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch, RowSource, chunks, cut_stream, stream_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import Mode, TokenRows
-from rnnlm.sequences.shift import shifted_rows
+from rnnlm.sequences.segmentation import Mode
+from rnnlm.sequences.shift import contexts, shifted_rows
 from rnnlm.storage.records import DatasetRecord, RunRecord, Split
 from rnnlm.storage.stages import write_once
 
 NLL_FILE, KEY_FILE = "nll.npy", "key.json"
+# A predicted token: the stored row that predicts it, the token before it, itself, and its loss.
+TOKEN_LOSS = np.dtype(
+    [("sequence_id", np.int64), ("previous_token_id", np.int32), ("token_id", np.int32), ("nll_nats", np.float32)]
+)
 
 
-@dataclass(frozen=True)
-class TokenLosses:
-    """Predicted tokens in the order of the text; four arrays of one length."""
-
-    sequence_ids: np.ndarray  # int64: the stored row that predicts the token
-    previous_ids: np.ndarray  # int32: the token before it
-    token_ids: np.ndarray  # int32
-    nll_nats: np.ndarray  # float32
-
-    def __len__(self) -> int:
-        return len(self.token_ids)
-
-    def cut(self, first: int, last: int | None = None) -> "TokenLosses":
-        """Tokens first … last - 1."""
-        return TokenLosses(*(getattr(self, field.name)[first:last] for field in fields(self)))
-
-
-def joined_losses(parts: list[TokenLosses]) -> TokenLosses:
-    """One part after the other; at least one."""
-    return TokenLosses(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(parts[0])))
-
-
-def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[TokenLosses]:
-    """The tokens of a split with their losses, in chunks of about CHUNK_TOKENS: memory does not grow with the split.
+def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[np.ndarray]:
+    """The tokens of a split with their losses, (tokens,) TOKEN_LOSS, in chunks: memory does not grow with the split.
 
     nll_nats: (predicted tokens,), from nll_of_split or stored_nll.
     """
     first, done = 0, 0
     for rows in chunks(source):
-        sequence_ids = np.repeat(np.arange(first, first + len(rows)), rows.predicted)
-        nll = np.asarray(nll_nats[done : done + len(sequence_ids)])
-        yield TokenLosses(sequence_ids, *shifted_rows(rows), nll)
-        first, done = first + len(rows), done + len(sequence_ids)
+        losses = np.empty(rows.predicted_count, TOKEN_LOSS)
+        losses["sequence_id"] = np.repeat(np.arange(first, first + len(rows)), rows.predicted)
+        losses["previous_token_id"], losses["token_id"] = shifted_rows(rows)
+        losses["nll_nats"] = nll_nats[done : done + len(losses)]
+        yield losses
+        first, done = first + len(rows), done + len(losses)
 
 
 def stored_nll(
@@ -76,9 +51,7 @@ def stored_nll(
     mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
     if mixture is None:
         return network
-    return np.concatenate(
-        [np.zeros(0, np.float32), *mixed_nll(mixture, [network], StoredSplit(dataset, split), dataset.mode)]
-    )
+    return joined_nll(mixed_nll(mixture, [network], StoredSplit(dataset, split), dataset.mode))
 
 
 def stored_network_nll(
@@ -137,19 +110,16 @@ def network_nll_of_split(
         cut = cut_stream(source.predicted_count, 1, EVALUATION_WINDOW)
         parts = nll_of_each_batch(model, stream_batches(source, EVALUATION_WINDOW, cut))
     else:
-        parts = (nll_of_rows(model, rows, batch_size) for rows in chunks(source))
+        parts = (nll_of_rows_sharing_prefixes(model, rows, batch_size) for rows in chunks(source))
     with Progress(what, source.predicted_count, "token") as progress:
         for nll in parts:
             yield nll
             progress.update(len(nll))
 
 
-def nll_of_rows(model: LanguageModel, rows: TokenRows, batch_size: int) -> np.ndarray:
-    """(predicted tokens,) float32 in the order of the rows; the state is zero before each row."""
-    loss, nll = TokenLoss(model), np.zeros(rows.predicted_count, np.float32)
-    for places, hidden, target_ids in contexts(model, rows, batch_size):
-        nll[places] = loss(hidden, target_ids).cpu().numpy()
-    return nll
+def joined_nll(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """(predicted tokens,) float32: one part after the other."""
+    return np.concatenate([np.zeros(0, np.float32), *parts])
 
 
 @torch.inference_mode()
@@ -159,7 +129,7 @@ def nll_of_each_batch(model: LanguageModel, batches: Iterable[Batch]) -> Iterato
     A stream's state is carried from batch to batch. Long rows go through the model window by window.
     """
     device = model.embedding.weight.device
-    loss, state = TokenLoss(model), None
+    log_normalizer, state = LogNormalizer(model), None
     for batch in batches:
         state = state if batch.carries_state else None
         losses = torch.zeros(batch.target_ids.shape)
@@ -168,7 +138,8 @@ def nll_of_each_batch(model: LanguageModel, batches: Iterable[Batch]) -> Iterato
             window = slice(first, first + EVALUATION_WINDOW)
             hidden, state = model.hidden(batch.input_ids[:, window].to(device), state)
             here = predicted[:, window]
-            losses[:, window][here] = loss(hidden[here.to(device)], batch.target_ids[:, window][here].to(device)).cpu()
+            target_ids = batch.target_ids[:, window][here].to(device)
+            losses[:, window][here] = log_normalizer.token_nll(hidden[here.to(device)], target_ids).cpu()
         yield losses[predicted].numpy()
 
 
@@ -179,3 +150,39 @@ def nll_of_batches(model: LanguageModel, batches: Iterable[Batch]) -> tuple[floa
         total += float(nll.sum(dtype=np.float64))
         count += len(nll)
     return total, count
+
+
+# Losses of a network that is mixed with counts
+
+
+def contexts_of_split(source: RowSource, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """contexts() of all rows, chunk by chunk. Rows of a stream are one text: contexts reach back over its cuts."""
+    earlier = np.zeros(0, np.int32)  # the last tokens of the chunk before
+    for rows in chunks(source):
+        if mode == "sentence":
+            yield contexts(rows, length)
+            continue
+        inputs, words = shifted_rows(rows)
+        text = np.concatenate([earlier if len(earlier) else inputs[:1], words])
+        yield histories(text[None, :-1], length)[0, -len(words) :], words
+        earlier = text[-max(1, length) :]
+
+
+def with_contexts(
+    parts: Iterable[np.ndarray], source: RowSource, mode: Mode, length: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """contexts_of_split() after the losses of its tokens, from arrays of any length in the order of the text."""
+    waiting, remaining = np.zeros(0, np.float32), iter(parts)
+    for before, words in contexts_of_split(source, mode, length):
+        while len(waiting) < len(words):
+            waiting = np.concatenate([waiting, next(remaining)])
+        yield waiting[: len(words)], before, words
+        waiting = waiting[len(words) :]
+
+
+def mixed_nll(
+    mixture: CountMixture, parts: Iterable[np.ndarray], source: RowSource, mode: Mode
+) -> Iterator[np.ndarray]:
+    """The mixture's losses in nats, chunk by chunk. parts: the network's, in the order of the text."""
+    for part in with_contexts(parts, source, mode, mixture.context_length):
+        yield mixture.nll(*part)

@@ -34,7 +34,7 @@ class CopiedShares(Record):
     """Shares of a held-out split's bytes."""
 
     seen: float  # in lines that the training split has too
-    repeated: float  # in lines that stand in the split before
+    repeated: float  # in lines that the split already had earlier
 
 
 def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShares] | None:
@@ -81,7 +81,7 @@ def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, sp
 
 
 def repeated_share(keys: np.ndarray, sizes: np.ndarray) -> float:
-    """line_keys() → share of the bytes in lines that stand in the text before."""
+    """line_keys() → share of the bytes in lines that the text already had earlier."""
     is_copy = np.ones(len(keys), bool)
     is_copy[np.unique(keys, return_index=True)[1]] = False
     return share_of_bytes(sizes, is_copy)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 
 from rnnlm.config import GenerationConfig
@@ -71,9 +72,8 @@ def continue_prompts(
         empty = [index for index, sample in enumerate(samples) if not sample.text]
         if not empty:
             break
-        again = draw(
-            model, tokenizer, [prompts[index] for index in empty], config, config.seed + attempt * len(prompts)
-        )
+        seed = config.seed + attempt * len(prompts)
+        again = draw(model, tokenizer, [prompts[index] for index in empty], config, seed)
         for index, sample in zip(empty, again, strict=True):
             samples[index] = sample
     return tuple(samples)
@@ -83,21 +83,9 @@ def draw(
     model: LanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig, seed: int
 ) -> list[Sample]:
     """A sample per prompt, with consecutive seeds from `seed` on."""
-    samplings = [
-        text_sampling(
-            Sampling(
-                config.maximum_tokens,
-                config.temperature,
-                config.top_k,
-                config.top_p,
-                (seed + index) % 2**63,
-                config.minimum_tokens,
-            ),
-            tokenizer.unk_id,
-            unknown=config.unknown,
-        )
-        for index in range(len(prompts))
-    ]
+    given = Sampling(**config.model_dump(include={field.name for field in fields(Sampling)}))
+    sampling = text_sampling(given, tokenizer.unk_id, unknown=config.unknown)
+    samplings = [replace(sampling, seed=(seed + index) % 2**63) for index in range(len(prompts))]
     prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]
     rows = [[tokenizer.bos_id, *ids] for ids in prompt_ids]
     written = continue_batch(InferenceWeights(model), rows, samplings, tokenizer.eos_id)

@@ -159,10 +159,8 @@ class Continuations:
 
     def read(self, continuation: Continuation) -> None:
         """Read the next PROMPT_PIECE_TOKENS of its prompt. At the prompt's end, sample the first token and run."""
-        piece, continuation.unread = (
-            continuation.unread[:PROMPT_PIECE_TOKENS],
-            continuation.unread[PROMPT_PIECE_TOKENS:],
-        )
+        unread = continuation.unread
+        piece, continuation.unread = unread[:PROMPT_PIECE_TOKENS], unread[PROMPT_PIECE_TOKENS:]
         logits, continuation.state = self.stepper.read(piece, continuation.state)
         if not continuation.unread:
             self.stepper.join(continuation.state)
@@ -177,18 +175,14 @@ class Continuations:
 
     def append_tokens(self, continuations: list[Continuation], logits: Tensor) -> None:
         """Sample a token for each of these, and remove those that it ends."""
-        ended = False
-        for row, (continuation, token_id) in enumerate(
-            zip(continuations, choose(logits, continuations, self.eos_id), strict=True)
-        ):
+        token_ids = choose(logits, continuations, self.eos_id)
+        for continuation, token_id, row in zip(continuations, token_ids, logits, strict=True):
             continuation.ids.append(token_id)
             if token_id == self.eos_id or len(continuation.ids) >= continuation.sampling.maximum_tokens:
                 continuation.done = True
             if continuation.on_token is not None:
-                continuation.on_token(continuation, logits[row])
-            ended = ended or continuation.done
-        if ended:
-            self.remove_done()
+                continuation.on_token(continuation, row)
+        self.remove_done()
 
     def remove_done(self) -> None:
         """Drop the rows of those that are done. Call it after setting `done` between two steps."""

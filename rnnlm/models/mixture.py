@@ -35,10 +35,16 @@ class CountMixture:
 
     def nll(self, network_nll_nats: np.ndarray, contexts: np.ndarray, words: np.ndarray) -> np.ndarray:
         """(tokens,) float32 nats of given words. contexts, words: see CountModel.log_probabilities."""
-        log_probabilities, lengths = self.counts.log_probabilities(contexts, words)
-        both = mixed(-network_nll_nats.astype(np.float64), log_probabilities, self.shares[lengths])
+        both, _ = self.mixed_and_counts(network_nll_nats, contexts, words)
         nll: np.ndarray = -both.astype(np.float32)
         return nll
+
+    def mixed_and_counts(
+        self, network_nll_nats: np.ndarray, contexts: np.ndarray, words: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(tokens,) float64 natural logarithms of given words: by the mixture, and by the counts alone."""
+        of_counts, lengths = self.counts.log_probabilities(contexts, words)
+        return mixed(-network_nll_nats.astype(np.float64), of_counts, self.shares[lengths]), of_counts
 
     def log_probabilities(self, logits: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
         """Mix all words' probabilities: (n, V) logits of the network → (n, V) natural logarithms.

@@ -4,9 +4,8 @@ from typing import Any
 
 from rnnlm.display.text_layout import TableRows, markdown_tables, picture_report, shorten, span, text_tables
 from rnnlm.evaluation.score_tables import SPLIT_NAMES
-from rnnlm.evaluation.surprise.surprise_measurement import Surprise
+from rnnlm.evaluation.surprise.surprise_measurement import MINIMUM_TOKENS, Surprise
 from rnnlm.evaluation.surprise.surprise_plots import bucket_name
-from rnnlm.evaluation.surprise.surprise_tables import MINIMUM_TOKENS
 
 DISTANCES = ("neither", "the token before", "the one before that")
 

@@ -1,13 +1,13 @@
 """Score a shard of documents: a table of what each costs under the model, and its most surprising tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import torch
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation.document_losses import DocumentLoss, KnownNll, document_losses
+from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
 from rnnlm.metrics import NATS_PER_BIT, finite_or_none
 from rnnlm.models.devices import choose_device, has_native_bfloat16
 from rnnlm.models.language_model import LanguageModel
@@ -53,7 +53,7 @@ class Scorer:
         self.model, self.tokenizer, self.cut, self.config = model, tokenizer, cut, config
         self.tail_dtype = tail_dtype(config)
 
-    def __call__(self, shard: Sequence[InputDocument], known_nll: KnownNll | None = None) -> pa.Table:
+    def __call__(self, shard: Sequence[InputDocument], known_nll: Iterator[float] | None = None) -> pa.Table:
         """A table of SCORES_SCHEMA, one row per document. known_nll: see document_losses."""
         texts = [with_line_end(document.text or "") for document in shard]
         losses = document_losses(

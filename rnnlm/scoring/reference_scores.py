@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 
 from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError
-from rnnlm.evaluation.document_losses import in_order
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home, atomic_file, remove_partials
 from rnnlm.scoring.document_reader import InputDocument, in_shards
@@ -100,7 +99,7 @@ def write_reference(
     score = model.load(config)
     schema = SCORES_SCHEMA.with_metadata({VERSION_KEY: REFERENCE_VERSION, MODEL_KEY: model.digest.encode()})
     texts, every = validation_texts(home, dataset, model, unit, known=nll_nats is not None)
-    known_nll = in_order(nll_nats) if nll_nats is not None and every == 1 else None
+    known_nll = iter(nll_nats) if nll_nats is not None and every == 1 else None
     found = (InputDocument(number, "validation", number, None, text) for number, text in enumerate(texts))
     home.make(path.parent)
     with atomic_file(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:

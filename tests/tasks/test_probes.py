@@ -14,7 +14,7 @@ from rnnlm.lab.probes import abilities
 from rnnlm.lab.probes.echo import measure_echo
 from rnnlm.lab.probes.gradients import measure_gradients as measured
 from rnnlm.lab.probes.probe_config import AbilitiesConfig
-from rnnlm.lab.probes.probe_records import AbilityComparison
+from rnnlm.lab.probes.probe_records import AbilityComparison, GradientCurve, metric_name
 from rnnlm.reports.probe_page import abilities_report, abilities_text, echo_report, gradient_comparison_report
 from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.records import DatasetRecord
@@ -85,7 +85,7 @@ def test_abilities_are_measured_once_and_kept_with_a_picture_and_a_table(home: H
 
 
 @pytest.mark.long
-def test_a_killed_probe_continues_with_the_next_network(home: Home) -> None:
+def test_a_killed_probe_resumes_with_the_next_network(home: Home) -> None:
     config = ABILITIES.model_copy(update={"seeds": 1, "training_steps": 60})
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, config.model_dump_json()],
@@ -118,9 +118,8 @@ def comparison(picture: Path) -> AbilityComparison:
 
 
 def test_the_table_has_mean_accuracies_and_how_many_seeds_learned_it(tmp_path: Path) -> None:
-    found = comparison(tmp_path / "abilities.png")
-    assert "| gru | 60% 0/2 |" in abilities_report(found)
-    assert abilities_text(found).splitlines() == [
+    text = abilities_text(comparison(tmp_path / "abilities.png"))
+    assert text.splitlines() == [
         "right answers in rows of 24 tokens; in training: up to 24",
         "  network     parity",
         "  gru       100% 2/2",
@@ -138,6 +137,9 @@ def test_the_table_has_mean_accuracies_and_how_many_seeds_learned_it(tmp_path: P
         f"picture  {tmp_path / 'abilities.png'}",
         f"table    {tmp_path / 'abilities.parquet'}",
     ]
+    report = abilities_report(comparison(tmp_path / "abilities.png"))
+    assert "data:image/png;base64,iVBOR" in report
+    assert "| gru | 60% 0/2 |" in report
 
 
 def test_the_whole_table_fits_a_terminal(tmp_path: Path) -> None:
@@ -162,58 +164,41 @@ def test_a_probe_needs_networks_tasks_and_rows_long_enough(changed: dict[str, ob
 
 
 @pytest.mark.long
-def test_memories_are_compared_once_and_kept_beside_their_picture(home: Home) -> None:
+def test_echo_scores_are_stored_once_and_reported(home: Home) -> None:
     found = probe_echo.fn(ECHO)
-    assert not found.skipped
     assert list(found.scores) == measure_echo(ECHO)
-    assert found.picture.parent == found.figures.parent == home.probes
-    assert found.picture.read_bytes().startswith(PNG)
+    assert (found.skipped, found.picture.parent) == (False, home.probes)
     assert json.loads(found.figures.read_text())["value"]["settings"]["training_steps"] == 2
+    found.picture.unlink()
+    again = probe_echo.fn(ECHO)
+    assert (again.skipped, again.scores) == (True, found.scores)
+    assert again.picture.read_bytes().startswith(PNG)
+    assert not probe_echo.fn(ECHO, force=True).skipped
     report = echo_report(found)
     assert "data:image/png;base64,iVBOR" in report
     assert "| network | 1 back | 3 back |" in report
     assert f"| tanh, xavier | {found.scores[0].accuracy:.0%} | {found.scores[1].accuracy:.0%} |" in report
     assert "guessing gives 12.5%" in report
-    again = probe_echo.fn(ECHO)
-    assert (again.skipped, again.scores) == (True, found.scores)
-    assert not probe_echo.fn(ECHO, force=True).skipped
-
-
-@pytest.mark.slow
-def test_gradients_are_compared_once_and_kept_beside_their_picture(home: Home, toy_dataset: DatasetRecord) -> None:
-    found = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
-    assert not found.skipped
-    assert list(found.curves) == measured(toy_dataset, GRADIENTS, window_length=35)
-    assert found.picture.parent == found.figures.parent == home.probes
-    assert found.picture.read_bytes().startswith(PNG)
-    kept = json.loads(found.figures.read_text())["value"]
-    assert kept["settings"]["dataset_id"] == toy_dataset.dataset_id
-    assert kept["curves"][7]["start"] == "identity × 1.2"
-
-    found.picture.unlink()
-    again = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
-    assert (again.skipped, again.curves) == (True, found.curves)
-    assert again.picture.exists()
-    assert not probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS, force=True).skipped
-    other = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS.model_copy(update={"seed": 1}))
-    assert (other.skipped, other.figures != found.figures) == (False, True)
 
 
 @pytest.mark.long
-def test_gradients_are_reported_and_logged_once_with_settings_as_parameters(
+def test_gradients_are_stored_reported_and_logged_once(
     tracked_home: Home, toy_dataset: DatasetRecord, tmp_path: Path
 ) -> None:
     found = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
-    norms = found.curves[0].norms[0]
-    row = f"| tanh, xavier | 0 | {norms[0]:.2e} | {norms[1] / norms[0]:.2e} | {norms[5] / norms[0]:.2e} |"
-    assert row in gradient_comparison_report(found)
-    assert found.series["relative_norm/relu_identity-x1.2"][0] == (0, pytest.approx(1.0))
+    assert list(found.curves) == measured(toy_dataset, GRADIENTS, window_length=35)
+    kept = json.loads(found.figures.read_text())["value"]
+    assert (kept["settings"]["dataset_id"], kept["curves"][7]["start"]) == (toy_dataset.dataset_id, "identity × 1.2")
+    report, norms = gradient_comparison_report(found), found.curves[0].norms[0]
+    assert "| network | steps | norm | 1 back | 5 back |" in report
+    assert f"| tanh, xavier | 0 | {norms[0]:.2e} | {norms[1] / norms[0]:.2e} | {norms[5] / norms[0]:.2e} |" in report
+
     url = log_probe.fn(found, TrackingConfig(experiment="probes"))
     again = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
+    assert (again.skipped, again.curves) == (True, found.curves)
     assert log_probe.fn(again, TrackingConfig(experiment="probes")) == url  # one run, however often
     ((parameters, metrics),) = tracked(tracked_home, "probes")
-    assert parameters["hidden_size"] == "4"
-    assert parameters["dataset_id"] == toy_dataset.dataset_id
+    assert (parameters["hidden_size"], parameters["dataset_id"]) == ("4", toy_dataset.dataset_id)
     assert len(metrics) == 8  # tanh and relu, four starts each
     assert metrics["relative_norm/tanh_xavier"] == [(k, pytest.approx(norms[k] / norms[0])) for k in range(6)]
     assert url is not None
@@ -222,16 +207,13 @@ def test_gradients_are_reported_and_logged_once_with_settings_as_parameters(
     assert len(json.loads(logged[found.figures.name])["value"]["curves"]) == 8
 
 
-@pytest.mark.long
-def test_every_network_has_a_name_that_mlflow_takes(tracked_home: Home, toy_dataset: DatasetRecord) -> None:
-    config = GRADIENTS.model_copy(update={"factor": 2e6, "trained_steps": 1})
-    assert log_probe.fn(probe_gradients.fn(toy_dataset, TrainingConfig(), config), TrackingConfig()) is not None
-    ((_, metrics),) = tracked(tracked_home)
-    assert "relative_norm/tanh_identity-x2e06_after-1-steps" in metrics
+def test_names_of_networks_have_only_characters_that_mlflow_takes() -> None:
+    curve = GradientCurve(nonlinearity="tanh", start="identity × 2e+06", trained_steps=1, norms=((1.0,),))
+    assert metric_name(curve) == "tanh_identity-x2e06_after-1-steps"
 
 
 @pytest.mark.long
-def test_abilities_are_a_metric_by_length_for_each_network_and_task(tracked_home: Home, tmp_path: Path) -> None:
+def test_abilities_are_logged_by_length_for_each_network_and_task(tracked_home: Home, tmp_path: Path) -> None:
     found = probe_abilities.fn(ABILITIES)
     url = log_probe.fn(found, TrackingConfig())
     ((parameters, metrics),) = tracked(tracked_home)
@@ -246,29 +228,7 @@ def test_abilities_are_a_metric_by_length_for_each_network_and_task(tracked_home
     assert set(artifacts(tracked_home, url, tmp_path)) == {found.picture.name, found.figures.name, found.table.name}
 
 
-def test_an_mlflow_run_that_a_kill_left_unfinished_is_continued(tracked_home: Home, tmp_path: Path) -> None:
-    found = probe_echo.fn(ECHO)
-    url = log_probe.fn(found, TrackingConfig())
-    assert url is not None
-    with reaching_mlflow(tracked_home) as client:
-        client.update_run(url.rpartition("/")[2].partition("?")[0], status="RUNNING")
-    assert log_probe.fn(probe_echo.fn(ECHO), TrackingConfig()) == url
-    ((_, metrics),) = tracked(tracked_home)
-    accuracies = {score.distance: score.accuracy for score in found.scores if score.initialization == "xavier"}
-    assert metrics["echo_accuracy/tanh_xavier"] == sorted(accuracies.items())  # each once
-    assert set(artifacts(tracked_home, url, tmp_path)) == {found.picture.name, found.figures.name}
-
-
-@pytest.mark.long
-def test_what_is_measured_anew_is_another_run(tracked_home: Home) -> None:
-    first = log_probe.fn(probe_echo.fn(ECHO), TrackingConfig())
-    second = log_probe.fn(probe_echo.fn(ECHO, force=True), TrackingConfig())
-    assert first != second
-    assert log_probe.fn(probe_echo.fn(ECHO), TrackingConfig()) == second
-    assert len(tracked(tracked_home)) == 2
-
-
-def test_with_mlflow_away_it_waits_for_the_next_time(
+def test_logging_waits_for_mlflow_and_finishes_what_a_kill_left(
     tracked_home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = probe_echo.fn(ECHO)
@@ -278,5 +238,14 @@ def test_with_mlflow_away_it_waits_for_the_next_time(
         assert log_probe.fn(found, TrackingConfig()) is None
     assert f"{found.picture.name} could not be logged to MLflow" in caplog.text
     assert tracked(tracked_home) == []
-    assert log_probe.fn(probe_echo.fn(ECHO), TrackingConfig()) is not None
-    assert len(tracked(tracked_home)) == 1
+
+    url = log_probe.fn(probe_echo.fn(ECHO), TrackingConfig())
+    assert url is not None
+    with reaching_mlflow(tracked_home) as client:
+        client.update_run(url.rpartition("/")[2].partition("?")[0], status="RUNNING")
+    assert log_probe.fn(probe_echo.fn(ECHO), TrackingConfig()) == url
+    ((_, metrics),) = tracked(tracked_home)
+    accuracies = {score.distance: score.accuracy for score in found.scores if score.initialization == "xavier"}
+    assert metrics["echo_accuracy/tanh_xavier"] == sorted(accuracies.items())  # each once
+    assert log_probe.fn(probe_echo.fn(ECHO, force=True), TrackingConfig()) != url  # measured again: another run
+    assert len(tracked(tracked_home)) == 2

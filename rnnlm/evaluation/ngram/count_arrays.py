@@ -1,62 +1,56 @@
 """A Kneser-Ney model read from its DuckDB file into arrays, which answer without a database."""
 
+from dataclasses import replace
+
+import duckdb
 import numpy as np
 
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
 from rnnlm.models.count_model import CountModel, Level
 from rnnlm.storage.sql_statements import statement
 
 CONTEXT_COLUMNS = ("c1", "c2", "c3", "c4")
 
 
-def read_count_model(model: NgramRecord, config: NgramConfig, vocabulary_size: int) -> CountModel:
+def read_count_model(connection: duckdb.DuckDBPyConnection, order: int, vocabulary_size: int) -> CountModel:
     """The model in memory: 2 to 8 bytes for each n-gram and for each context, and the sums that follow from them."""
     ids = np.uint16 if vocabulary_size <= 1 << 16 else np.uint32
     levels: list[Level] = []
-    above = np.zeros((1, 0), ids)  # the contexts of the level before, one row each
-    with open_model(model, config) as connection:
-        for length in range(model.order):
-            query = statement("ngram/read_ngrams")
-            found = connection.execute(query, {"ngram_order": length + 1}).fetchnumpy()
-            columns = (
-                np.stack([np.asarray(found[name]) for name in CONTEXT_COLUMNS[:length]], axis=1) if length else None
-            )
-            starts = starts_of_runs(columns, len(found["word"]))
-            contexts = np.zeros((1, 0), ids) if columns is None else columns[starts[:-1]]
-            if length:
-                levels[-1] = with_children(levels[-1], above, contexts)
-            level = Level(
-                tokens=contexts[:, -1].astype(ids) if length else np.zeros(1, ids),
-                first_child=np.zeros(len(contexts) + 1, np.uint32),
-                first_word=starts.astype(np.uint32),
-                words=np.asarray(found["word"]).astype(ids),
-                counts=smallest(np.asarray(found["count"])),
-            )
-            levels.append(level)
-            above = contexts
-        discounts = connection.execute(statement("ngram/read_discounts")).fetchnumpy()
-        predictable = connection.execute(statement("ngram/read_vocabulary")).fetchnumpy()["token_id"]
+    above = np.zeros((0, 0), ids)  # the contexts of the level before, one row each
+    for length in range(order):
+        found = connection.execute(statement("ngram/read_ngrams"), {"ngram_order": length + 1}).fetchnumpy()
+        empty = np.zeros((len(found["word"]), 0), ids)
+        columns = np.column_stack([empty, *(found[name] for name in CONTEXT_COLUMNS[:length])])
+        starts = starts_of_runs(columns)
+        contexts = columns[starts[:-1]]
+        if levels:
+            levels[-1] = replace(levels[-1], first_child=first_children(above, contexts))
+        level = Level(
+            tokens=contexts[:, -1].astype(ids) if length else np.zeros(1, ids),
+            first_child=np.zeros(len(contexts) + 1, np.uint32),
+            first_word=starts.astype(np.uint32),
+            words=np.asarray(found["word"]).astype(ids),
+            counts=smallest(np.asarray(found["count"])),
+        )
+        levels.append(level)
+        above = contexts
+    discounts = connection.execute(statement("ngram/read_discounts")).fetchnumpy()
+    predictable = connection.execute(statement("ngram/read_vocabulary")).fetchnumpy()["token_id"]
     table = np.stack([np.asarray(discounts[name]) for name in ("d1", "d2", "d3")], axis=1)
     return CountModel(levels, table, vocabulary_size, np.asarray(predictable).astype(ids))
 
 
-def starts_of_runs(columns: np.ndarray | None, rows: int) -> np.ndarray:
-    """(runs + 1,) where each run of equal rows begins, and the end. columns: (rows, n), ordered; None: one run."""
-    if columns is None:
-        return np.array([0, rows])
-    changed = np.any(columns[1:] != columns[:-1], axis=1)
-    return np.concatenate([[0], 1 + np.flatnonzero(changed), [rows]])
+def starts_of_runs(rows: np.ndarray) -> np.ndarray:
+    """(runs + 1,) where each run of equal rows begins, and the end. rows: (rows, n), ordered."""
+    changed = np.any(rows[1:] != rows[:-1], axis=1)
+    return np.concatenate([[0], 1 + np.flatnonzero(changed), [len(rows)]])
 
 
-def with_children(level: Level, contexts: np.ndarray, below: np.ndarray) -> Level:
-    """The level with its first_child. contexts: (C, n) of the level; below: (D, n + 1) of the next, both ordered."""
-    starts = starts_of_runs(below[:, :-1] if below.shape[1] > 1 else None, len(below))
-    parents = below[starts[:-1], :-1]
-    places = matching_rows(contexts, parents)
+def first_children(contexts: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Level.first_child. contexts: (C, n) of the level; below: (D, n + 1) of the next; both are ordered."""
+    starts = starts_of_runs(below[:, :-1])
     children = np.zeros(len(contexts) + 1, np.int64)
-    children[places + 1] = np.diff(starts)
-    return Level(level.tokens, np.cumsum(children).astype(np.uint32), level.first_word, level.words, level.counts)
+    children[1 + matching_rows(contexts, below[starts[:-1], :-1])] = np.diff(starts)
+    return np.cumsum(children).astype(np.uint32)
 
 
 def matching_rows(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -9,6 +9,8 @@ A context begins with its row, so a sentence that is cut into rows loses what li
 import logging
 from pathlib import Path
 
+import duckdb
+
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, create_tables, open_database, train_once
 from rnnlm.home import Home
@@ -21,33 +23,33 @@ logger = logging.getLogger(__name__)
 def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) -> NgramRecord:
     """The model of the dataset's training split, under home.ngrams."""
 
-    def train(database: Path, spill: Path) -> None:
-        count_ngrams(dataset.database, dataset.vocabulary_size, database, config, spill)
+    def train(database: Path) -> None:
+        with open_database(database, config, dataset.database) as connection:
+            count_ngrams(connection, dataset.vocabulary_size, config.order)
 
     return train_once(home, config, {"dataset": dataset.dataset_id}, train)
 
 
 def count_ngrams(
-    dataset: Path, vocabulary_size: int, database: Path, config: NgramConfig, spill: Path, first_row: int = 0
+    connection: duckdb.DuckDBPyConnection, vocabulary_size: int, longest_order: int, first_row: int = 0
 ) -> None:
-    """Write the model of the dataset file's training split, from first_row on, to a new file, `database`.
+    """Write the model of the attached dataset's training split, from first_row on, to an empty database.
 
     From the highest order down, as each order is counted from the one above it.
     """
-    orders = range(config.order, 0, -1)
-    with open_database(database, config, spill, dataset) as connection:
-        create_tables(connection, vocabulary_size)
-        connection.execute(statement("ngram/view_positions"))
-        connection.execute(statement("ngram/insert_vocabulary"))
-        longest = {"ngram_order": config.order, "first_row": first_row}
-        connection.execute(statement("ngram/count_occurrences"), longest)
-        connection.execute(statement("ngram/count_openings"), longest)
-        for order in orders[1:]:
-            connection.execute(statement("ngram/count_left_extensions"), {"ngram_order": order})
-        for order in orders:
-            connection.execute(statement("ngram/measure_discounts"), {"ngram_order": order})
-            connection.execute(statement("ngram/measure_contexts"), {"ngram_order": order})
-        fixed = [str(row[0]) for row in connection.execute(statement("ngram/read_unestimated_orders")).fetchall()]
+    orders = range(longest_order, 0, -1)
+    create_tables(connection, vocabulary_size)
+    connection.execute(statement("ngram/view_positions"))
+    connection.execute(statement("ngram/insert_vocabulary"))
+    longest = {"ngram_order": longest_order, "first_row": first_row}
+    connection.execute(statement("ngram/count_occurrences"), longest)
+    connection.execute(statement("ngram/count_openings"), longest)
+    for order in orders[1:]:
+        connection.execute(statement("ngram/count_left_extensions"), {"ngram_order": order})
+    for order in orders:
+        connection.execute(statement("ngram/measure_discounts"), {"ngram_order": order})
+        connection.execute(statement("ngram/measure_contexts"), {"ngram_order": order})
+    fixed = [str(row[0]) for row in connection.execute(statement("ngram/read_unestimated_orders")).fetchall()]
     if fixed:
         logger.warning(
             "n-grams of order %s: too few to estimate discounts; using fixed ones (0.5, 1, 1.5)",

@@ -7,11 +7,13 @@ from pydantic import Field
 from rnnlm.config import Section, Seed
 from rnnlm.config.bounds import NonNegativeInt, Size
 
+Method = Literal["kneser-ney", "textbook"]
+
 
 class NgramConfig(Section):
     """The count-based model."""
 
-    method: Literal["kneser-ney", "textbook"] = Field("kneser-ney", description="Smoothing method.")
+    method: Method = Field("kneser-ney", description="Smoothing method.")
     order: int = Field(5, ge=1, le=5, description="Tokens in the longest n-gram, including the predicted one.")
     memory_limit: str = Field(
         "2GB",

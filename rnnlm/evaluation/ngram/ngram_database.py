@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import duckdb
 
 from rnnlm.errors import ConfigError, DatasetError
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.ngram.ngram_config import Method, NgramConfig
 from rnnlm.home import Home, digest_of, read_json, write_json
 from rnnlm.sequences.dataset_parts import locate_parts
 from rnnlm.sequences.sql_tables import create_token_type
@@ -19,14 +19,7 @@ from rnnlm.storage.records import StageRecord
 from rnnlm.storage.sql_statements import statement
 from rnnlm.storage.stages import STAGE_VERSIONS, write_once
 
-Method = Literal["kneser-ney", "textbook"]
-NGRAM_TABLES = (
-    "ngram/create_ngrams",
-    "ngram/create_openings",
-    "ngram/create_contexts",
-    "ngram/create_discounts",
-    "ngram/create_vocabulary",
-)
+NGRAM_TABLES = ("ngrams", "openings", "contexts", "discounts", "vocabulary")
 
 
 class NgramRecord(StageRecord):
@@ -41,48 +34,44 @@ class NgramRecord(StageRecord):
         return self.folder / f"ngram-{self.method}-{self.order}.duckdb"
 
 
-def train_once(
-    home: Home, config: NgramConfig, source: dict[str, Any], train: Callable[[Path, Path], None]
-) -> NgramRecord:
-    """The model of `source`, made by train(database, spill) unless it exists.
+def train_once(home: Home, config: NgramConfig, source: dict[str, Any], train: Callable[[Path], None]) -> NgramRecord:
+    """The model of `source`, made by train(database) unless it exists.
 
     `seconds` is the time its training took, whenever that was.
     """
-    facts = {
-        "stage": STAGE_VERSIONS["ngram"],
-        "method": config.method,
-        "order": config.order,
-        "duckdb": version("duckdb"),
-    }
-    folder = home.ngrams / digest_of(facts | source)[:16]
+    model = {"method": config.method, "order": config.order}
+    facts = {"stage": STAGE_VERSIONS["ngram"], **model, "duckdb": version("duckdb"), **source}
+    folder = home.ngrams / digest_of(facts)[:16]
 
     def build(partial: Path) -> None:
         start = time.perf_counter()
-        with tempfile.TemporaryDirectory(dir=partial) as spill:
-            train(partial / f"ngram-{config.method}-{config.order}.duckdb", Path(spill))
-        write_json(partial / "ngram.json", {"training_seconds": time.perf_counter() - start, **facts, **source})
+        train(NgramRecord(folder=partial, **model).database)
+        write_json(partial / "ngram.json", {"training_seconds": time.perf_counter() - start, **facts})
 
     skipped = write_once(home, folder, build)
-    seconds = read_json(folder / "ngram.json")["training_seconds"]
-    return NgramRecord(folder=folder, method=config.method, order=config.order, seconds=seconds, skipped=skipped)
+    return NgramRecord(
+        folder=folder, **model, seconds=read_json(folder / "ngram.json")["training_seconds"], skipped=skipped
+    )
 
 
 @contextmanager
 def open_database(
-    database: Path, config: NgramConfig, spill: Path, dataset: Path | None = None, *, read_only: bool = False
+    database: Path, config: NgramConfig, dataset: Path | None = None, *, spill: Path | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection with the configured memory and threads, spilling to the folder `spill`.
+    """A connection with the configured memory and threads.
 
-    A dataset's file is attached read-only as `dataset`. ConfigError if the memory is insufficient.
+    A dataset's file is attached read-only as `dataset`. spill: the folder to spill to; the file is then only read.
+    Without one, DuckDB spills beside the file. ConfigError if the memory is insufficient.
     """
     settings: dict[str, Any] = {
         "memory_limit": config.memory_limit,
-        "temp_directory": str(spill),
         "preserve_insertion_order": False,  # else DuckDB buffers rows to keep an unused order
     }
+    if spill is not None:
+        settings["temp_directory"] = str(spill)
     if config.threads is not None:
         settings["threads"] = config.threads
-    with duckdb.connect(str(database), read_only=read_only, config=settings) as connection:
+    with duckdb.connect(str(database), read_only=spill is not None, config=settings) as connection:
         if dataset is not None:
             if not dataset.exists():
                 raise DatasetError(f"{dataset}: missing; run again with --force sequences")
@@ -108,7 +97,7 @@ def open_model(
     """
     with (
         tempfile.TemporaryDirectory(dir=model.folder.parent, prefix=f".{model.folder.name}.spill-") as spill,
-        open_database(model.database, config, Path(spill), dataset, read_only=True) as connection,
+        open_database(model.database, config, dataset, spill=Path(spill)) as connection,
     ):
         if dataset is not None:
             connection.execute(statement("ngram/view_positions"))
@@ -118,4 +107,4 @@ def open_model(
 def create_tables(connection: duckdb.DuckDBPyConnection, vocabulary_size: int) -> None:
     create_token_type(connection, vocabulary_size)
     for name in NGRAM_TABLES:
-        connection.execute(statement(name))
+        connection.execute(statement(f"ngram/create_{name}"))

@@ -1,20 +1,31 @@
-"""Train, score and sample an n-gram model on a corpus: the command `rnnlm ngram`."""
+"""Train, score and sample an n-gram model on a corpus, all in SQL: the command `rnnlm ngram`."""
 
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import numpy as np
 
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import obtain_corpus
+from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_database import Method
-from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split, unknown_rate
-from rnnlm.evaluation.ngram.ngram_sampling import sample_texts
+from rnnlm.evaluation.ngram.ngram_config import Method, NgramConfig
+from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
 from rnnlm.home import Home
+from rnnlm.metrics import Score
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.storage.records import Record, Sample
-from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.records import DatasetRecord, Record, Sample, Split
+from rnnlm.storage.sql_statements import statement
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer
+
+SCORES = {"kneser-ney": "ngram/view_kneser_ney_probabilities", "textbook": "ngram/view_textbook_scores"}
+DISTRIBUTIONS = {"kneser-ney": "ngram/distribute_kneser_ney", "textbook": "ngram/distribute_textbook"}
 
 
 class NgramResult(Record):
@@ -44,7 +55,6 @@ def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> 
     test = score_ngram_split(model, dataset, "test", config)
     valid = score_ngram_split(model, dataset, "valid", config) if dataset else None
     seconds = model.seconds + time.perf_counter() - start
-    unknown = split_facts(dataset, "test").unknown_tokens / test.tokens if dataset else unknown_rate(model, config)
     return NgramResult(
         method=config.method,
         order=config.order,
@@ -52,7 +62,68 @@ def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> 
         test_perplexity=test.perplexity,
         validation_perplexity=valid.perplexity if valid else None,
         tokens=test.tokens,
-        unknown_rate=unknown,
+        unknown_rate=split_facts(dataset, "test").unknown_tokens / test.tokens
+        if dataset
+        else unknown_rate(model, config),
         seconds=seconds,
         samples=sample_texts(model, tokenizer, config),
     )
+
+
+@contextmanager
+def open_scores(model: NgramRecord, dataset: Path | None, config: NgramConfig) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The model's file with the view log_probabilities, over the dataset, or over the positions of the textbook."""
+    with open_model(model, config, dataset) as connection:
+        connection.execute(statement(SCORES[model.method]))
+        yield connection
+
+
+def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split, config: NgramConfig) -> Score:
+    """The score of a whole split. The textbook's model holds its own text and takes no dataset.
+
+    Its scores sum to more than 1, so that its figure is not a perplexity.
+    """
+    with open_scores(model, dataset.database if dataset else None, config) as connection:
+        (row,) = table(connection, "ngram/measure_score", {"split": split})
+    if not row["tokens"]:
+        raise DatasetError(f"the {split} split holds no token to predict; give a longer text")
+    return Score(**row)
+
+
+def unknown_rate(model: NgramRecord, config: NgramConfig) -> float:
+    """The share of the textbook's test words that are not in its training part."""
+    with open_model(model, config) as connection:
+        [(rate,)] = connection.execute(statement("ngram/measure_unknown_rate"), {"split": "test"}).fetchall()
+    return float(rate)
+
+
+def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None, config: NgramConfig) -> tuple[Sample, ...]:
+    """config.samples texts, the same for the same seed: SQL gives each distribution, NumPy draws from it.
+
+    Kneser-Ney starts from <bos> and stops at <eos>; the textbook's stream has neither and no tokenizer: it starts
+    from the empty context and stops at config.maximum_tokens.
+    """
+    generator = np.random.default_rng(config.seed)
+    samples = []
+    with open_model(model, config) as connection:
+        for _ in range(config.samples):
+            context, drawn, words = [BOS] if tokenizer else [], [], []
+            while len(drawn) < config.maximum_tokens and not (tokenizer and drawn[-1:] == [EOS]):
+                ids, tokens, probabilities = next_distribution(connection, model.method, context + drawn)
+                index = int(generator.choice(len(ids), p=probabilities / probabilities.sum()))
+                drawn.append(int(ids[index]))
+                words.append(str(tokens[index]))
+            text = (tokenizer.decode(drawn) if tokenizer else " ".join(words)).strip()
+            samples.append(Sample(prompt="", text=text, whole=text, tokens=len(drawn)))
+    return tuple(samples)
+
+
+def next_distribution(
+    connection: duckdb.DuckDBPyConnection, method: Method, context: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ids, tokens and probabilities (all (predictable,)) of the next token; only the last order - 1 ids matter."""
+    last = [0, 0, 0, 0, *context][-4:]
+    columns = connection.execute(
+        statement(DISTRIBUTIONS[method]), dict(zip(("c4", "c3", "c2", "c1"), last, strict=True))
+    ).fetchnumpy()
+    return tuple(np.asarray(columns[name]) for name in ("token_id", "token", "probability"))  # type: ignore[return-value]

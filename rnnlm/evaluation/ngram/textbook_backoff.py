@@ -31,13 +31,13 @@ POSITIONS_AT_ONCE = 1_000_000
 def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> NgramRecord:
     """The counts of the first 90 % of the corpus's words, and the positions of all, under home.ngrams."""
 
-    def train(database: Path, spill: Path) -> None:
+    def train(database: Path) -> None:
         files = [corpus.folder / corpus.files[role] for role in ("text", *SPLITS) if role in corpus.files]
         ids, words = number_words(word for path in files for word in words_of(path))
         cut = int(TRAINING_WORD_SHARE * len(ids))
         if not 0 < cut < len(ids):
             raise CorpusError(f"{corpus.source}: expected at least 2 words, to count and to test, found {len(ids)}")
-        count_book_ngrams(ids, words, cut, database, config, spill)
+        count_book_ngrams(ids, words, cut, database, config)
 
     return train_once(home, config, {"corpus": corpus.digest}, train)
 
@@ -56,12 +56,10 @@ def number_words(stream: Iterator[str]) -> tuple[np.ndarray, list[str]]:
     return np.frombuffer(ids, dtype=np.uint32) if ids else np.zeros(0, np.uint32), list(numbers)
 
 
-def count_book_ngrams(
-    ids: np.ndarray, words: list[str], cut: int, database: Path, config: NgramConfig, spill: Path
-) -> None:
+def count_book_ngrams(ids: np.ndarray, words: list[str], cut: int, database: Path, config: NgramConfig) -> None:
     """Write the counts of ids[:cut] to `database`, a new file; ids[cut:] are the test part."""
     known = int(ids[:cut].max())  # numbered by appearance: the training part's words come first
-    with open_database(database, config, spill) as connection:
+    with open_database(database, config) as connection:
         create_tables(connection, len(words) + 1)
         connection.execute(statement("ngram/create_positions"))
         kind = token_type(len(words) + 1)

@@ -56,8 +56,8 @@ def write_known_digests(
     with connect(dataset) as connection:
 
         def tokens_before(row: int) -> int:
-            parameters = {"split": "valid", "row": row}
-            return int(connection.execute(statement("queries/measure_tokens_before"), parameters).fetchall()[0][0])
+            (found,) = table(connection, "queries/measure_tokens_before", {"split": "valid", "row": row})
+            return int(found["tokens"])
 
         [(documents,)] = connection.execute(statement("promotion/count_documents")).fetchall()
         if documents > KEPT_FINGERPRINTS:

@@ -1,6 +1,7 @@
 """The loss of each document under each of two models: a Parquet file with one row per document and model."""
 
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation.document_losses import KnownNll, document_losses, in_order
+from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_texts
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
@@ -31,16 +32,6 @@ PAIRED_LOSSES_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """A model with its tokenizer and the way it cuts text."""
-
-    model: LanguageModel
-    tokenizer: TextTokenizer
-    cut: SequencesConfig
-    known: "KnownDocuments | None" = None
-
-
-@dataclass(frozen=True)
 class KnownDocuments:
     """A model's losses on the documents of a split, from its evaluation.
 
@@ -50,21 +41,20 @@ class KnownDocuments:
     nll_nats: np.ndarray  # (predicted tokens of the split,)
     places: dict[int, tuple[int, int]]  # document_id → its first token, and the one after its last
 
-    def of(self, documents: list[HoldoutDocument]) -> KnownNll:
-        spans = (self.places[document.document_id] for document in documents)
-        return in_order(
-            np.concatenate([np.zeros(0, np.float32), *(self.nll_nats[first:last] for first, last in spans)])
-        )
+
+@dataclass(frozen=True)
+class Contestant:
+    """A model with its tokenizer and the way it cuts text."""
+
+    model: LanguageModel
+    tokenizer: TextTokenizer
+    cut: SequencesConfig
+    known: KnownDocuments | None = None  # None: the model scores every document
 
 
-def load_contestant(folder: Path, device: str = "cpu", known: KnownDocuments | None = None) -> Contestant:
+def load_contestant(folder: Path, device: str = "cpu") -> Contestant:
     """From a model's folder. ModelError if it is incomplete or damaged."""
-    return Contestant(
-        known=known,
-        model=load_model(folder, device),
-        tokenizer=load_tokenizer(folder),
-        cut=read_training_provenance(folder).cut,
-    )
+    return Contestant(load_model(folder, device), load_tokenizer(folder), read_training_provenance(folder).cut)
 
 
 def write_paired_losses(
@@ -78,9 +68,12 @@ def write_paired_losses(
 
 
 def loss_rows(role: str, contestant: Contestant, texts: list[tuple[HoldoutDocument, str]]) -> list[dict[str, Any]]:
-    known = contestant.known.of([document for document, _ in texts]) if contestant.known else None
+    known_nll = None
+    if (known := contestant.known) is not None:
+        spans = (slice(*known.places[document.document_id]) for document, _ in texts)
+        known_nll = chain.from_iterable(known.nll_nats[span] for span in spans)
     losses = document_losses(
-        contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut, known_nll=known
+        contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut, known_nll=known_nll
     )
     return [
         {

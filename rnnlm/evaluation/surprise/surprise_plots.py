@@ -3,19 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from rnnlm.display.plots import BLUE, INK, PALE, RED, new_figure, set_titles
+import numpy as np
+
+from rnnlm.display.plots import BLUE, INK, PALE, RED, new_figure, set_plain_ticks, set_titles
 from rnnlm.display.text_layout import TableRows
-from rnnlm.evaluation.surprise.surprise_tables import SurpriseTables
 
 MINIMUM_BUCKET_TOKENS = 30
-BY_POSITION, BY_FREQUENCY = "loss_by_position.png", "loss_by_frequency.png"
-
-
-def draw_surprise(tables: SurpriseTables, folder: Path) -> None:
-    """Write both PNGs."""
-    mean = tables.nll_nats / tables.tokens
-    draw_loss_by_position(tables.by_position, mean, folder / BY_POSITION)
-    draw_loss_by_frequency(tables.by_frequency, mean, folder / BY_FREQUENCY)
 
 
 def draw_loss_by_position(rows: TableRows, mean: float, picture: Path) -> None:
@@ -29,13 +22,14 @@ def draw_loss_by_position(rows: TableRows, mean: float, picture: Path) -> None:
         axes, "Loss by position in the sentence", "position of the token in its sentence", "loss, nats per token"
     )
     edges = [1 + row["first_position"] for row in rows] + [2 + rows[-1]["last_position"]]
-    losses = [row["nll_nats_per_token"] for row in rows]
-    low, high = ([row["nll_nats_per_token"] + sign * 2 * row["standard_error"] for row in rows] for sign in (-1, 1))
-    axes.stairs(high, edges, baseline=low, fill=True, color=PALE, alpha=0.5, label="± 2 standard errors")
+    losses, errors = losses_and_errors(rows)
+    axes.stairs(
+        losses + errors, edges, baseline=losses - errors, fill=True, color=PALE, alpha=0.5, label="± 2 standard errors"
+    )
     axes.stairs(losses, edges, baseline=None, color=BLUE, linewidth=1.8, label="mean of the bucket")
     draw_mean(axes, mean)
     axes.set_xscale("log")
-    plain_ticks(axes.xaxis)
+    set_plain_ticks(axes.xaxis, (1, 2, 5), "{x:,.0f}")
     axes.set_xlim(1, edges[-1])
     axes.legend(frameon=False)
     figure.savefig(picture)
@@ -46,13 +40,12 @@ def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
     figure, (loss, shares) = new_figure((8, 4.4), rows=2, sharex=True, height_ratios=(2, 1))
     set_titles(loss, "Loss by how often training predicts the token", y="loss, nats per token")
     places = range(len(rows))
-    losses = [row["nll_nats_per_token"] for row in rows]
-    errors = [2 * row["standard_error"] for row in rows]
+    losses, errors = losses_and_errors(rows)
     loss.errorbar(places, losses, yerr=errors, color=BLUE, marker="o", markersize=4, linewidth=1.6, capsize=2)
-    for place, row in zip(places, rows, strict=True):
+    for place, height in enumerate(losses):
         loss.annotate(
-            f"{row['nll_nats_per_token']:.1f}",
-            (place, row["nll_nats_per_token"]),
+            f"{height:.1f}",
+            (place, height),
             xytext=(6, 6),
             textcoords="offset points",
             color=INK,
@@ -60,7 +53,7 @@ def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
         )
     draw_mean(loss, mean)
-    loss.set_ylim(bottom=0, top=1.12 * max(high + error for high, error in zip(losses, errors, strict=True)))
+    loss.set_ylim(bottom=0, top=1.12 * (losses + errors).max())
     loss.legend(frameon=False)
 
     width = 0.38
@@ -77,6 +70,12 @@ def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
     figure.savefig(picture)
 
 
+def losses_and_errors(rows: TableRows) -> tuple[np.ndarray, np.ndarray]:
+    """(buckets,) nats per token, and two standard errors."""
+    losses, errors = ([row[column] for row in rows] for column in ("nll_nats_per_token", "standard_error"))
+    return np.array(losses), 2 * np.array(errors)
+
+
 def draw_mean(axes: Any, mean: float) -> None:
     axes.axhline(mean, color=RED, linewidth=1.0, linestyle="--", label=f"all tokens: {mean:.2f}")
 
@@ -85,20 +84,13 @@ def bucket_name(first: int, last: int) -> str:
     """`never`, `1–3`, `64–255`, `4k–16k`."""
     if first == 0:
         return "never"
-    return f"{first}–{last}" if last < 1024 else f"{short(first)}–{short(last + 1)}"
+    if last < 1 << 10:
+        return f"{first}–{last}"
+    return f"{binary_units(first)}–{binary_units(last + 1)}"
 
 
-def short(count: int) -> str:
+def binary_units(count: int) -> str:
     for size, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")):
         if count >= size:
             return f"{count // size}{letter}"
     return str(count)
-
-
-def plain_ticks(axis: Any) -> None:
-    """1, 2, 5, 10, 20, … instead of powers of ten."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axis.set_minor_formatter(NullFormatter())

@@ -11,9 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rnnlm.evaluation.token_losses import TokenLosses, joined_losses
 from rnnlm.metrics import perplexity
-from rnnlm.sequences.segmentation import ends
 from rnnlm.storage.records import Split
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
@@ -48,90 +46,69 @@ SEQUENCES_SCHEMA = pa.schema(
 
 def write_token_losses(
     folder: Path,
-    chunks: Iterable[TokenLosses],
+    chunks: Iterable[np.ndarray],
     split: Split,
     training_counts: np.ndarray,
     tokenizer: TextTokenizer,
     share: float = 1.0,
 ) -> None:
-    """Write tokens.parquet and sequences.parquet. training_counts: (vocabulary,).
+    """Write tokens.parquet and sequences.parquet. chunks: (tokens,) TOKEN_LOSS each; training_counts: (vocabulary,).
 
     share: below 1, about this share of the sentences is written. Which ones is random, and the same each time.
     """
-    sentence_id, draw = 0, np.random.default_rng(0)
+    first_sentence, draw = 0, np.random.default_rng(0)
     with (
         pq.ParquetWriter(folder / TOKENS, TOKENS_SCHEMA, compression="zstd") as tokens,
         pq.ParquetWriter(folder / SEQUENCES, SEQUENCES_SCHEMA, compression="zstd") as sequences,
     ):
-        for chunk in whole_sentences(chunks):
-            starts = sentence_starts(chunk)
+        for losses in whole_sentences(chunks):
+            starts = sentence_starts(losses)
+            lengths = np.diff(starts, append=len(losses))
+            sentence_ids = first_sentence + np.arange(len(starts))
             kept = draw.random(len(starts)) < share
-            kept_tokens = np.repeat(kept, np.diff(starts, append=len(chunk)))
-            tokens.write_table(
-                tokens_table(chunk, starts, sentence_id, split, training_counts).filter(pa.array(kept_tokens))
-            )
-            sequences.write_table(sequences_table(chunk, starts, sentence_id, split, tokenizer).filter(pa.array(kept)))
-            sentence_id += len(starts)
+            token_columns = {
+                "split": pa.repeat(split, len(losses)),
+                "sequence_id": losses["sequence_id"],
+                "sentence_id": np.repeat(sentence_ids, lengths),
+                "position": np.arange(len(losses)) - np.repeat(starts, lengths),
+                "token_id": losses["token_id"],
+                "previous_token_id": losses["previous_token_id"],
+                "training_count": training_counts[losses["token_id"]],
+                "nll_nats": losses["nll_nats"],
+            }
+            nats = np.add.reduceat(losses["nll_nats"], starts, dtype=np.float64)
+            sentence_columns = {
+                "split": pa.repeat(split, len(starts)),
+                "sentence_id": sentence_ids,
+                "sequence_id": losses["sequence_id"][starts],
+                "tokens": lengths,
+                "nll_nats": nats,
+                "perplexity": list(map(perplexity, (nats / lengths).tolist())),
+                "text": [
+                    tokenizer.decode(ids[:TEXT_TOKENS].tolist()) for ids in np.split(losses["token_id"], starts[1:])
+                ],
+            }
+            kept_tokens = pa.array(np.repeat(kept, lengths))
+            tokens.write_table(pa.table(token_columns, schema=TOKENS_SCHEMA).filter(kept_tokens))
+            sequences.write_table(pa.table(sentence_columns, schema=SEQUENCES_SCHEMA).filter(pa.array(kept)))
+            first_sentence += len(starts)
 
 
-def whole_sentences(chunks: Iterable[TokenLosses]) -> Iterator[TokenLosses]:
+def whole_sentences(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """The same tokens in chunks of whole sentences."""
-    waiting: list[TokenLosses] = []
+    waiting: list[np.ndarray] = []
     for chunk in chunks:
         starts = sentence_starts(chunk)
         if len(starts):  # else the chunk is within a long sentence
-            complete = joined_losses([*waiting, chunk.cut(0, starts[-1])])
+            complete = np.concatenate([*waiting, chunk[: starts[-1]]])
             if len(complete):
                 yield complete
-            waiting, chunk = [], chunk.cut(starts[-1])
+            waiting, chunk = [], chunk[starts[-1] :]
         waiting.append(chunk)
     if waiting:
-        yield joined_losses(waiting)
+        yield np.concatenate(waiting)
 
 
-def sentence_starts(losses: TokenLosses) -> np.ndarray:
+def sentence_starts(losses: np.ndarray) -> np.ndarray:
     """Indices of the tokens that begin a sentence: after `<bos>`, or after the previous `<eos>`."""
-    return np.flatnonzero(np.isin(losses.previous_ids, (BOS, EOS)))
-
-
-def tokens_table(
-    losses: TokenLosses, starts: np.ndarray, first_sentence: int, split: Split, training_counts: np.ndarray
-) -> pa.Table:
-    lengths = np.diff(starts, append=len(losses))
-    return pa.table(
-        {
-            "split": pa.repeat(split, len(losses)),
-            "sequence_id": losses.sequence_ids,
-            "sentence_id": np.repeat(np.arange(first_sentence, first_sentence + len(starts)), lengths),
-            "position": np.arange(len(losses)) - np.repeat(starts, lengths),
-            "token_id": losses.token_ids,
-            "previous_token_id": losses.previous_ids,
-            "training_count": training_counts[losses.token_ids],
-            "nll_nats": losses.nll_nats,
-        },
-        schema=TOKENS_SCHEMA,
-    )
-
-
-def sequences_table(
-    losses: TokenLosses, starts: np.ndarray, first_sentence: int, split: Split, tokenizer: TextTokenizer
-) -> pa.Table:
-    lengths = np.diff(starts, append=len(losses))
-    nats = np.add.reduceat(losses.nll_nats, starts, dtype=np.float64)
-    bounds = ends(lengths).tolist()
-    texts = [
-        tokenizer.decode(losses.token_ids[first : min(last, first + TEXT_TOKENS)].tolist())
-        for first, last in zip(bounds, bounds[1:], strict=False)
-    ]
-    return pa.table(
-        {
-            "split": [split] * len(starts),
-            "sentence_id": np.arange(first_sentence, first_sentence + len(starts)),
-            "sequence_id": losses.sequence_ids[starts],
-            "tokens": lengths,
-            "nll_nats": nats,
-            "perplexity": list(map(perplexity, (nats / lengths).tolist())),
-            "text": texts,
-        },
-        schema=SEQUENCES_SCHEMA,
-    )
+    return np.flatnonzero(np.isin(losses["previous_token_id"], (BOS, EOS)))

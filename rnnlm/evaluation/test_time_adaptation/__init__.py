@@ -1,6 +1,6 @@
 """Adapt a trained model at test time, without training it again; reported apart from its plain perplexity.
 
-sequential_scoring scores a split in the order of the text, with dynamic evaluation and the neural cache; interpolation
-mixes two models' probabilities; grid_search tunes settings on the validation split; adaptation_table is what
-`rnnlm evaluate` shows. Every token is scored before it is learnt from: no score depends on later text.
+sequential_scoring scores a split in the order of the text, with the neural cache and with a model that learns as it
+reads (dynamic_evaluation); adaptation_table tunes both on the validation split and is what `rnnlm evaluate` shows.
+Every token is scored before it is learnt from: no score depends on later text.
 """

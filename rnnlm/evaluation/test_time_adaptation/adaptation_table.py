@@ -1,23 +1,37 @@
-"""A network's plain perplexity beside those with test-time adaptation: a table with one row each."""
+"""A network's plain perplexity beside those with test-time adaptation: a table with one row each.
 
+Settings can be tuned on the validation split, each over a small grid; the test split is never used. Rate first, then
+decay at that rate; theta with its best share.
+"""
+
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from rnnlm.errors import ConfigError
-from rnnlm.evaluation.count_shares import count_training_split, split_log_probabilities
+from rnnlm.evaluation.count_shares import best_share, count_training_split, mean_nll, split_log_probabilities
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
-from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import measure_gradient_rms
-from rnnlm.evaluation.test_time_adaptation.grid_search import tuned_cache, tuned_dynamic
-from rnnlm.evaluation.test_time_adaptation.interpolation import best_share, mean_nll
-from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
-from rnnlm.evaluation.token_losses import network_nll_of_split
+from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import GradientRms, measure_gradient_rms
+from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order, segments
+from rnnlm.evaluation.token_losses import joined_nll, network_nll_of_split
 from rnnlm.metrics import perplexity
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import mixed
+from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.segmentation import Mode
 from rnnlm.storage.records import DatasetRecord, Record, Split
+
+logger = logging.getLogger(__name__)
+RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
+DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
+THETAS = (0.03, 0.1, 0.3, 1.0)
+TUNING_TOKENS = 20_000  # of the validation split, on which rates and thetas are scored
+# If too little draws the weights back they drift, which shows only in a long text.
+DECAY_TOKENS = 100_000
 
 
 @dataclass(frozen=True)
@@ -58,62 +72,46 @@ def measure_adaptations(
     ConfigError if the model diverges.
     """
     static = static_log_probabilities(model, dataset, split)
-    variants = [variant("static", static, {})]
-    variants += adapted(model, dataset, split, wanted)
+    variants = [variant("static", static, {}), *adapted(model, dataset, split, wanted)]
     if wanted.kneser_ney is not None:
-        variants.append(interpolated(model, dataset, split, wanted.kneser_ney, static))
+        order = wanted.kneser_ney.order
+        counts, _ = count_training_split(dataset, order)
+        on_valid, here = (split_log_probabilities(counts, dataset, part)[0] for part in ("valid", split))
+        share = best_share(static_log_probabilities(model, dataset, "valid"), on_valid)
+        variants.append(variant(f"with {order}-gram Kneser-Ney", mixed(static, here, share), {"share": share}))
     return AdaptationTable(split=split, tokens=len(static), variants=tuple(variants))
 
 
 def adapted(model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations) -> list[Variant]:
     """The rows "dynamic", "cache" and "dynamic + cache", as wanted."""
-    dynamic, cache = wanted.dynamic, wanted.cache
+    dynamic, cache, mode = wanted.dynamic, wanted.cache, dataset.mode
     valid, text = StoredSplit(dataset, "valid"), StoredSplit(dataset, split)
     gradient_rms = None
     if dynamic and dynamic.scaled:
-        gradient_rms = measure_gradient_rms(model, StoredSplit(dataset, "train"), dataset.mode, dynamic)
+        train = segments(StoredSplit(dataset, "train"), mode, dynamic.segment_length)
+        gradient_rms = measure_gradient_rms(model, train, dynamic.segment_length)
     if wanted.tune and dynamic:
-        dynamic = tuned_dynamic(model, valid, dataset.mode, dynamic, gradient_rms)
+        dynamic = tuned_dynamic(model, valid, mode, dynamic, gradient_rms)
     if wanted.tune and cache:
-        cache = tuned_cache(model, valid, dataset.mode, cache)
+        cache = tuned_cache(model, valid, mode, cache)
     rows = []
     if dynamic:
         # Scored once for two rows: the cache does not change the network's probabilities.
-        scores = score_in_order(model, text, dataset.mode, dynamic, cache, gradient_rms)
+        scores = score_in_order(model, text, mode, dynamic, cache, gradient_rms)
         refuse_divergence(scores.model, dynamic, wanted.tune)
         rows.append(variant("dynamic", scores.model, dict(dynamic)))
     if cache:
-        static = score_in_order(model, text, dataset.mode, cache=cache)
-        rows.append(variant("cache", mixed(*static.both(), cache.share), dict(cache)))
+        static = score_in_order(model, text, mode, cache=cache)
+        rows.append(variant("cache", mixed(*static, cache.share), dict(cache)))
     if dynamic and cache:
         # With the settings of the two rows above: nothing is tuned for the pair.
-        rows.append(variant("dynamic + cache", mixed(*scores.both(), cache.share), {}))
+        rows.append(variant("dynamic + cache", mixed(*scores, cache.share), {}))
     return rows
-
-
-def interpolated(
-    model: LanguageModel,
-    dataset: DatasetRecord,
-    split: Split,
-    config: NgramConfig,
-    static: np.ndarray,
-) -> Variant:
-    """Mixed with a Kneser-Ney model of the training split, its share fitted on the validation split."""
-    counts, _ = count_training_split(dataset, config.order)
-
-    def of_ngrams(part: Split) -> np.ndarray:
-        log_probabilities, _ = split_log_probabilities(counts, StoredSplit(dataset, part), dataset.mode)
-        return log_probabilities
-
-    share = best_share(static_log_probabilities(model, dataset, "valid"), of_ngrams("valid"))
-    both = mixed(static, of_ngrams(split), share)
-    return variant(f"with {config.order}-gram Kneser-Ney", both, {"share": share})
 
 
 def static_log_probabilities(model: LanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:
     """(tokens,) float64 natural log-probabilities of the plain network, in the order of the text."""
-    parts = list(network_nll_of_split(model, StoredSplit(dataset, split), dataset.mode))
-    return -np.concatenate(parts).astype(np.float64)
+    return -joined_nll(network_nll_of_split(model, StoredSplit(dataset, split), dataset.mode)).astype(np.float64)
 
 
 def variant(name: str, log_probabilities: np.ndarray, settings: dict[str, float]) -> Variant:
@@ -128,3 +126,46 @@ def refuse_divergence(log_probabilities: np.ndarray, config: DynamicConfig, tune
             f"dynamic evaluation: the model diverged at --dynamic-rate {config.rate:g} and "
             f"--dynamic-decay {config.decay:g};\n{advice}"
         )
+
+
+def tuned_dynamic(
+    model: LanguageModel, valid: RowSource, mode: Mode, start: DynamicConfig, gradient_rms: GradientRms | None = None
+) -> DynamicConfig:
+    """`start` with the rate and the decay that score the validation text best."""
+
+    def loss(rate: float, decay: float, tokens: int) -> float:
+        config = start.model_copy(update={"rate": rate, "decay": decay})
+        scores = score_in_order(model, valid, mode, config, gradient_rms=gradient_rms, maximum_tokens=tokens)
+        nats = mean_nll(scores.model)
+        logger.info("dynamic evaluation: rate %g, decay %g: %.4f nats per token", rate, decay, nats)
+        return nats if np.isfinite(nats) else np.inf
+
+    rate = best_of("rate", RATES, lambda rate: loss(rate, start.decay, TUNING_TOKENS))
+    decay = best_of("decay", DECAYS, lambda decay: loss(rate, decay, DECAY_TOKENS))
+    return start.model_copy(update={"rate": rate, "decay": decay})
+
+
+def tuned_cache(model: LanguageModel, valid: RowSource, mode: Mode, start: CacheConfig) -> CacheConfig:
+    """`start` with the theta and the share that score the validation text best."""
+    shares: dict[float, float] = {}
+
+    def loss(theta: float) -> float:
+        config = start.model_copy(update={"theta": theta})
+        scores = score_in_order(model, valid, mode, cache=config, maximum_tokens=TUNING_TOKENS)
+        shares[theta] = best_share(*scores)
+        nats = mean_nll(mixed(*scores, shares[theta]))
+        logger.info("cache: theta %g, share %.4f: %.4f nats per token", theta, shares[theta], nats)
+        return nats
+
+    theta = best_of("theta", THETAS, loss)
+    return start.model_copy(update={"theta": theta, "share": shares[theta]})
+
+
+def best_of(name: str, grid: tuple[float, ...], loss: Callable[[float], float]) -> float:
+    """The value of an ascending grid with the lowest loss; a warning if it is the last one."""
+    best = min(grid, key=loss)
+    if best == grid[-1] or best == grid[0] > 0:
+        logger.warning(
+            "%s: %g is the best of %g to %g; values outside the grid may be better", name, best, grid[0], grid[-1]
+        )
+    return best

@@ -8,6 +8,7 @@ back r times as fast.
 """
 
 import copy
+from collections.abc import Iterable
 from itertools import islice
 
 import torch
@@ -15,10 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import DynamicConfig
-from rnnlm.evaluation.test_time_adaptation.segments import segments
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.sequences.batches import RowSource
-from rnnlm.sequences.segmentation import Mode
+from rnnlm.sequences.batches import Batch
 
 STATISTICS_SEGMENTS = 500  # of the training text, to measure gradients on
 SMOOTHING = 0.1  # added to r, so that a weight without gradients takes steps at most ten times as long
@@ -35,9 +34,8 @@ class DynamicModel:
         self.weights = trainable(self.network)
         self.trained = [weight.detach().clone() for weight in self.weights]
         if gradient_rms is None:
-            self.rates, self.decays = (
-                [torch.tensor(value)] * len(self.weights) for value in (config.rate, config.decay)
-            )
+            self.rates = [torch.tensor(config.rate)] * len(self.weights)
+            self.decays = [torch.tensor(config.decay)] * len(self.weights)
         else:
             self.rates = [config.rate / (r + SMOOTHING) for r in gradient_rms]
             self.decays = [(config.decay * r).clamp(max=1.0) for r in gradient_rms]
@@ -47,20 +45,22 @@ class DynamicModel:
         share = len(nll) / self.segment_length
         gradients = torch.autograd.grad(nll.mean(), self.weights)
         with torch.no_grad():
-            for place, (weight, gradient) in enumerate(zip(self.weights, gradients, strict=True)):
-                weight.sub_(share * self.rates[place] * gradient)
-                weight.lerp_(self.trained[place], share * self.decays[place])
+            for weight, trained, gradient, rate, decay in zip(
+                self.weights, self.trained, gradients, self.rates, self.decays, strict=True
+            ):
+                weight.sub_(share * rate * gradient)
+                weight.lerp_(trained, share * decay)
 
 
-def measure_gradient_rms(model: LanguageModel, train: RowSource, mode: Mode, config: DynamicConfig) -> GradientRms:
+def measure_gradient_rms(model: LanguageModel, train: Iterable[Batch], segment_length: int) -> GradientRms:
     """Root mean square of each weight's gradient over the first training segments, divided by the mean over weights."""
     weights = trainable(model)
     squares = [torch.zeros_like(weight) for weight in weights]
     state = None
-    for segment in islice(segments(train, mode, config.segment_length), STATISTICS_SEGMENTS):
+    for segment in islice(train, STATISTICS_SEGMENTS):
         hidden, after = model.hidden(segment.input_ids, state if segment.carries_state else None)
         loss = functional.cross_entropy(model.logits(hidden[0]), segment.target_ids[0], reduction="sum")
-        gradients = torch.autograd.grad(loss / config.segment_length, weights)
+        gradients = torch.autograd.grad(loss / segment_length, weights)
         for square, gradient in zip(squares, gradients, strict=True):
             square.addcmul_(gradient, gradient)
         state = after.detach()

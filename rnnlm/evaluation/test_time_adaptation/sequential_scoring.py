@@ -1,32 +1,28 @@
 """Score a split segment by segment in the order of the text: score, then learn, then remember."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import DynamicModel, GradientRms
-from rnnlm.evaluation.test_time_adaptation.neural_cache import NeuralCache
-from rnnlm.evaluation.test_time_adaptation.segments import segments
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.sequences.batches import RowSource
+from rnnlm.sequences.batches import Batch, RowSource, chunks, cut_stream, stream_batches
 from rnnlm.sequences.segmentation import Mode
+from rnnlm.sequences.shift import shifted
 
 SEGMENT_LENGTH = 128  # tokens, without dynamic evaluation; changes only rounding
 
 
-@dataclass(frozen=True)
-class SequentialScores:
-    """Natural log-probabilities of the predicted tokens, in order: 16 bytes a token."""
+class SequentialScores(NamedTuple):
+    """Natural log-probabilities of the predicted tokens, (tokens,) float64, in order."""
 
-    model: np.ndarray  # (tokens,) float64: by the network's softmax
-    cache: np.ndarray | None  # (tokens,) float64: by the cache without the network; None without a cache
-
-    def both(self) -> tuple[np.ndarray, np.ndarray]:
-        assert self.cache is not None  # scored with a cache
-        return self.model, self.cache
+    model: np.ndarray  # by the network's softmax
+    cache: np.ndarray  # by the cache without the network; empty without a cache
 
 
 def score_in_order(
@@ -45,8 +41,7 @@ def score_in_order(
     learner = DynamicModel(model, dynamic, gradient_rms) if dynamic is not None and dynamic.rate > 0 else None
     network = learner.network if learner else model
     memory = NeuralCache(cache.size, cache.theta, network.head.in_features) if cache else None
-    by_model: list[np.ndarray] = []
-    by_cache: list[np.ndarray] = []
+    by_model, by_cache = [torch.zeros(0)], [torch.zeros(0)]
     state, done = None, 0
     for segment in segments(source, mode, learner.segment_length if learner else SEGMENT_LENGTH):
         before = state if segment.carries_state else None
@@ -55,14 +50,61 @@ def score_in_order(
             logits = network.logits(hidden[0])
             log_probabilities = -functional.cross_entropy(logits, segment.target_ids[0], reduction="none")
         scored = log_probabilities.detach()
-        by_model.append(scored.double().numpy())
+        by_model.append(scored)
         if memory is not None:
-            cached = memory.log_probabilities(hidden[0].detach(), segment.target_ids[0], scored)
-            by_cache.append(cached.double().numpy())
+            by_cache.append(memory.log_probabilities(hidden[0].detach(), segment.target_ids[0], scored))
         if learner is not None:
             learner.learn(-log_probabilities)
         state = after.detach()
         done += len(scored)
         if maximum_tokens is not None and done >= maximum_tokens:
             break
-    return SequentialScores(np.concatenate(by_model), np.concatenate(by_cache) if memory is not None else None)
+    return SequentialScores(*(torch.cat(parts).double().numpy() for parts in (by_model, by_cache)))
+
+
+def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Batch]:
+    """Every predicted token once, in the order of the text, `length` at a time: batches of one row.
+
+    A sentence begins with a state of zeros, as in training, and its last segment may be shorter. A stream is cut as
+    one text, regardless of its stored blocks.
+    """
+    if mode == "stream":
+        yield from stream_batches(source, length, cut_stream(source.predicted_count, 1, length))
+        return
+    for rows in chunks(source):
+        for row in range(len(rows)):
+            sentence = torch.from_numpy(rows.read(row, row + 1).token_ids.astype(np.int64))[None]
+            for start in range(0, sentence.shape[1] - 1, length):
+                piece = sentence[:, start : start + length + 1]
+                yield Batch(*shifted(piece), start > 0, piece.shape[1] - 1)
+
+
+class NeuralCache:
+    """The continuous neural cache (Grave, Joulin and Usunier 2017): predict what followed similar hidden states.
+
+    It stores the last `size` hidden states h_i, each with the word that came next. After the state h it predicts
+    p(w) ∝ sum of exp(theta h · h_i) over the i followed by w.
+    """
+
+    def __init__(self, size: int, theta: float, hidden_size: int) -> None:
+        self.size = size
+        self.theta = theta
+        self.states = torch.zeros(0, hidden_size)  # (n, H), the oldest first
+        self.words = torch.zeros(0, dtype=torch.int64)  # (n,)
+
+    def log_probabilities(self, states: Tensor, words: Tensor, otherwise: Tensor) -> Tensor:
+        """states (t, H) and the words (t,) that follow them → (t,) log-probabilities, -inf for a word not in the cache.
+
+        otherwise: (t,), returned while the cache is empty, at the first token of a text. Each state sees only earlier
+        ones, in the cache or among `states`; afterwards all are in the cache.
+        """
+        known = len(self.words)
+        self.states, self.words = torch.cat([self.states, states]), torch.cat([self.words, words])
+        place = torch.arange(len(self.words))
+        now = torch.arange(known, known + len(words))[:, None]
+        visible = (place < now) & (place >= now - self.size)  # (t, n + t)
+        weights = (self.theta * states @ self.states.t()).masked_fill(~visible, float("-inf"))
+        matching = weights.masked_fill(self.words != words[:, None], float("-inf"))
+        found = matching.logsumexp(dim=1) - weights.logsumexp(dim=1)
+        self.states, self.words = self.states[-self.size :], self.words[-self.size :]
+        return torch.where(visible.any(dim=1), found, otherwise)

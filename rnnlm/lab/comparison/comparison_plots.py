@@ -1,13 +1,25 @@
 """Plots of a comparison: one colour per model in all panels."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rnnlm.display.plots import BLUE, BROWN, GREEN, GREY, INK, ORANGE, PINK, PURPLE, RED, new_figure, set_titles
+from rnnlm.display.plots import (
+    BLUE,
+    BROWN,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PINK,
+    PURPLE,
+    RED,
+    new_figure,
+    set_plain_ticks,
+    set_titles,
+)
 from rnnlm.lab.comparison.comparison_config import NAMES
 from rnnlm.lab.comparison.model_comparison import ModelComparison
-from rnnlm.lab.comparison.model_result import POSITIONS, ModelResult
+from rnnlm.lab.comparison.model_result import POSITIONS
 
 KIND_COLOURS: dict[str, str] = {
     "elman": RED,
@@ -30,12 +42,8 @@ def draw_comparison(comparison: ModelComparison, picture: Path) -> None:
     scores, parameters, tokens, seconds, positions, gradients = panels
     draw_scores(scores, comparison)
     draw_parameters(parameters, comparison)
-    draw_curves(
-        tokens, comparison, "Validation perplexity by tokens", "trained tokens", lambda result, trained: trained
-    )
-    draw_curves(
-        seconds, comparison, "Validation perplexity by time", "seconds of training at the measured speed", seconds_of
-    )
+    draw_curves(tokens, comparison, by_time=False)
+    draw_curves(seconds, comparison, by_time=True)
     draw_positions(positions, comparison)
     draw_gradients(gradients, comparison)
     handles, labels = positions.get_legend_handles_labels()
@@ -75,24 +83,24 @@ def draw_parameters(axes: Any, comparison: ModelComparison) -> None:
     axes.set_ylabel("test perplexity")
 
 
-def draw_curves(
-    axes: Any, comparison: ModelComparison, title: str, x: str, place: Callable[[ModelResult, float], float]
-) -> None:
-    """Sampled validation perplexity during training, a line per run. place: trained tokens → position on the x axis."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
+def draw_curves(axes: Any, comparison: ModelComparison, *, by_time: bool) -> None:
+    """Sampled validation perplexity during training by tokens, or by seconds at the measured speed: a line per run."""
     for result in comparison.models:
+        colour = colour_of(result.model)
         if result.costs is None:
-            axes.axhline(result.runs[0].validation.perplexity, color=colour_of(result.model), linestyle="--")
-        for run in result.runs if result.costs else ():
-            xs = [place(result, trained) for trained, _ in run.curve]
-            axes.plot(xs, [value for _, value in run.curve], ".-", color=colour_of(result.model), linewidth=1.3)
+            axes.axhline(result.runs[0].validation.perplexity, color=colour, linestyle="--")
+            continue
+        speed = result.costs.tokens_per_second if by_time else 1
+        for run in result.runs:
+            xs, values = [tokens / speed for tokens, _ in run.curve], [value for _, value in run.curve]
+            axes.plot(xs, values, ".-", color=colour, linewidth=1.3)
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    set_plain_ticks(axes.yaxis, (1, 1.5, 2, 3, 5, 7), "{x:g}")
     set_thousands(axes.xaxis)
-    set_titles(axes, title, x)
+    if by_time:
+        set_titles(axes, "Validation perplexity by time", "seconds of training at the measured speed")
+    else:
+        set_titles(axes, "Validation perplexity by tokens", "trained tokens")
     axes.set_ylabel("sampled validation perplexity")
 
 
@@ -101,11 +109,6 @@ def set_thousands(axis: Any) -> None:
     from matplotlib.ticker import EngFormatter
 
     axis.set_major_formatter(EngFormatter(sep=""))
-
-
-def seconds_of(result: ModelResult, tokens: float) -> float:
-    assert result.costs is not None
-    return tokens / result.costs.tokens_per_second
 
 
 def draw_positions(axes: Any, comparison: ModelComparison) -> None:

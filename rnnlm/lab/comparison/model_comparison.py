@@ -24,19 +24,11 @@ from rnnlm.lab.comparison.document_bootstrap import PairDifference, pair_differe
 from rnnlm.lab.comparison.model_result import ModelResult, RunResult, Trial, loss_by_position
 from rnnlm.lab.comparison.run_plan import TunedSettings
 from rnnlm.lab.comparison.training_costs import TrainingCosts, measure_costs, training_flops_per_token
-from rnnlm.lab.probes.gradients import input_gradient_norms
-from rnnlm.lab.probes.windows import stored_windows
+from rnnlm.lab.probes.gradients import input_gradient_norms, stored_windows
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.parameter_count import count_parameters
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.storage.records import (
-    SPLITS,
-    DatasetRecord,
-    EvaluationRecord,
-    Record,
-    RunRecord,
-    StageRecord,
-)
+from rnnlm.storage.records import SPLITS, DatasetRecord, EvaluationRecord, Record, RunRecord, StageRecord
 from rnnlm.storage.stages import stage, stage_key, write_json_once
 from rnnlm.training.history import HISTORY, read_series
 
@@ -82,12 +74,7 @@ class ModelComparison(StageRecord):
 
 
 def stored_costs(
-    home: Home,
-    configs: dict[ModelKind, PipelineConfig],
-    dataset: DatasetRecord,
-    seconds: float,
-    *,
-    force: bool = False,
+    home: Home, configs: dict[ModelKind, PipelineConfig], dataset: DatasetRecord, seconds: float, *, force: bool = False
 ) -> dict[ModelKind, TrainingCosts]:
     """measure_costs of these kinds, measured together once."""
     settings = {
@@ -170,21 +157,21 @@ def trained_result(
 ) -> tuple[ModelResult, list[np.ndarray]]:
     """The result of a kind, and the test losses of each run, (predicted tokens,) in nats."""
     config = trained.config
-    results, losses = [], []
-    pairs = zip(trained.runs, trained.evaluations, strict=True)
-    for seed, (run, evaluation) in enumerate(pairs, start=config.training.seed):
-        results.append(
-            RunResult(
-                run_id=run.run_id,
-                seed=seed,
-                trained_tokens=run.trained_tokens,
-                validation=evaluation.scores["valid"],
-                test=evaluation.scores["test"],
-                curve=tuple(zip(*read_series(run.folder / HISTORY, "validation_perplexity"), strict=True)),
-                mlflow_run_id=run.mlflow_run_id,
-            )
+    results = [
+        RunResult(
+            run_id=run.run_id,
+            seed=seed,
+            trained_tokens=run.trained_tokens,
+            validation=evaluation.scores["valid"],
+            test=evaluation.scores["test"],
+            curve=tuple(zip(*read_series(run.folder / HISTORY, "validation_perplexity"), strict=True)),
+            mlflow_run_id=run.mlflow_run_id,
         )
-        losses.append(stored_nll(home, dataset, run, "test", config.evaluation.batch_size))
+        for seed, (run, evaluation) in enumerate(
+            zip(trained.runs, trained.evaluations, strict=True), start=config.training.seed
+        )
+    ]
+    losses = [stored_nll(home, dataset, run, "test", config.evaluation.batch_size) for run in trained.runs]
     counted = count_parameters(config.model, dataset.vocabulary_size)
     model = load_model(trained.runs[0].model_folder)
     sampled = config.training.loss.sampled_classes if config.training.loss.kind == "sampled" else None
@@ -209,9 +196,7 @@ def trained_result(
 def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndarray]]:
     """The 5-gram model of the same training tokens. It has no seeds, and its state is its last four tokens."""
     counts, _ = count_training_split(dataset, ORDER)
-    nll = {
-        split: -split_log_probabilities(counts, StoredSplit(dataset, split), dataset.mode)[0] for split in SPLITS[1:]
-    }
+    nll = {split: -split_log_probabilities(counts, dataset, split)[0] for split in SPLITS[1:]}
     validation, test = (split_score(dataset, split, SummedLosses(float(nll[split].sum()))) for split in SPLITS[1:])
     tokens = dataset.predicted_tokens["train"]
     run = RunResult(
@@ -224,17 +209,10 @@ def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndar
     )
     result = ModelResult(
         model="kneser-ney",
-        settings=None,
-        trials=(),
-        hidden_size=None,
         parameters=counts.stored_counts,
-        embedding_parameters=None,
         state_bytes=STATE_BYTES * (ORDER - 1),
-        training_flops_per_token=None,
-        costs=None,
         runs=(run,),
         loss_by_position=loss_by_position(StoredSplit(dataset, "test"), nll["test"]),
-        input_gradients=(),
     )
     return result, [nll["test"]]
 
@@ -254,16 +232,12 @@ def run_row(comparison: ModelComparison, result: ModelResult, run: RunResult) ->
         "hidden_size": result.hidden_size,
         "parameters": result.parameters,
         "embedding_parameters": result.embedding_parameters,
-        "learning_rate": settings.learning_rate if settings else None,
-        "dropout_inputs": settings.dropout_inputs if settings else None,
-        "dropout_outputs": settings.dropout_outputs if settings else None,
+        **(settings.model_dump() if settings else dict.fromkeys(TunedSettings.model_fields)),
         "trained_tokens": run.trained_tokens,
         "validation_perplexity": run.validation.perplexity,
         "test_perplexity": run.test.perplexity,
         "test_bits_per_byte": run.test.bits_per_byte,
         "state_bytes": result.state_bytes,
         "training_flops_per_token": result.training_flops_per_token,
-        "tokens_per_second": costs.tokens_per_second if costs else None,
-        "peak_mebibytes": costs.peak_mebibytes if costs else None,
-        "milliseconds_per_token": costs.milliseconds_per_token if costs else None,
+        **(costs.model_dump() if costs else dict.fromkeys(TrainingCosts.model_fields)),
     }

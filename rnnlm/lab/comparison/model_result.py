@@ -50,17 +50,17 @@ class ModelResult(Record):
     """One model of a comparison. None where a figure does not exist for it."""
 
     model: str  # of comparison_config.ALL_MODELS
-    settings: TunedSettings | None  # chosen by the trials
-    trials: tuple[Trial, ...]
-    hidden_size: int | None
+    settings: TunedSettings | None = None  # chosen by the trials
+    trials: tuple[Trial, ...] = ()
+    hidden_size: int | None = None
     parameters: int  # of a count-based model: stored counts
-    embedding_parameters: int | None
+    embedding_parameters: int | None = None
     state_bytes: int  # of one text
-    training_flops_per_token: int | None
-    costs: TrainingCosts | None
+    training_flops_per_token: int | None = None
+    costs: TrainingCosts | None = None
     runs: tuple[RunResult, ...]
     loss_by_position: tuple[float | None, ...]  # nats per token, by POSITIONS; mean over runs
-    input_gradients: tuple[float, ...]  # of the first run: by steps back, relative to the loss's own step
+    input_gradients: tuple[float, ...] = ()  # of the first run: by steps back, relative to the loss's own step
 
     @property
     def test_perplexity(self) -> float:
@@ -118,12 +118,12 @@ def loss_by_position(source: RowSource, nll_nats: np.ndarray) -> tuple[float | N
     sums, counts = np.zeros(len(POSITIONS)), np.zeros(len(POSITIONS), np.int64)
     since = 0  # tokens of the sentence before the chunk
     for part in token_losses(source, nll_nats):
-        begins = np.isin(part.previous_ids, (BOS, EOS))
+        begins = np.isin(part["previous_token_id"], (BOS, EOS))
         places = np.arange(len(part))
         last_begin = np.maximum.accumulate(np.where(begins, places, -1))
         positions = np.where(last_begin >= 0, places - last_begin, places + since)
         buckets = np.searchsorted(POSITIONS, positions, side="right") - 1
-        sums += np.bincount(buckets, part.nll_nats, len(POSITIONS))
+        sums += np.bincount(buckets, part["nll_nats"], len(POSITIONS))
         counts += np.bincount(buckets, minlength=len(POSITIONS))
         since = int(positions[-1]) + 1 if len(part) else since
     return tuple(float(total / count) if count else None for total, count in zip(sums, counts, strict=True))

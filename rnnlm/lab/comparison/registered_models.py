@@ -7,9 +7,9 @@ import numpy as np
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import DatasetError
-from rnnlm.evaluation.external_corpus import CorpusForModel, open_corpus
+from rnnlm.evaluation.external_corpus import open_corpus
 from rnnlm.evaluation.perplexity import SummedLosses, split_score
-from rnnlm.evaluation.token_losses import nll_of_split
+from rnnlm.evaluation.token_losses import joined_nll, nll_of_split
 from rnnlm.home import Home
 from rnnlm.lab.comparison.document_bootstrap import PairDifference, pair_differences, read_documents
 from rnnlm.models.training_provenance import read_training_provenance
@@ -43,9 +43,11 @@ def compare_on_text(home: Home, folders: dict[str, Path], config: CorpusConfig) 
             raise DatasetError(f"{name}: its cut of {config.public_source} has other documents; compare it alone")
         byte_counts = documents.byte_counts
         warnings += opened.score_warnings
-        nll = losses_of(opened)
+        source = StoredSplit(opened.dataset, opened.split)
+        nll = joined_nll(nll_of_split(opened.model, source, opened.dataset.mode))
         nats[name] = documents.total_nats(nll)
-        scores[name] = score_of(opened, nll)
+        sums = SummedLosses(float(nll.sum(dtype=np.float64)))
+        scores[name] = opened.reported(split_score(opened.dataset, opened.split, sums))
     assert byte_counts is not None
     ranked = sorted(scores, key=lambda name: scores[name].bits_per_byte)
     return RegisteredComparison(
@@ -55,14 +57,3 @@ def compare_on_text(home: Home, folders: dict[str, Path], config: CorpusConfig) 
         pairs=pair_differences({name: nats[name] for name in ranked}, byte_counts),
         score_warnings=tuple(dict.fromkeys(warnings)),
     )
-
-
-def losses_of(opened: CorpusForModel) -> np.ndarray:
-    """(predicted tokens,) float32 nats."""
-    parts = nll_of_split(opened.model, StoredSplit(opened.dataset, opened.split), opened.dataset.mode)
-    return np.concatenate([np.zeros(0, np.float32), *parts])
-
-
-def score_of(opened: CorpusForModel, nll_nats: np.ndarray) -> SplitScore:
-    score = split_score(opened.dataset, opened.split, SummedLosses(float(nll_nats.sum(dtype=np.float64))))
-    return score.model_copy(update={"split": opened.reported_as, "seen_share": opened.seen_share})

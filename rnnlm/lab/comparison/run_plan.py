@@ -1,14 +1,17 @@
-"""Which runs a comparison consists of: the matched configuration of each kind, its tuning trials, its seeds."""
+"""The runs of a comparison: the configuration of each kind with matched parameters, its tuning trials, its seeds."""
 
 import random
+from typing import Any
 
 from rnnlm.config import ModelConfig, ModelKind, PipelineConfig
+from rnnlm.config.moved_settings import flatten, nest
+from rnnlm.errors import ConfigError
 from rnnlm.lab.comparison.comparison_config import CompareConfig
-from rnnlm.lab.comparison.parameter_matching import match_parameters
 from rnnlm.models.kinds import kind_of
-from rnnlm.models.parameter_count import count_parameters
+from rnnlm.models.parameter_count import count_parameters, nearest_size
 from rnnlm.storage.records import DatasetRecord, Record
 
+PARAMETER_TOLERANCE = 0.02  # relative
 RATE_FACTOR = 4.0  # trials draw learning rates from a quarter of the configured one to four times it
 CURVE_POINTS = 10  # validations of each run, at least
 DROPOUTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
@@ -23,27 +26,70 @@ class TunedSettings(Record):
 
 
 def matched_configs(config: CompareConfig, dataset: DatasetRecord) -> dict[ModelKind, PipelineConfig]:
-    """The pipeline's configuration for each kind, with parameters matched. ConfigError if they cannot be."""
-    model, size = config.pipeline.model, dataset.vocabulary_size
+    """The pipeline's configuration for each kind, a network alone, with parameters matched.
+
+    ConfigError if they cannot be. A kind without a recurrent matrix U has no recurrent dropout.
+    """
+    pipeline, size = config.pipeline, dataset.vocabulary_size
     is_given = config.match == "parameters" and config.budget is not None
-    budget = config.budget if is_given and config.budget else count_parameters(model, size).total
-    return {kind: of_kind(config.pipeline, kind, match_parameters(model, kind, size, budget)) for kind in config.kinds}
+    budget = config.budget if is_given and config.budget else count_parameters(pipeline.model, size).total
+    configs: dict[ModelKind, PipelineConfig] = {}
+    for kind in config.kinds:
+        model = match_parameters(pipeline.model, kind, size, budget)
+        settings: dict[str, Any] = {"model.counts": 0}
+        if not kind_of(kind).has_recurrent_matrix:
+            settings["training.dropout.recurrent"] = 0.0
+        configs[kind] = changed(pipeline.model_copy(update={"model": model}), settings)
+    return configs
 
 
-def of_kind(pipeline: PipelineConfig, kind: ModelKind, model: ModelConfig) -> PipelineConfig:
-    """The same with another model, a network alone; a kind without U has no recurrent dropout."""
-    training = pipeline.training
-    if not kind_of(kind).has_recurrent_matrix:
-        dropout = training.dropout.model_copy(update={"recurrent": 0.0})
-        training = training.model_copy(update={"dropout": dropout})
-    return pipeline.model_copy(update={"model": model.model_copy(update={"counts": 0}), "training": training})
+def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int, budget: int) -> ModelConfig:
+    """The configuration with another kind, and the hidden_size whose number of parameters is nearest to the budget.
+
+    Settings that only an Elman network has are left out for other kinds. The heads of a Transformer and an xLSTM divide
+    its units: if no size fits, it gets fewer heads. ConfigError if no size is within PARAMETER_TOLERANCE.
+    """
+    heads, units_per_head = config.heads, kind_of(kind).units_per_head
+    while True:
+        step = heads * units_per_head if units_per_head else 1
+        model = config.of_kind(kind, hidden_size=2 * heads, heads=heads)
+        nearest = nearest_size(model, vocabulary_size, budget, step)
+        found = count_parameters(nearest, vocabulary_size).total
+        if abs(found - budget) <= PARAMETER_TOLERANCE * budget:
+            return nearest
+        if not units_per_head or heads == 1:
+            raise ConfigError(
+                f"{kind}: no hidden_size gives {budget:,} parameters within {PARAMETER_TOLERANCE:.0%}; the nearest, "
+                f"{nearest.hidden_size}, gives {found:,}.\nChange --budget or the size of the vocabulary."
+            )
+        heads = max(divisor for divisor in range(1, heads) if heads % divisor == 0)
+
+
+def changed(pipeline: PipelineConfig, settings: dict[str, Any]) -> PipelineConfig:
+    """The configuration with other settings, given by their dotted paths, and validated again."""
+    return PipelineConfig.model_validate(nest(flatten(pipeline.model_dump()) | settings))
 
 
 def with_token_budget(pipeline: PipelineConfig, tokens: int, dataset: DatasetRecord) -> PipelineConfig:
     """The same, trained on about so many tokens, over as many epochs as that takes."""
     epochs = -(-tokens // max(1, dataset.predicted_tokens["train"]))
-    training = pipeline.training.model_copy(update={"maximum_tokens": tokens, "epochs": epochs})
-    return pipeline.model_copy(update={"training": training})
+    return changed(pipeline, {"training.maximum_tokens": tokens, "training.epochs": epochs})
+
+
+def with_curve(pipeline: PipelineConfig) -> PipelineConfig:
+    """The same, validated often enough for a curve."""
+    evaluations = max(CURVE_POINTS, pipeline.training.validation.evaluations)
+    return changed(pipeline, {"training.validation.evaluations": evaluations})
+
+
+def with_settings(pipeline: PipelineConfig, tuned: TunedSettings, seed: int) -> PipelineConfig:
+    settings = {
+        "optimizer.learning_rate": tuned.learning_rate,
+        "dropout.inputs": tuned.dropout_inputs,
+        "dropout.outputs": tuned.dropout_outputs,
+        "seed": seed,
+    }
+    return changed(pipeline, {f"training.{path}": value for path, value in settings.items()})
 
 
 def token_budget(config: CompareConfig, dataset: DatasetRecord, tokens_per_second: float) -> int:
@@ -81,18 +127,3 @@ def trial_settings(pipeline: PipelineConfig, count: int) -> list[TunedSettings]:
         for _ in range(1, count)
     ]
     return [configured, *drawn][:count]
-
-
-def with_curve(pipeline: PipelineConfig) -> PipelineConfig:
-    """The same, validated often enough for a curve."""
-    validation = pipeline.training.validation
-    often = validation.model_copy(update={"evaluations": max(CURVE_POINTS, validation.evaluations)})
-    return pipeline.model_copy(update={"training": pipeline.training.model_copy(update={"validation": often})})
-
-
-def with_settings(pipeline: PipelineConfig, tuned: TunedSettings, seed: int) -> PipelineConfig:
-    training = pipeline.training
-    optimizer = training.optimizer.model_copy(update={"learning_rate": tuned.learning_rate})
-    dropout = training.dropout.model_copy(update={"inputs": tuned.dropout_inputs, "outputs": tuned.dropout_outputs})
-    changed = training.model_copy(update={"optimizer": optimizer, "dropout": dropout, "seed": seed})
-    return pipeline.model_copy(update={"training": changed})

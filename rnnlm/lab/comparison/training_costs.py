@@ -6,7 +6,6 @@ meets all models, and the peak memory is that of one model. The fastest round co
 
 import multiprocessing
 import re
-import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -51,10 +50,10 @@ def measure_costs(configs: list[PipelineConfig], dataset: DatasetRecord, seconds
             with ProcessPoolExecutor(1, spawn) as process:
                 results.append(process.submit(measure_round, config, dataset, threads, seconds).result())
         rounds.append(results)
-    return [best_of(list(results)) for results in zip(*rounds, strict=True)]
+    return [best_round(list(results)) for results in zip(*rounds, strict=True)]
 
 
-def best_of(rounds: list[TrainingCosts]) -> TrainingCosts:
+def best_round(rounds: list[TrainingCosts]) -> TrainingCosts:
     return TrainingCosts(
         tokens_per_second=max(one.tokens_per_second for one in rounds),
         peak_mebibytes=min(one.peak_mebibytes for one in rounds),
@@ -80,11 +79,8 @@ def peak_mebibytes() -> float:
 
     Linux counts its parent's memory in getrusage, from before the new program was loaded, but not in /proc.
     """
-    status = Path("/proc/self/status")
-    if status.exists():
-        (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", status.read_text(), flags=re.MULTILINE)
-        return int(peak) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)  # macOS counts bytes
+    (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), flags=re.MULTILINE)
+    return int(peak) / 1024
 
 
 def seconds_per_token(model: LanguageModel) -> float:

@@ -17,14 +17,13 @@ import torch
 from torch.nn import functional
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation.document_losses import document_losses, streams
+from rnnlm.evaluation.document_losses import document_losses, rows_of_documents
+from rnnlm.evaluation.shared_prefix_scoring import hidden_states
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import NATS_PER_BIT
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.models.mixture import histories
-from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch, by_length, length_groups, padded
-from rnnlm.sequences.segmentation import TokenRows, join_rows, rows_from_lists, sentences
-from rnnlm.sequences.shift import shifted_rows
+from rnnlm.sequences.segmentation import TokenRows, join_rows, rows_from_lists
+from rnnlm.sequences.shift import contexts, shifted_rows
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
 
@@ -44,11 +43,9 @@ def text_log_likelihoods(
 
     The last line's `<eos>` is predicted even if no line feed ends it.
     """
-    log_likelihoods: list[float] = []
-    for first in range(0, len(texts), batch_size):
-        losses = document_losses(model, tokenizer, texts[first : first + batch_size], cut, batch_size)
-        log_likelihoods += [-loss.total_nats for loss in losses]
-    return log_likelihoods
+    batches = (texts[first : first + batch_size] for first in range(0, len(texts), batch_size))
+    losses = (document_losses(model, tokenizer, batch, cut, batch_size) for batch in batches)
+    return [-loss.total_nats for batch in losses for loss in batch]
 
 
 def continuation_rows(
@@ -70,11 +67,8 @@ def continuation_rows(
 def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> TokenRows:
     """The text's rows; its last line has no `<eos>` unless a line feed ends it, because it may continue."""
     lines = rows_from_lists(tokenizer.encode_lines(text.split("\n")))
-    if cut.mode == "stream":
-        rows, continues = streams(lines, np.array([len(lines)])), True  # the last piece of a split has no line feed
-    else:
-        rows, continues = sentences(lines, cut.context_length), bool(lines.lengths[-1])  # a blank line has no row
-    if continues:
+    rows = rows_of_documents(lines, np.array([len(lines)]), cut)
+    if cut.mode == "stream" or lines.lengths[-1]:  # a blank line has no row of its own
         offsets = rows.offsets.copy()
         offsets[-1] -= 1
         rows = TokenRows(rows.token_ids[: offsets[-1]], offsets)
@@ -98,49 +92,34 @@ def spelling_bits(tokenizer: TextTokenizer, text: str) -> float:
     )
 
 
+@torch.inference_mode()
 def score_continuations(
     model: LanguageModel, continuations: Sequence[ContinuationRows], batch_size: int
 ) -> list[tuple[float, bool]]:
     """(log-probability in nats, whether greedy decoding gives it) of each continuation.
 
-    batch_size changes results by rounding only.
+    Only the tokens of continuations go through the head, which is most of the work. batch_size changes only rounding.
     """
     rows = join_rows([one.rows for one in continuations])
     counts = np.concatenate([np.zeros(0, np.int64), *(one.counts for one in continuations)])
-    owner = np.repeat(np.arange(len(continuations)), np.array([len(one.rows) for one in continuations], np.int64))
-    nats, misses = np.zeros(len(rows)), np.zeros(len(rows))
-    for group in length_groups(by_length(np.arange(len(rows)), rows.lengths), rows.lengths, batch_size):
-        (batch,) = padded(rows.take(group), len(group))
-        nats[group], misses[group] = read_ends(model, batch, torch.from_numpy(counts[group]))
-    total_nats = np.bincount(owner, nats, len(continuations))
-    total_misses = np.bincount(owner, misses, len(continuations))
+    places_left = np.repeat(np.cumsum(rows.predicted), rows.predicted) - np.arange(rows.predicted_count)
+    counted = places_left <= np.repeat(counts, rows.predicted)  # (tokens,): whether it is of a continuation
+    before, _ = contexts(rows, model.context_length)
+    nats, misses = np.zeros((2, len(counted)))
+    for places, hidden, target_ids in hidden_states(model, rows, batch_size):
+        wanted = counted[places]
+        mask = torch.from_numpy(wanted)
+        places, hidden, target_ids = places[wanted], hidden[mask], target_ids[mask]
+        for first in range(0, len(places), CPU_ROWS):
+            part = slice(first, first + CPU_ROWS)
+            at, ids = places[part], target_ids[part]
+            logits = model.mixed_logits(hidden[part], before[at].tolist()).float()
+            nats[at] = functional.cross_entropy(logits, ids, reduction="none").cpu().numpy()
+            misses[at] = (logits.argmax(dim=-1) != ids).cpu().numpy()
+    sizes = [one.rows.predicted_count for one in continuations]
+    owner = np.repeat(np.arange(len(continuations)), np.array(sizes, np.int64))
+    total_nats, total_misses = (np.bincount(owner, values, len(continuations)) for values in (nats, misses))
     return [
         (-float(total_nats[index]) - one.spelling_bits * NATS_PER_BIT, not (total_misses[index] or one.spelling_bits))
         for index, one in enumerate(continuations)
     ]
-
-
-@torch.inference_mode()
-def read_ends(model: LanguageModel, batch: Batch, counts: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """For each row's last `counts` (batch,) tokens: their summed loss in nats and how many are not the most probable.
-
-    Both are (batch,) float64. Only these tokens go through the head, which is most of the work.
-    """
-    device = model.embedding.weight.device
-    ends = batch.mask.sum(dim=1, keepdim=True)
-    positions = torch.arange(batch.target_ids.shape[1])
-    counted = (positions >= ends - counts[:, None]) & (positions < ends)
-    nats, misses = torch.zeros(2, len(ends), dtype=torch.float64)
-    state = None
-    contexts = torch.from_numpy(histories(batch.input_ids.numpy(), model.context_length).copy())
-    parts_of_batch = (batch.input_ids, batch.target_ids, counted, contexts)
-    windows = (part.split(EVALUATION_WINDOW, dim=1) for part in parts_of_batch)
-    for input_ids, target_ids, wanted, before in zip(*windows, strict=True):
-        hidden, state = model.hidden(input_ids.to(device), state)
-        parts = (wanted.nonzero()[:, 0], hidden[wanted.to(device)], target_ids[wanted].to(device), before[wanted])
-        for rows, vectors, ids, last in zip(*(part.split(CPU_ROWS) for part in parts), strict=True):
-            logits = model.mixed_logits(vectors, last.tolist()).float()
-            losses = functional.cross_entropy(logits, ids, reduction="none")
-            nats.index_add_(0, rows, losses.cpu().double())
-            misses.index_add_(0, rows, logits.argmax(dim=-1).ne(ids).cpu().double())
-    return nats.numpy(), misses.numpy()

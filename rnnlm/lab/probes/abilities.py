@@ -1,6 +1,5 @@
 """Measure a network's abilities: train it on short rows of a synthetic task, then test it on longer ones."""
 
-import logging
 from collections.abc import Iterator
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor
 from rnnlm.config import ModelConfig
 from rnnlm.lab.probes.probe_config import AbilitiesConfig, SyntheticTaskName
 from rnnlm.lab.probes.probe_records import AbilityScore
-from rnnlm.lab.probes.probe_training import fit
+from rnnlm.lab.probes.probe_training import accuracy, fit
 from rnnlm.lab.probes.synthetic_tasks import TASKS, SyntheticTask
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.language_model import LanguageModel
@@ -17,7 +16,6 @@ from rnnlm.models.model_factory import build_model
 from rnnlm.models.parameter_count import count_parameters, nearest_size
 from rnnlm.tokenizers.text_tokenizer import PAD
 
-logger = logging.getLogger(__name__)
 DIAGONAL = "elman-diagonal"
 TEST_ROWS, CHECK_ROWS = 512, 128
 CHECK_STEPS = 200  # optimizer steps between two checks whether the task is solved
@@ -38,12 +36,8 @@ def measure_ability(config: AbilitiesConfig, network: str, task_name: SyntheticT
     training, checking, testing = (torch.Generator().manual_seed(3 * seed + part) for part in range(3))
     check = task.rows(CHECK_ROWS, config.trained_length, checking)
     losses = fit(model, training_batches(config, task, model, check, training), config.learning_rate)
-    accuracies, chances = [], []
-    for length in config.lengths:
-        input_ids, target_ids = task.rows(TEST_ROWS, length, testing)
-        target_ids = second_half(target_ids)
-        accuracies.append(accuracy(model, input_ids, target_ids))
-        chances.append(chance(target_ids))
+    tests = [task.rows(TEST_ROWS, length, testing) for length in config.lengths]
+    tests = [(input_ids, second_half(target_ids)) for input_ids, target_ids in tests]
     return AbilityScore(
         network=network,
         task=task_name,
@@ -52,8 +46,8 @@ def measure_ability(config: AbilitiesConfig, network: str, task_name: SyntheticT
         parameters=count_parameters(settings, task.vocabulary_size).total,
         steps=len(losses),
         lengths=config.lengths,
-        accuracies=tuple(accuracies),
-        chances=tuple(chances),
+        accuracies=tuple(accuracy(model, *test) for test in tests),
+        chances=tuple(chance(target_ids) for _, target_ids in tests),
     )
 
 
@@ -96,15 +90,6 @@ def mean_loss(model: LanguageModel, input_ids: Tensor, target_ids: Tensor) -> fl
     """Nats per target."""
     hidden, _ = model.hidden(input_ids)
     return float(exact_cross_entropy(model, hidden, target_ids))
-
-
-@torch.inference_mode()
-def accuracy(model: LanguageModel, input_ids: Tensor, target_ids: Tensor) -> float:
-    """Share of targets that are the most likely token."""
-    hidden, _ = model.hidden(input_ids)
-    asked = target_ids != PAD
-    guesses = model.logits(hidden[asked]).argmax(dim=-1)
-    return float((guesses == target_ids[asked]).double().mean())
 
 
 def chance(target_ids: Tensor) -> float:

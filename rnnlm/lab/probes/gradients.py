@@ -6,8 +6,10 @@ geometrically (Bengio, Simard and Frasconi 1994; Pascanu, Mikolov and Bengio 201
 
 import logging
 from collections.abc import Iterator
-from itertools import islice
+from contextlib import closing
+from itertools import islice, product
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -17,17 +19,22 @@ from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.lab.probes.probe_config import INITIALIZATIONS, GradientProbeConfig
 from rnnlm.lab.probes.probe_records import GradientCurve
 from rnnlm.lab.probes.probe_training import fit
-from rnnlm.lab.probes.windows import stored_windows
 from rnnlm.models.block import Block
 from rnnlm.models.feed_forward import FeedForwardCell
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
+from rnnlm.sequences.batches import RowSource, TokenStream
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.storage.records import DatasetRecord
+from rnnlm.sequences.segmentation import Mode
+from rnnlm.sequences.shift import shifted
+from rnnlm.storage.records import DatasetRecord, Split
+from rnnlm.tokenizers.text_tokenizer import BOS
 
 logger = logging.getLogger(__name__)
 READ_BY_INPUT = (Block, FeedForwardCell)  # keys, values, scaled memories and pending sums have no norm that compares
+ROWS_READ = 8_192  # sentences, from the start of the split
+LONGEST_QUARTER = 4  # at most a quarter of the sentences is used
 NONLINEARITIES: tuple[Nonlinearity, ...] = ("tanh", "relu")
 
 
@@ -68,7 +75,7 @@ def input_gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Te
 
 
 def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, window_length: int) -> list[GradientCurve]:
-    """Each variant at initialization and, if configured, after some training steps.
+    """Fresh networks with each nonlinearity and initialization, and if configured again after some training steps.
 
     window_length: predicted tokens per window of the training batches, stream mode.
     """
@@ -78,8 +85,7 @@ def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, windo
         for steps in (0, config.trained_steps) if config.trained_steps else (0,):
             fit(model, probe_batches(dataset, config, window_length, steps), config.learning_rate)
             norms = gradient_norms(model, token_ids, target_ids).tolist()
-            curve = GradientCurve(nonlinearity=nonlinearity, start=start, trained_steps=steps, norms=norms)
-            curves.append(curve)
+            curves.append(GradientCurve(nonlinearity=nonlinearity, start=start, trained_steps=steps, norms=norms))
             logger.info("probe gradients: %s, %s, after %d steps: done", nonlinearity, start, steps)
     return curves
 
@@ -89,20 +95,19 @@ def variants(dataset: DatasetRecord, config: GradientProbeConfig) -> Iterator[tu
     unigram = unigram_log_probabilities(dataset)
     starts: list[tuple[str, RecurrentInitialization, float]] = [(name, name, 1.0) for name in INITIALIZATIONS]
     starts.append((f"identity × {config.factor:g}", "identity", config.factor))
-    for nonlinearity in NONLINEARITIES:
-        for start, initialization, factor in starts:
-            settings = ModelConfig(
-                hidden_size=config.hidden_size,
-                layers=config.layers,
-                nonlinearity=nonlinearity,
-                recurrent_initialization=initialization,
-                tie_embeddings=False,
-            )
-            model = build_model(settings, dataset.vocabulary_size, config.seed, unigram)
-            with torch.no_grad():
-                for cell in model.stack.cells:
-                    cell.get_parameter("U").mul_(factor)
-            yield nonlinearity, start, model
+    for nonlinearity, (start, initialization, factor) in product(NONLINEARITIES, starts):
+        settings = ModelConfig(
+            hidden_size=config.hidden_size,
+            layers=config.layers,
+            nonlinearity=nonlinearity,
+            recurrent_initialization=initialization,
+            tie_embeddings=False,
+        )
+        model = build_model(settings, dataset.vocabulary_size, config.seed, unigram)
+        with torch.no_grad():
+            for cell in model.stack.cells:
+                cell.get_parameter("U").mul_(factor)
+        yield nonlinearity, start, model
 
 
 def probe_batches(
@@ -114,3 +119,33 @@ def probe_batches(
         StoredSplit(dataset, "train"), dataset.mode, config.batch_size, window_length, config.seed, epochs
     )
     return ((batch.input_ids, batch.target_ids) for batch in islice(batches, steps))
+
+
+def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int) -> tuple[Tensor, Tensor]:
+    """cut_windows() of a dataset's split."""
+    with closing(StoredSplit(dataset, split)) as source:
+        return cut_windows(source, dataset.mode, steps, count)
+
+
+def cut_windows(source: RowSource, mode: Mode, steps: int, count: int) -> tuple[Tensor, Tensor]:
+    """Inputs (rows, t) int64 and the token after each (rows,): at most `count` rows of at most `steps` tokens.
+
+    stream: windows spread evenly over the text. sentence: the beginnings of the longest sentences, cut to the length of
+    the shortest of them. Rows that continue a line longer than the context are left out.
+    """
+    if mode == "stream":
+        stream = TokenStream(source)
+        steps = min(steps, stream.predicted)
+        count = min(count, stream.predicted - steps + 1)
+        starts = np.linspace(0, stream.predicted - steps, count).astype(np.int64).tolist()
+        cut = np.stack([stream.read(start, start + steps + 1) for start in starts])
+    else:
+        rows = source.read(0, min(len(source), ROWS_READ))
+        beginnings = np.flatnonzero(rows.token_ids[rows.offsets[:-1]] == BOS)
+        assert len(beginnings)  # a stored split has a token, and its first row begins a line
+        by_length = beginnings[np.argsort(-rows.predicted[beginnings], kind="stable")]
+        longest = by_length[: min(count, -(-len(beginnings) // LONGEST_QUARTER))]
+        steps = min(steps, int(rows.predicted[longest].min()))
+        cut = np.stack([rows.token_ids[start : start + steps + 1] for start in rows.offsets[longest].tolist()])
+    inputs, targets = shifted(torch.from_numpy(cut.astype(np.int64)))
+    return inputs.contiguous(), targets[:, -1].contiguous()

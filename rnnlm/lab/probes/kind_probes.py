@@ -16,11 +16,7 @@ from rnnlm.lab.probes.abilities import measure_ability, network_names
 from rnnlm.lab.probes.echo import measure_echo
 from rnnlm.lab.probes.gradients import measure_gradients
 from rnnlm.lab.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig, SyntheticTaskName
-from rnnlm.lab.probes.probe_plots import (
-    draw_abilities,
-    draw_echo,
-    draw_gradient_comparison,
-)
+from rnnlm.lab.probes.probe_plots import draw_abilities, draw_echo, draw_gradient_comparison
 from rnnlm.lab.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
 from rnnlm.lab.probes.run_probes import measure_once
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order

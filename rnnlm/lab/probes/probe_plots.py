@@ -45,8 +45,7 @@ def draw_gradient_comparison(found: GradientComparison, picture: Path) -> None:
         for curve in curves:
             if (curve.trained_steps, curve.nonlinearity) == (moment, kind):
                 colour = START_COLOURS.get(curve.start, SCALED)
-                distances, norms = nonzero(curve.relative)
-                axes.plot(distances, norms, color=colour, linewidth=1.8, label=curve.start)
+                axes.plot(*nonzero(curve.relative), color=colour, linewidth=1.8, label=curve.start)
         axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=":")
         set_decades(axes, all_norms)
         when = f"after {moment:,} steps" if moment else "at initialization"
@@ -63,14 +62,14 @@ def draw_echo(found: EchoComparison, picture: Path) -> None:
     distances = sorted({score.distance for score in scores})
     for axes, kind in zip(panels, kinds, strict=True):
         for (start, colour), width in zip(START_COLOURS.items(), OVERLAID_WIDTHS, strict=True):
-            line = sorted(
-                (score.distance, 100 * score.accuracy)
-                for score in scores
+            line = {
+                score.distance: 100 * score.accuracy
+                for score in sorted(scores, key=lambda score: score.distance)
                 if (score.nonlinearity, score.initialization) == (kind, start)
-            )
+            }
             if line:
-                xs, ys = zip(*line, strict=True)
-                axes.plot(xs, ys, color=colour, marker="o", markersize=2 + 2 * width, linewidth=width, label=start)
+                dots = {"marker": "o", "markersize": 2 + 2 * width, "linewidth": width}
+                axes.plot(line.keys(), line.values(), color=colour, label=start, **dots)
         axes.axhline(chance, color=INK, linewidth=0.8, linestyle=":")
         axes.annotate("guessing", (distances[0], chance), xytext=(0, 4), textcoords="offset points", color=INK)
         axes.set_xscale("log")
@@ -121,8 +120,8 @@ def draw_accuracy(record: PositionsRecord, picture: Path) -> None:
 
 def nonzero(norms: Sequence[float]) -> tuple[list[int], list[float]]:
     """Distances and norms without zeros, which a logarithmic scale cannot show."""
-    kept = [(distance, norm) for distance, norm in enumerate(norms) if norm > 0]
-    return [distance for distance, _ in kept], [norm for _, norm in kept]
+    distances = [distance for distance, norm in enumerate(norms) if norm > 0]
+    return distances, [norms[distance] for distance in distances]
 
 
 def set_decades(axes: Any, norms: Sequence[float]) -> None:

@@ -127,10 +127,6 @@ class AbilityComparison(ProbeComparison):
     def tasks(self) -> list[str]:
         return list(dict.fromkeys(score.task for score in self.scores))
 
-    def of(self, network: str, task: str) -> list[AbilityScore]:
-        """The scores of all seeds."""
-        return [score for score in self.scores if (score.network, score.task) == (network, task)]
-
     @property
     def shown_lengths(self) -> list[int]:
         """Those of the table and the picture: the shortest and the longest."""
@@ -138,7 +134,8 @@ class AbilityComparison(ProbeComparison):
         return sorted({min(lengths), max(lengths)})
 
     def cell(self, network: str, task: str, length: int) -> AbilityCell:
-        scores = self.of(network, task)
+        """The means over all seeds."""
+        scores = [score for score in self.scores if (score.network, score.task) == (network, task)]
         place = scores[0].lengths.index(length)
         accuracies = [score.accuracies[place] for score in scores]
         return AbilityCell(
@@ -152,7 +149,7 @@ class AbilityComparison(ProbeComparison):
     def rows(self) -> list[dict[str, Any]]:
         """One for each network, task, seed and length."""
         return [
-            {**score.model_dump(exclude={"lengths", "accuracies", "chances"})}
+            score.model_dump(exclude={"lengths", "accuracies", "chances"})
             | {"length": length, "accuracy": accuracy, "chance": chance}
             for score in self.scores
             for length, accuracy, chance in zip(score.lengths, score.accuracies, score.chances, strict=True)
@@ -161,13 +158,13 @@ class AbilityComparison(ProbeComparison):
     @property
     def series(self) -> MetricSeries:
         """For each network and task the mean accuracy over seeds by the length of the rows."""
-        series: MetricSeries = {}
-        for network in self.networks:
-            for task in self.tasks:
-                scores = self.of(network, task)
-                means = [mean(accuracies) for accuracies in zip(*(score.accuracies for score in scores), strict=True)]
-                series[f"ability/{task}/{network}"] = list(zip(scores[0].lengths, means, strict=True))
-        return series
+        return {
+            f"ability/{task}/{network}": [
+                (length, self.cell(network, task, length).accuracy) for length in self.scores[0].lengths
+            ]
+            for network in self.networks
+            for task in self.tasks
+        }
 
 
 def metric_name(curve: GradientCurve) -> str:

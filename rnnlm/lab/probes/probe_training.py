@@ -1,4 +1,4 @@
-"""A few training steps with the model, optimizer and clipping of training, without its loop."""
+"""Train small networks with the model, optimizer and clipping of training, without its loop; and test them."""
 
 from collections.abc import Iterable
 
@@ -8,14 +8,11 @@ from torch import Tensor
 from rnnlm.config import OptimizerConfig
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.tokenizers.text_tokenizer import PAD
 from rnnlm.training.optimizers import clip_gradients, make_optimizer
 
 
-def fit(
-    model: LanguageModel,
-    batches: Iterable[tuple[Tensor, Tensor]],
-    learning_rate: float,
-) -> list[float]:
+def fit(model: LanguageModel, batches: Iterable[tuple[Tensor, Tensor]], learning_rate: float) -> list[float]:
     """One step for each (input_ids, target_ids), both (b, t), with `<pad>` where nothing is predicted.
 
     Each batch starts with state zero; the learning rate is constant. Returns the loss before each step, in nats per
@@ -33,3 +30,12 @@ def fit(
         optimizer.step()
         losses.append(loss.detach())
     return torch.stack(losses).tolist() if losses else []
+
+
+@torch.inference_mode()
+def accuracy(model: LanguageModel, input_ids: Tensor, target_ids: Tensor) -> float:
+    """Share of targets that are the most likely token."""
+    hidden, _ = model.hidden(input_ids)
+    asked = target_ids != PAD
+    guesses = model.logits(hidden[asked]).argmax(dim=-1)
+    return float((guesses == target_ids[asked]).double().mean())

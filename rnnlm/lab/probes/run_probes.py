@@ -1,25 +1,34 @@
 """Probe a run, each probe once: figures as JSON and a plot, in its folder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+from torch import Tensor
+
 from rnnlm.config import ProbesConfig
 from rnnlm.home import Home, atomic_file
-from rnnlm.lab.probes.gradients import gradient_norms
-from rnnlm.lab.probes.positions import right_by_position
-from rnnlm.lab.probes.probe_plots import (
-    draw_accuracy,
-    draw_gradient_flow,
-)
-from rnnlm.lab.probes.windows import stored_windows
+from rnnlm.lab.probes.gradients import gradient_norms, stored_windows
+from rnnlm.lab.probes.probe_plots import draw_accuracy, draw_gradient_flow
+from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
+from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, longest_row
-from rnnlm.storage.records import DatasetRecord, GradientFlowRecord, PositionsRecord, RunRecord, StageRecord
+from rnnlm.storage.records import (
+    DatasetRecord,
+    GradientFlowRecord,
+    PositionsRecord,
+    RightByPosition,
+    RunRecord,
+    StageRecord,
+)
 from rnnlm.storage.stages import stage_key, write_json_once
+from rnnlm.tokenizers.text_tokenizer import EOS
 
 BATCH_ROWS = 64
+LOGIT_ROWS = 1_024  # computed together
 R = TypeVar("R", bound=StageRecord)
 
 
@@ -72,3 +81,44 @@ def measure_once(
         with atomic_file(picture) as partial_picture:
             draw(record, partial_picture)
     return record
+
+
+@torch.inference_mode()
+def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_tokens: int) -> RightByPosition:
+    """Accuracy over all batches by position in the row, and how long greedy continuations stay correct.
+
+    Rows start with state zero. `<eos>` is neither predicted nor counted: the length of a row is not a question of
+    memory.
+    """
+    counts: list[Tensor] = []  # each (3, t): rows, right, exact
+    for batch in batches:
+        counted = batch.mask & (batch.target_ids != EOS)  # (b, t)
+        hits = (best_guesses(model, batch.input_ids) == batch.target_ids) & counted
+        faultless = hits.clone()
+        faultless[:, :given_tokens] = True
+        faultless = faultless.cumprod(dim=1).bool() & counted
+        counts.append(torch.stack([counted.sum(dim=0), hits.sum(dim=0), faultless.sum(dim=0)]))
+    longest = max((count.shape[1] for count in counts), default=0)
+    summed = torch.zeros(3, longest, dtype=torch.int64)
+    for count in counts:
+        summed[:, : count.shape[1]] += count
+    columns = [column for column in summed.t().tolist() if column[0]]
+    return RightByPosition(
+        rows=tuple(rows for rows, _, _ in columns),
+        right=tuple(right / rows for rows, right, _ in columns),
+        exact=tuple(
+            exact / rows if position >= given_tokens else None for position, (rows, _, exact) in enumerate(columns)
+        ),
+        given_tokens=given_tokens,
+    )
+
+
+def best_guesses(model: LanguageModel, input_ids: Tensor) -> Tensor:
+    """(b, t) int64 → (b, t): the most likely next token other than `<eos>`."""
+    hidden, _ = model.hidden(input_ids)
+    guesses = []
+    for rows in hidden.flatten(0, 1).split(LOGIT_ROWS):
+        logits = model.logits(rows)
+        logits[:, EOS] = float("-inf")
+        guesses.append(logits.argmax(dim=-1))
+    return torch.cat(guesses).view(input_ids.shape)

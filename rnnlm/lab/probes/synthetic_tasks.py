@@ -11,10 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rnnlm.lab.probes.echo import FIRST_SYMBOL, echo_batch
 from rnnlm.lab.probes.probe_config import SyntheticTaskName
 from rnnlm.tokenizers.text_tokenizer import EOS, PAD
 
+FIRST_SYMBOL = 4  # ids below are <pad>, <unk>, <bos>, <eos>
 MODULUS = 3
 DYCK_DEPTH = 4  # most brackets open at once
 COPIED_SYMBOLS, ECHO_SYMBOLS = 16, 8
@@ -79,8 +79,19 @@ def copying_rows(count: int, length: int, generator: torch.Generator) -> tuple[T
     return torch.cat([symbols, cue, symbols[:, :-1]], dim=1), torch.cat([torch.full_like(symbols, PAD), symbols], dim=1)
 
 
+def echo_batch(count: int, distance: int, symbols: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """A symbol to remember, distance - 1 random ones, and a cue, where the first one must be named.
+
+    The cue's id follows those of the symbols. In its simplest form this goes back to Hochreiter and Schmidhuber (1997).
+    """
+    input_ids = torch.randint(FIRST_SYMBOL, FIRST_SYMBOL + symbols, (count, distance + 1), generator=generator)
+    target_ids = torch.full_like(input_ids, PAD)
+    target_ids[:, -1] = input_ids[:, 0]
+    input_ids[:, -1] = FIRST_SYMBOL + symbols
+    return input_ids, target_ids
+
+
 def echo_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """A symbol, random others, and a cue, where the first one must be named."""
     return echo_batch(count, length - 1, ECHO_SYMBOLS, generator)
 
 

@@ -10,21 +10,18 @@ from rnnlm.evaluation import count_shares
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.evaluation.count_shares import (
     FEWEST_TOKENS,
-    contexts_of_split,
     count_training_split,
     first_counted_row,
     fit_mixture,
     fitted_shares,
-    mixed_nll,
     split_log_probabilities,
 )
-from rnnlm.evaluation.ngram.count_arrays import read_count_model
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_perplexity import score_ngram_split
+from rnnlm.evaluation.ngram.ngram_evaluation import score_ngram_split
 from rnnlm.evaluation.perplexity import evaluate_run, summed_losses
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
-from rnnlm.evaluation.token_losses import stored_network_nll, stored_nll
+from rnnlm.evaluation.token_losses import contexts_of_split, mixed_nll, stored_network_nll, stored_nll
 from rnnlm.home import Home
 from rnnlm.models.count_model import FILE
 from rnnlm.sequences import batches
@@ -38,9 +35,8 @@ SPLITS: tuple[Split, ...] = ("valid", "test")
 
 def test_context_length_is_the_longest_context_seen_in_training(home: Home, toy_dataset: DatasetRecord) -> None:
     """Against a search for every context in every training row."""
-    config = NgramConfig(order=3)
-    model = read_count_model(train_kneser_ney(home, toy_dataset, config), config, toy_dataset.vocabulary_size)
-    _, lengths = split_log_probabilities(model, StoredSplit(toy_dataset, "test"), "sentence")
+    model, _ = count_training_split(toy_dataset, 3)
+    _, lengths = split_log_probabilities(model, toy_dataset, "test")
 
     def rows(split: Split) -> list[list[int]]:
         source = StoredSplit(toy_dataset, split)
@@ -79,7 +75,7 @@ def test_each_context_length_has_its_best_share() -> None:
     assert shares[2] == pytest.approx(0.5, abs=1e-3)  # too few tokens: the share that is best for all
 
 
-def test_the_mixture_needs_no_more_than_its_parts_where_it_was_fitted(
+def test_the_fitted_mixture_beats_its_parts_on_validation(
     toy_dataset: DatasetRecord, toy_run: RunRecord, home: Home
 ) -> None:
     network = stored_network_nll(home, toy_dataset, toy_run, "valid", 64)

@@ -3,12 +3,10 @@
 import math
 from typing import Literal
 
-import numpy as np
 import pytest
 import torch
 
 from rnnlm.config import ModelKind, SequencesConfig
-from rnnlm.evaluation import shared_prefix_scoring
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
@@ -51,7 +49,7 @@ def read_slowly(model: LanguageModel, tokenizer: TextTokenizer, text: str, mode:
 
 
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
-def test_each_token_costs_what_a_slow_reading_says(model: LanguageModel, tokenizer: TextTokenizer, mode: Mode) -> None:
+def test_each_token_has_the_loss_of_a_slow_reading(model: LanguageModel, tokenizer: TextTokenizer, mode: Mode) -> None:
     found = document_losses(model, tokenizer, TEXTS, SequencesConfig(mode=mode), batch_size=2)
     for loss, text in zip(found, TEXTS, strict=True):
         assert loss.nll_nats.tolist() == pytest.approx(read_slowly(model, tokenizer, text, mode), rel=1e-4)
@@ -70,7 +68,7 @@ def test_bits_per_byte_are_the_same_with_and_without_the_last_newline(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_token_costs_every_kind_what_a_slow_reading_says(kind: ModelKind, tokenizer: TextTokenizer) -> None:
+def test_each_token_of_every_kind_has_the_loss_of_a_slow_reading(kind: ModelKind, tokenizer: TextTokenizer) -> None:
     model = random_model(kind, tokenizer.vocabulary_size)
     found = document_losses(model, tokenizer, TEXTS, SequencesConfig(mode="stream"), batch_size=2)
     for loss, text in zip(found, TEXTS, strict=True):
@@ -78,7 +76,7 @@ def test_each_token_costs_every_kind_what_a_slow_reading_says(kind: ModelKind, t
         assert loss.nll_nats.tolist() == pytest.approx(expected, rel=1e-4, abs=3e-6)
 
 
-def test_what_tokens_do_not_say_is_paid_for(model: LanguageModel, tokenizer: TextTokenizer) -> None:
+def test_restoring_the_text_from_its_tokens_is_paid_for(model: LanguageModel, tokenizer: TextTokenizer) -> None:
     (loss,) = document_losses(model, tokenizer, TEXTS[3:], SequencesConfig())
     # zebra and its end; a blank line: an escape and its end; 5 and 2 gaps between words, 4 ends of lines
     bits = 8 * (5 + 1) + 8 * 2 + 7 * math.log2(256 / 255) + 4 * math.log2(256 / 255 * 32 / 31)
@@ -88,7 +86,7 @@ def test_what_tokens_do_not_say_is_paid_for(model: LanguageModel, tokenizer: Tex
     assert loss.perplexity == pytest.approx(math.exp(loss.nll_nats.mean()), rel=1e-5)
 
 
-def test_what_predicts_nothing_has_no_perplexity(model: LanguageModel, tokenizer: TextTokenizer) -> None:
+def test_a_text_without_predictions_has_no_perplexity(model: LanguageModel, tokenizer: TextTokenizer) -> None:
     assert document_losses(model, tokenizer, [], SequencesConfig()) == []
     (empty,) = document_losses(model, tokenizer, [""], SequencesConfig())
     assert (empty.tokens, empty.summed_nll_nats) == (0, 0.0)
@@ -96,7 +94,7 @@ def test_what_predicts_nothing_has_no_perplexity(model: LanguageModel, tokenizer
     assert math.isnan(empty.bits_per_byte)
 
 
-def test_the_lines_of_a_split_cost_what_its_evaluation_says(
+def test_the_lines_of_a_split_sum_to_its_evaluation(
     model: LanguageModel, tokenizer: TextTokenizer, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord
 ) -> None:
     text = (toy_dataset.folder.parent.parent / "corpora").glob("*/test.txt")
@@ -108,16 +106,3 @@ def test_the_lines_of_a_split_cost_what_its_evaluation_says(
     assert nats == pytest.approx(score.nll_nats_per_token * score.tokens, rel=1e-6)
     bits = sum(loss.total_nats for loss in found) / math.log(2)
     assert bits / sum(loss.byte_count for loss in found) == pytest.approx(score.bits_per_byte, rel=1e-6)
-
-
-@pytest.mark.parametrize("mode", ["sentence", "stream"])
-def test_long_rows_go_through_in_windows_and_cost_the_same(
-    model: LanguageModel, tokenizer: TextTokenizer, mode: Mode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cut = SequencesConfig(mode=mode, context_length=6)
-    whole = document_losses(model, tokenizer, TEXTS, cut)
-    monkeypatch.setattr(shared_prefix_scoring, "EVALUATION_WINDOW", 3)
-    windows = document_losses(model, tokenizer, TEXTS, cut)
-    for one, other in zip(whole, windows, strict=True):
-        assert np.array_equal(one.token_ids, other.token_ids)
-        assert other.nll_nats == pytest.approx(one.nll_nats, rel=1e-4)

@@ -11,10 +11,9 @@ import pytest
 
 from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError, ModelError
-from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_model, surprise_of_run
-from rnnlm.evaluation.surprise.surprise_tables import query_surprise
+from rnnlm.evaluation.surprise.surprise_measurement import query_surprise, surprise_of_model, surprise_of_run
 from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS, whole_sentences, write_token_losses
-from rnnlm.evaluation.token_losses import TokenLosses, joined_losses
+from rnnlm.evaluation.token_losses import TOKEN_LOSS
 from rnnlm.home import Home
 from rnnlm.reports.surprise_page import surprise_report, surprise_text
 from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
@@ -31,30 +30,29 @@ def tokenizer(toy_run: RunRecord) -> TextTokenizer:
     return load_tokenizer(toy_run.model_folder)
 
 
-def text_losses() -> TokenLosses:
-    return TokenLosses(
-        np.arange(len(TEXT)) // 4,
-        np.array([2, *TEXT[:-1]], np.int32),
-        np.array(TEXT, np.int32),
-        np.array(NATS, np.float32),
-    )
+def losses_of(text: list[int], nats: list[float]) -> np.ndarray:
+    """(tokens,) TOKEN_LOSS of a stream in blocks of four tokens."""
+    rows = zip(np.arange(len(text)) // 4, [2, *text[:-1]], text, nats, strict=True)
+    return np.array(list(rows), TOKEN_LOSS)
 
 
-def written(folder: Path, tokenizer: TextTokenizer, chunk: int) -> Path:
-    folder.mkdir()
-    losses = text_losses()
-    chunks = (losses.cut(first, first + chunk) for first in range(0, len(losses), chunk))
-    write_token_losses(folder, chunks, "test", COUNTS, tokenizer)
-    return folder
+def in_chunks(losses: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    return (losses[first : first + size] for first in range(0, len(losses), size))
 
 
-def test_sentences_are_the_lines_of_the_text(tmp_path: Path, tokenizer: TextTokenizer) -> None:
-    folder = written(tmp_path / "losses", tokenizer, len(TEXT))
-    tokens = pq.read_table(folder / TOKENS).to_pydict()
+@pytest.fixture
+def written(tmp_path: Path, tokenizer: TextTokenizer) -> Path:
+    """A folder with the files of TEXT."""
+    write_token_losses(tmp_path, [losses_of(TEXT, NATS)], "test", COUNTS, tokenizer)
+    return tmp_path
+
+
+def test_sentences_are_the_lines_of_the_text(written: Path, tokenizer: TextTokenizer) -> None:
+    tokens = pq.read_table(written / TOKENS).to_pydict()
     assert tokens["sentence_id"] == [0] * 4 + [1] * 6 + [2]
     assert tokens["position"] == [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 0]
     assert tokens["training_count"] == [COUNTS[token] for token in TEXT]
-    sentences = pq.read_table(folder / SEQUENCES).to_pydict()
+    sentences = pq.read_table(written / SEQUENCES).to_pydict()
     assert sentences["tokens"] == [4, 6, 1]
     assert sentences["nll_nats"] == [8.0, 7.0, 0.25]
     assert sentences["sequence_id"] == [0, 1, 2]  # blocks of four tokens
@@ -62,44 +60,33 @@ def test_sentences_are_the_lines_of_the_text(tmp_path: Path, tokenizer: TextToke
     assert sentences["text"][0] == " ".join(tokenizer.pieces([5, 1, 6]))
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 3, 5])
-def test_how_the_losses_come_in_chunks_changes_no_row(tmp_path: Path, tokenizer: TextTokenizer, chunk: int) -> None:
-    whole, pieces = (written(tmp_path / str(size), tokenizer, size) for size in (len(TEXT), chunk))
-    for name in (TOKENS, SEQUENCES):
-        assert pq.read_table(whole / name).equals(pq.read_table(pieces / name))
-
-
 def test_a_sentence_is_passed_on_as_soon_as_the_next_one_begins() -> None:
     """So memory does not grow with the split."""
-    losses, read = text_losses(), []
+    read: list[int] = []
 
-    def one_by_one() -> Iterator[TokenLosses]:
-        for place in range(len(losses)):
+    def one_by_one() -> Iterator[np.ndarray]:
+        for place, chunk in enumerate(in_chunks(losses_of(TEXT, NATS), 1)):
             read.append(place)
-            yield losses.cut(place, place + 1)
+            yield chunk
 
     first = next(whole_sentences(one_by_one()))
-    assert first.token_ids.tolist() == [5, 1, 6, 3]
+    assert first["token_id"].tolist() == [5, 1, 6, 3]
     assert read == [0, 1, 2, 3, 4]
 
 
-def test_a_sample_is_of_whole_sentences_and_the_same_whatever_the_chunks(
-    tmp_path: Path, tokenizer: TextTokenizer
-) -> None:
-    losses = text_losses()
-    text = joined_losses([losses] * 100)
-    whole, sample, again = (tmp_path / name for name in ("whole", "sample", "again"))
-    for folder, share, chunk in ((whole, 1.0, 1100), (sample, 0.3, 1100), (again, 0.3, 70)):
+def test_a_sample_has_whole_sentences_and_does_not_depend_on_chunks(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+    text = np.concatenate([losses_of(TEXT, NATS)] * 100)
+    whole, sample, again, tokens = (tmp_path / name for name in ("whole", "sample", "again", "tokens"))
+    for folder, share, chunk in ((whole, 1.0, 1100), (sample, 0.3, 1100), (again, 0.3, 70), (tokens, 0.3, 1)):
         folder.mkdir()
-        chunks = (text.cut(first, first + chunk) for first in range(0, len(text), chunk))
-        write_token_losses(folder, chunks, "test", COUNTS, tokenizer, share)
+        write_token_losses(folder, in_chunks(text, chunk), "test", COUNTS, tokenizer, share)
     kept = pq.read_table(sample / SEQUENCES)
     assert 60 < len(kept) < 120  # of 300
     for name in (TOKENS, SEQUENCES):
         everything = pq.read_table(whole / name)
         of_kept = pc.is_in(everything["sentence_id"], value_set=kept["sentence_id"].combine_chunks())
         assert pq.read_table(sample / name) == everything.filter(of_kept)
-        assert pq.read_table(again / name) == pq.read_table(sample / name)
+        assert pq.read_table(again / name) == pq.read_table(tokens / name) == pq.read_table(sample / name)
 
 
 def test_the_report_says_that_a_large_split_was_sampled(
@@ -113,8 +100,8 @@ def test_the_report_says_that_a_large_split_was_sampled(
     assert f"a random {100 / predicted:.2%} of the sentences" in surprise_text(surprise)
 
 
-def test_the_tables_are_what_a_hand_computes(tmp_path: Path, tokenizer: TextTokenizer) -> None:
-    tables = query_surprise(written(tmp_path / "losses", tokenizer, len(TEXT)))
+def test_the_tables_equal_those_by_hand(written: Path) -> None:
+    tables = query_surprise(written)
     assert (tables.tokens, tables.nll_nats) == (11, 15.25)
     assert tables.perplexity == pytest.approx(math.exp(15.25 / 11))
     # Of the three sentences only one has five tokens.
@@ -135,11 +122,7 @@ def test_the_tables_are_what_a_hand_computes(tmp_path: Path, tokenizer: TextToke
 
 
 def test_positions_beyond_ten_are_put_together(tmp_path: Path, tokenizer: TextTokenizer) -> None:
-    count = 450
-    text = np.full(count, 5, np.int32)
-    previous = np.concatenate([[2], text[:-1]]).astype(np.int32)
-    losses = TokenLosses(np.zeros(count, np.int64), previous, text, np.ones(count, np.float32))
-    write_token_losses(tmp_path, [losses], "test", COUNTS, tokenizer)
+    write_token_losses(tmp_path, [losses_of([5] * 450, [1.0] * 450)], "test", COUNTS, tokenizer)
     spans = [(row["first_position"], row["last_position"]) for row in query_surprise(tmp_path).by_position]
     singles = [(position, position) for position in range(10)]
     tens = [(position, position + 9) for position in range(10, 100, 10)]
@@ -172,13 +155,10 @@ def test_the_report_names_the_worst_sentence(home: Home, toy_dataset: DatasetRec
     assert surprise_report(surprise).count("data:image/png;base64,") == 2
 
 
-def test_a_model_without_its_run_is_told(home: Home, toy_run: RunRecord) -> None:
-    (toy_run.folder / "run.json").unlink()
-    with pytest.raises(ModelError, match=r"run\.json"):
-        surprise_of_model(home, toy_run.model_folder)
-
-
-def test_a_dataset_that_is_gone_is_told(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+def test_a_missing_run_or_dataset_is_named(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
     (toy_dataset.folder / "dataset.json").unlink()
     with pytest.raises(DatasetError, match=toy_dataset.dataset_id):
+        surprise_of_model(home, toy_run.model_folder)
+    (toy_run.folder / "run.json").unlink()
+    with pytest.raises(ModelError, match=r"run\.json"):
         surprise_of_model(home, toy_run.model_folder)

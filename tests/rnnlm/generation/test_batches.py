@@ -1,13 +1,11 @@
 """Several prompts at once, each as it would be alone; and a step that computes what the model computes."""
 
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 import torch
 
-from rnnlm.config import ModelKind, Nonlinearity
-from rnnlm.generation.inference_weights import ElmanStepper, InferenceWeights
+from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import (
     Continuation,
     Continuations,
@@ -17,8 +15,7 @@ from rnnlm.generation.sampling import (
     continue_ids,
     new_continuation,
 )
-from rnnlm.models.language_model import LanguageModel
-from tests.configs import new_model
+from tests.configs import KINDS, new_model
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.references import greedy
 from tests.slow_reading import log_probabilities_of
@@ -26,66 +23,58 @@ from tests.slow_reading import log_probabilities_of
 EOS = 3
 
 
-def network(
-    layers: int = 1,
-    nonlinearity: Nonlinearity = "tanh",
-    tied: bool = False,
-    diagonal: bool = False,
-    residual: bool = False,
-) -> LanguageModel:
-    model = new_model(
-        20,
-        12,
-        embedding_size=8,
-        layers=layers,
-        nonlinearity=nonlinearity,
-        tie_embeddings=tied,
-        recurrence="diagonal" if diagonal else "full",
-        recurrent_initialization="identity",
-        residual=residual,
-    )
-    generator = torch.Generator().manual_seed(2)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.4)
-    return model
-
-
-def started(stepper: ElmanStepper, prompt_ids: list[int]) -> torch.Tensor:
-    """A row that has read a prompt; the logits after it."""
-    logits, state = stepper.read(prompt_ids, None)
-    stepper.join(state)
-    return logits
+ELMAN: list[dict[str, object]] = [
+    {"layers": 1, "nonlinearity": "tanh"},
+    {"layers": 3, "tie_embeddings": True, "nonlinearity": "relu"},
+    {"layers": 2, "tie_embeddings": True, "recurrence": "diagonal", "nonlinearity": "sigmoid"},
+    {"layers": 3, "tie_embeddings": True, "recurrence": "diagonal", "residual": True, "nonlinearity": "tanh"},
+]
 
 
 @pytest.mark.parametrize("rows_in_products", [1, 2, 8])
-@pytest.mark.parametrize("nonlinearity", ["tanh", "relu", "sigmoid"])
 @pytest.mark.parametrize(
-    ("layers", "tied", "diagonal", "residual"),
-    [(1, False, False, False), (3, True, False, False), (2, True, True, False), (3, True, True, True)],
+    "settings", [*ELMAN, *({"kind": kind, "layers": 2} for kind in KINDS if kind != "elman")], ids=str
 )
-def test_steps_of_rows_that_come_and_go_are_one_long_forward(
-    layers: int, tied: bool, diagonal: bool, residual: bool, nonlinearity: Nonlinearity, rows_in_products: int
-) -> None:
-    model = network(layers, nonlinearity, tied, diagonal, residual)
-    stepper = ElmanStepper(InferenceWeights(model), rows_in_products)
+@torch.inference_mode()
+def test_rows_that_come_and_go_are_read_as_whole_texts(settings: dict[str, object], rows_in_products: int) -> None:
+    own = {"embedding_size": 8, "recurrent_initialization": "identity"} if "kind" not in settings else {}
+    heads = {"heads": 2, "attention_window": 4}
+    model = new_model(20, 12, **own, **heads, **settings)
+    generator = torch.Generator().manual_seed(2)
+    for parameter in model.parameters():
+        parameter.copy_(0.4 * torch.randn(parameter.shape, generator=generator))
+    stepper = InferenceWeights(model).stepper(rows_in_products)
+    texts: list[list[int]] = []
 
-    def check(logits: torch.Tensor, *texts: list[int]) -> None:
-        expected = torch.stack([model(torch.tensor([text]))[0][0, -1] for text in texts])
+    def check(logits: torch.Tensor, read: list[list[int]]) -> None:
+        expected = torch.stack([model(torch.tensor([text]))[0][0, -1] for text in read])
         torch.testing.assert_close(logits, expected)
         assert logits[:, [0, 2]].isinf().all()  # <pad> and <bos> are never predicted
 
-    with torch.inference_mode():
-        check(started(stepper, [2, 5]), [2, 5])
-        check(started(stepper, [2, 6, 7, 8]), [2, 6, 7, 8])
-        check(stepper.step([9, 10]), [2, 5, 9], [2, 6, 7, 8, 10])
-        check(started(stepper, [2]), [2])
-        check(stepper.step([11, 12, 13]), [2, 5, 9, 11], [2, 6, 7, 8, 10, 12], [2, 13])
-        stepper.keep([2, 0])
-        check(stepper.step([4, 5]), [2, 13, 4], [2, 5, 9, 11, 5])
-        check(stepper.step([6, 7]), [2, 13, 4, 6], [2, 5, 9, 11, 5, 7])
-        stepper.keep([])
-        check(started(stepper, [2, 8]), [2, 8])
+    def join(text: list[int]) -> None:
+        logits, state = stepper.read(text, None)
+        stepper.join(state)
+        texts.append(text)
+        check(logits, [text])
+
+    def step() -> None:
+        for place, text in enumerate(texts):
+            text.append(4 + (len(text) + place) % 16)
+        check(stepper.step([text[-1] for text in texts]), texts)
+
+    join([2, 5])
+    join([2, 6, 7, 8])
+    step()
+    join([2])
+    step()
+    stepper.keep([2, 0])
+    texts = [texts[2], texts[0]]
+    step()
+    step()
+    stepper.keep([])
+    texts = []
+    join([2, 8])
+    step()
 
 
 def test_draws_are_those_of_multinomial() -> None:
@@ -103,32 +92,11 @@ def test_draws_are_those_of_multinomial() -> None:
         assert choose(logits, texts, EOS) == expected
 
 
-def test_greedy_is_greedy_from_scratch(storyteller: Storyteller) -> None:
+def test_greedy_texts_equal_a_slow_loop(storyteller: Storyteller) -> None:
     model = storyteller.model()
     for prompt in storyteller.prompts():
         found = continue_ids(InferenceWeights(model), prompt, Sampling(maximum_tokens=14, temperature=0), EOS)
         assert found == greedy(model, prompt, 14, EOS)
-
-
-@pytest.mark.parametrize("kind", get_args(ModelKind))
-@torch.inference_mode()
-def test_rows_of_every_kind_come_and_go(kind: ModelKind) -> None:
-    """Each is continued as its whole text would be, however many there are beside it."""
-    settings = {"attention_window": 4} if kind == "transformer" else {}
-    model = new_model(20, 8, kind=kind, layers=2, **settings)
-    generator = torch.Generator().manual_seed(2)
-    for parameter in model.parameters():
-        parameter.copy_(0.4 * torch.randn(parameter.shape, generator=generator))
-    stepper = InferenceWeights(model).stepper(rows_in_products=8)
-    texts = [[2, 5], [2, 6, 7, 8], [2], [2, 9, 4, 11, 12, 13]]
-    for text in texts:
-        stepper.join(stepper.read(text, None)[1])
-    for token_ids in ([9, 10, 11, 12], [4, 5, 6]):
-        texts = [[*text, token_id] for text, token_id in zip(texts, token_ids, strict=False)]
-        expected = torch.stack([model(torch.tensor([text]))[0][0, -1] for text in texts])
-        torch.testing.assert_close(stepper.step(token_ids), expected)
-        stepper.keep([2, 0, 1])
-        texts = [texts[row] for row in (2, 0, 1)]
 
 
 def settings_of_all_kinds(count: int) -> list[Sampling]:
@@ -213,7 +181,7 @@ def test_a_callback_sees_each_token_and_may_stop(storyteller: Storyteller) -> No
 
 
 @torch.inference_mode()
-def test_with_eight_rows_in_products_company_does_not_change_a_bit() -> None:
+def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
     """At a size where products of one and of many rows do differ."""
     model = new_model(5_000, 128)
     for parameter in model.parameters():
@@ -244,42 +212,7 @@ def test_with_eight_rows_in_products_company_does_not_change_a_bit() -> None:
         assert torch.equal(alone[:shared], together[:shared])
 
 
-def test_a_stream_gives_each_token_as_soon_as_it_is_chosen(
-    storyteller: Storyteller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next one is computed when it is asked for, and none after the last."""
-    model, prompt = InferenceWeights(storyteller.model()), storyteller.prompts()[0]
-    sampling = Sampling(maximum_tokens=4, temperature=0)
-    expected = continue_ids(model, prompt, sampling, EOS)
-    steps: list[int] = []
-    step = ElmanStepper.step
-
-    def counted(self: ElmanStepper, token_ids: list[int]) -> torch.Tensor:
-        steps.extend(token_ids)
-        return step(self, token_ids)
-
-    monkeypatch.setattr(ElmanStepper, "step", counted)
-    with torch.inference_mode():
-        continuations = Continuations(model, EOS)
-        continuation = continuations.add(prompt, sampling)
-        for count in range(4):
-            assert continuation.ids == expected[: count + 1]
-            assert steps == expected[:count]
-            if count < 3:
-                continuations.step()
-    assert continuation.done
-
-
-def test_weights_laid_out_once_serve_many_texts(storyteller: Storyteller) -> None:
-    model, prompts = storyteller.model(), storyteller.prompts()
-    weights, sampling = InferenceWeights(model), Sampling(maximum_tokens=12, temperature=0)
-    with torch.inference_mode():
-        Continuations(weights, EOS).add(prompts[0], sampling)  # given up in the middle
-    found = [continue_ids(weights, prompt, sampling, EOS) for prompt in prompts]
-    assert found == [continue_ids(InferenceWeights(model), prompt, sampling, EOS) for prompt in prompts]
-
-
-def test_nothing_is_written_where_nothing_may_be(storyteller: Storyteller) -> None:
+def test_a_maximum_of_zero_tokens_writes_nothing(storyteller: Storyteller) -> None:
     model, prompts = InferenceWeights(storyteller.model()), storyteller.prompts()
     samplings = [Sampling(maximum_tokens=0), Sampling(maximum_tokens=1, temperature=0)]
     first = greedy(storyteller.model(), prompts[1], 1, EOS)

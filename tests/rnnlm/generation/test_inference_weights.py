@@ -38,7 +38,7 @@ def operators(weights: InferenceWeights, tokens: int) -> Counter[tuple[str, tupl
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_a_token_costs_its_matrix_products_and_a_little_whatever_the_length(layers: int) -> None:
+def test_the_operators_for_each_token_do_not_grow_with_the_length(layers: int) -> None:
     model = build_model(plain_model({"hidden_size": 8, "layers": layers, "residual": False}), 40, seed=0)
     weights = InferenceWeights(model)
     of_10, of_20, of_210 = (operators(weights, tokens) for tokens in (10, 20, 210))

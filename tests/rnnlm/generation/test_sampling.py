@@ -8,7 +8,7 @@ import torch
 
 from rnnlm.config import GenerationConfig
 from rnnlm.generation.generate import choose_prompts, continue_prompt, continue_prompts, generate_samples
-from rnnlm.generation.sampling import Continuation, Sampling, choose, continue_ids, truncated
+from rnnlm.generation.sampling import Continuation, Sampling, choose, truncated
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.presets import build_config
@@ -84,7 +84,7 @@ def test_draws_follow_the_softmax_at_their_temperature() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_an_excluded_token_is_never_chosen_and_the_others_keep_their_odds(temperature: float) -> None:
+def test_an_excluded_token_leaves_the_odds_of_the_others(temperature: float) -> None:
     sampling = Sampling(temperature=temperature, excluded_id=0)
     generator = torch.Generator().manual_seed(0)
     before = LOGITS.clone()
@@ -98,69 +98,13 @@ def test_an_excluded_token_is_never_chosen_and_the_others_keep_their_odds(temper
 
 
 def test_a_text_does_not_end_before_its_minimum() -> None:
-    sampling = Sampling(maximum_tokens=9, temperature=1.0, minimum_tokens=3)
-    texts = [continue_ids(Certain(EOS), [2], Sampling(**{**vars(sampling), "seed": seed}), EOS) for seed in range(3)]
-    assert all(len(text) == 4 and text[-1] == EOS and EOS not in text[:3] for text in texts)
-
-
-class Certain:
-    """A Stepper of one row that nearly always predicts the same id."""
-
-    def __init__(self, token_id: int) -> None:
-        self.logits = torch.zeros(1, 8)
-        self.logits[0, token_id] = 30.0
-
-    def stepper(self, rows_in_products: int) -> "Certain":
-        return self
-
-    def read(self, token_ids: list[int], state: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.logits, torch.zeros(1)
-
-    def join(self, state: torch.Tensor) -> None:
-        pass
-
-    def step(self, token_ids: list[int]) -> torch.Tensor:
-        return self.logits
-
-    def keep(self, rows: list[int]) -> None:
-        assert rows == []
-
-
-class Counter:
-    """A Stepper of one row that predicts the id after the last one it read, counts in its state, and notes its food."""
-
-    def __init__(self) -> None:
-        self.fed: list[tuple[list[int], float]] = []
-
-    def stepper(self, rows_in_products: int) -> "Counter":
-        return self
-
-    def read(self, token_ids: list[int], state: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-        state = torch.zeros(1) if state is None else state
-        self.fed.append((token_ids, float(state)))
-        logits = torch.full((1, 20), CUT)
-        logits[0, (token_ids[-1] + 1) % 20] = 0.0
-        return logits, state + len(token_ids)
-
-    def join(self, state: torch.Tensor) -> None:
-        self.state = state
-
-    def step(self, token_ids: list[int]) -> torch.Tensor:
-        logits, self.state = self.read(token_ids, self.state)
-        return logits
-
-    def keep(self, rows: list[int]) -> None:
-        assert rows == []
-
-
-def test_the_prompt_is_read_once_and_the_state_carried() -> None:
-    model = Counter()
-    assert continue_ids(model, [2, 7, 8], Sampling(maximum_tokens=3), eos_id=3) == [9, 10, 11]
-    assert model.fed == [([2, 7, 8], 0.0), ([9], 3.0), ([10], 4.0)]
-
-
-def test_generation_stops_at_eos() -> None:
-    assert continue_ids(Counter(), [2, 17], Sampling(maximum_tokens=9), eos_id=0) == [18, 19, 0]
+    logits = torch.zeros(1, 8)
+    logits[0, EOS] = 30.0  # <eos> is nearly certain
+    continuation = Continuation(Sampling(temperature=1.0, minimum_tokens=3), torch.Generator().manual_seed(0))
+    for _ in range(4):
+        continuation.ids += choose(logits, [continuation], EOS)
+    assert EOS not in continuation.ids[:3]
+    assert continuation.ids[3] == EOS
 
 
 def test_a_seed_reproduces_and_another_does_not(toy_run: RunRecord) -> None:
@@ -197,29 +141,12 @@ def test_a_text_continues_past_line_ends_to_its_length(toy_run: RunRecord) -> No
         GenerationConfig(minimum_tokens=9, maximum_tokens=8)
 
 
-def test_words_it_does_not_know_warn_and_generate(toy_run: RunRecord, caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_words_in_a_prompt_give_a_warning(toy_run: RunRecord, caplog: pytest.LogCaptureFixture) -> None:
     model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
     with caplog.at_level(logging.WARNING):
         sample = continue_prompt(model, tokenizer, "the zebra", GenerationConfig())
     assert "zebra" in caplog.text
     assert 1 <= sample.tokens <= 40
-
-
-def test_samples_are_kept_and_read_back(
-    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_samples: SamplesRecord
-) -> None:
-    config = GenerationConfig(prompts=("the cat",), maximum_tokens=8)
-    again = generate_samples(home, toy_dataset, toy_run, config)
-    assert (again.skipped, again.samples) == (True, toy_samples.samples)
-    assert generate_samples(home, toy_dataset, toy_run, config, force=True).samples == toy_samples.samples
-
-
-def test_without_prompts_openings_of_the_validation_split_are_taken(
-    toy_dataset: DatasetRecord, toy_run: RunRecord
-) -> None:
-    prompts = choose_prompts(toy_dataset, load_tokenizer(toy_run.model_folder), GenerationConfig())
-    assert prompts[0] == ""
-    assert all(prompt.startswith("the ") for prompt in prompts[1:])
 
 
 def test_prompts_are_whole_words_for_characters_too(home: Home, tmp_path: Path) -> None:
@@ -230,3 +157,15 @@ def test_prompts_are_whole_words_for_characters_too(home: Home, tmp_path: Path) 
     dataset = prepare_dataset(home, config)
     prompts = choose_prompts(dataset, load_tokenizer(dataset.tokenizer_folder), config.generation)
     assert prompts == ("", "371 372", "98 99", "5 6")
+
+
+def test_samples_are_kept_and_begin_with_words_of_the_validation_split(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_samples: SamplesRecord
+) -> None:
+    config = GenerationConfig(prompts=("the cat",), maximum_tokens=8)
+    again = generate_samples(home, toy_dataset, toy_run, config)
+    assert (again.skipped, again.samples) == (True, toy_samples.samples)
+    assert generate_samples(home, toy_dataset, toy_run, config, force=True).samples == toy_samples.samples
+    prompts = choose_prompts(toy_dataset, load_tokenizer(toy_run.model_folder), GenerationConfig())
+    assert prompts[0] == ""
+    assert all(prompt.startswith("the ") for prompt in prompts[1:])

@@ -11,13 +11,12 @@ from rnnlm.evaluation.ngram.count_arrays import read_count_model
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import open_model
-from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities
-from rnnlm.evaluation.ngram.ngram_sampling import next_distribution
+from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution
 from rnnlm.home import Home
 from rnnlm.models.count_model import count_model_of, search
-from rnnlm.sequences.segmentation import TokenRows
+from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.shift import contexts
-from tests.rnnlm.evaluation.ngram.conftest import Rows, WriteDataset
+from tests.rnnlm.evaluation.ngram.conftest import Rows, WriteDataset, log_probabilities
 
 BOS, EOS, VOCABULARY = 2, 3, 20
 
@@ -30,14 +29,9 @@ def random_rows(draw: random.Random, count: int) -> Rows:
     ]
 
 
-def as_token_rows(rows: Rows) -> TokenRows:
-    lengths = [len(row) for row in rows]
-    return TokenRows(np.concatenate(rows).astype(np.int32), np.cumsum([0, *lengths]))
-
-
 @pytest.mark.parametrize("order", [1, 2, 5])
 @pytest.mark.parametrize("sentences", [4, 200])
-def test_probabilities_are_those_of_sql(
+def test_array_probabilities_equal_those_of_sql(
     home: Home, write_dataset: WriteDataset, tmp_path: Path, order: int, sentences: int
 ) -> None:
     draw = random.Random(sentences)
@@ -45,11 +39,12 @@ def test_probabilities_are_those_of_sql(
     dataset = write_dataset(VOCABULARY, train=random_rows(draw, sentences), test=test)
     config = NgramConfig(order=order)
     trained = train_kneser_ney(home, dataset, config)
-    model = read_count_model(trained, config, VOCABULARY)
+    with open_model(trained, config) as connection:
+        model = read_count_model(connection, order, VOCABULARY)
     save_file(model.arrays(), tmp_path / "counts.safetensors")
 
-    stored = [value for batch in log_probabilities(trained, dataset, "test", config) for value in batch[2].to_pylist()]
-    before, words = contexts(as_token_rows(test), order - 1)
+    stored = log_probabilities(trained, dataset, config)
+    before, words = contexts(rows_from_lists(test), order - 1)
     for one in (model, count_model_of(load_file(tmp_path / "counts.safetensors"), VOCABULARY)):
         found, lengths = one.log_probabilities(before, words)
         np.testing.assert_allclose(found, stored, rtol=1e-12)
@@ -77,6 +72,6 @@ def test_the_search_finds_what_stands_in_each_range() -> None:
 
 
 def test_a_context_is_what_stands_before_in_the_row() -> None:
-    before, words = contexts(as_token_rows([[2, 5, 6, 3], [7, 8]]), 2)
+    before, words = contexts(rows_from_lists([[2, 5, 6, 3], [7, 8]]), 2)
     assert words.tolist() == [5, 6, 3, 8]
     assert before.tolist() == [[2, 0], [5, 2], [6, 5], [7, 0]]

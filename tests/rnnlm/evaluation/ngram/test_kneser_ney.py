@@ -4,7 +4,7 @@ import logging
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import duckdb
 import numpy as np
@@ -14,13 +14,10 @@ from rnnlm.errors import ConfigError, DatasetError
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
-from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_ngram_split
-from rnnlm.evaluation.ngram.ngram_sampling import next_distribution
+from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution, score_ngram_split
 from rnnlm.home import Home
-from rnnlm.storage.records import DatasetRecord
+from tests.rnnlm.evaluation.ngram.conftest import Rows, WriteDataset, log_probabilities
 
-Rows = list[list[int]]
-WriteDataset = Callable[..., DatasetRecord]
 PAD, UNK, BOS, EOS = range(4)
 PREDICTABLE = 20 - 2  # of a vocabulary of 20
 
@@ -101,16 +98,11 @@ def test_every_probability_is_the_one_of_the_formulas(
     model = train_kneser_ney(home, dataset, config)
     slow = SlowKneserNey(train, order, PREDICTABLE)
 
-    rows = [row for batch in log_probabilities(model, dataset, "test", config) for row in batch.to_pylist()]
     expected = [
-        (index, position, math.log(slow.probability(row[position + 1], tuple(row[: position + 1]))))
-        for index, row in enumerate(test)
-        for position in range(len(row) - 1)
+        math.log(slow.probability(row[place], tuple(row[:place]))) for row in test for place in range(1, len(row))
     ]
-    assert [(row["sequence_id"], row["position"]) for row in rows] == [(index, at) for index, at, _ in expected]
-    got = [row["log_probability"] for row in rows]
-    np.testing.assert_allclose(got, [value for _, _, value in expected], rtol=1e-9)
-
+    got = log_probabilities(model, dataset, config)
+    np.testing.assert_allclose(got, expected, rtol=1e-9)
     score = score_ngram_split(model, dataset, "test", config)
     assert score.tokens == len(expected)
     assert score.perplexity == pytest.approx(math.exp(-sum(got) / len(got)))
@@ -135,44 +127,7 @@ def test_probabilities_sum_to_one_after_seen_half_seen_and_unseen_contexts(
         assert set(found) == set(range(20)) - {PAD, BOS}  # <bos> is context only
 
 
-@pytest.mark.long
-def test_the_statement_for_a_whole_distribution_agrees_with_the_one_that_scores(
-    home: Home, write_dataset: WriteDataset
-) -> None:
-    draw = random.Random(3)
-    row = [BOS, 4, 5, 6, 4, 5, 19, 4, EOS]
-    dataset = write_dataset(20, train=random_rows(draw, 150), test=[row])
-    config = NgramConfig(order=4)
-    model = train_kneser_ney(home, dataset, config)
-    scored = [value for batch in log_probabilities(model, dataset, "test", config) for value in batch[2].to_pylist()]
-    found = [distribution(model, row[: end + 1])[row[end + 1]] for end in range(len(row) - 1)]
-    np.testing.assert_allclose(np.exp(scored), found, rtol=1e-9)
-
-
-def test_one_order_is_the_discounted_unigram_mixed_with_the_uniform_distribution(
-    home: Home, write_dataset: WriteDataset
-) -> None:
-    """Counts 1, 1, 2, 3, 4: n1 = 2, n2 = n3 = n4 = 1, so Y = 2 / 4 and D = 1/2, 1/2, 1.
-
-    gamma = (2 · 1/2 + 1 · 1/2 + 2 · 1) / 11 over 7 words.
-    """
-    dataset = write_dataset(9, train=[[BOS, 4, 5, 6, 6, 7, 7, 7, 8, 8, 8, 8]])
-    model = train_kneser_ney(home, dataset, NgramConfig(order=1))
-    uniform = 3.5 / 11 / 7
-    assert distribution(model, [BOS, 4]) == pytest.approx(
-        {
-            1: uniform,
-            3: uniform,
-            4: 0.5 / 11 + uniform,
-            5: 0.5 / 11 + uniform,
-            6: 1.5 / 11 + uniform,
-            7: 2 / 11 + uniform,
-            8: 3 / 11 + uniform,
-        }
-    )
-
-
-def test_two_orders_by_hand_with_the_fixed_discounts(home: Home, write_dataset: WriteDataset) -> None:
+def test_two_orders_with_fixed_discounts_equal_those_by_hand(home: Home, write_dataset: WriteDataset) -> None:
     """`a`, `a` and `b` as sentences. To the left of <eos> stand two words, of `a` and of `b` one.
 
     Order 1: total 4, gamma (1 + 1/2 + 1/2) / 4 = 1/2 over 4 words. After <bos>: total 3, gamma (1 + 1/2) / 3 = 1/2.
@@ -183,7 +138,7 @@ def test_two_orders_by_hand_with_the_fixed_discounts(home: Home, write_dataset: 
     assert distribution(model, [BOS]) == pytest.approx({1: 0.0625, 3: 0.1875, 4: 1 / 3 + 0.125, 5: 0.5 / 3 + 0.125})
 
 
-def test_discounts_that_cannot_be_estimated_are_warned_of(
+def test_discounts_that_cannot_be_estimated_give_a_warning(
     home: Home, write_dataset: WriteDataset, caplog: pytest.LogCaptureFixture
 ) -> None:
     dataset = write_dataset(6, train=[[BOS, 4, EOS]])
@@ -209,7 +164,7 @@ def test_a_model_is_made_once_and_leaves_nothing_beside_it(home: Home, write_dat
     assert train_kneser_ney(home, dataset, NgramConfig(order=2)).folder != first.folder
 
 
-def test_a_killed_run_leaves_nothing_that_a_later_one_does_not_clear(home: Home, write_dataset: WriteDataset) -> None:
+def test_the_next_training_clears_what_a_killed_one_left(home: Home, write_dataset: WriteDataset) -> None:
     good = write_dataset(20, train=random_rows(random.Random(1), 50))
     config = NgramConfig(order=2)
     broken = good.model_copy(update={"folder": good.folder / "absent"})
@@ -226,14 +181,14 @@ def test_a_killed_run_leaves_nothing_that_a_later_one_does_not_clear(home: Home,
 
 
 @pytest.mark.slow
-def test_memory_that_does_not_suffice_is_a_matter_of_configuration(home: Home, write_dataset: WriteDataset) -> None:
+def test_too_little_memory_is_a_configuration_error(home: Home, write_dataset: WriteDataset) -> None:
     dataset = write_dataset(20, train=random_rows(random.Random(1), 2000))
     with pytest.raises(ConfigError, match=r"ngram.memory_limit: 1MB"):
         train_kneser_ney(home, dataset, NgramConfig(order=5, memory_limit="1MB"))
     assert list(home.ngrams.iterdir()) == []
 
 
-def test_ids_beyond_two_bytes_are_counted(home: Home, write_dataset: WriteDataset) -> None:
+def test_token_ids_above_two_bytes_are_counted(home: Home, write_dataset: WriteDataset) -> None:
     dataset = write_dataset(20, train=random_rows(random.Random(1), 20), test=[[BOS, 4, EOS]])
     narrow = NgramConfig(order=2)
     wide = dataset.model_copy(update={"vocabulary_size": 70_000, "dataset_id": "wide"})

@@ -8,7 +8,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_sampling import sample_texts
+from rnnlm.evaluation.ngram.ngram_evaluation import sample_texts
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
 from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord
@@ -27,7 +27,7 @@ def test_the_same_seed_gives_the_same_samples_and_another_seed_others(home: Home
 
 
 @pytest.mark.long
-def test_samples_begin_and_end_as_sentences_do(home: Home, toy_dataset: DatasetRecord) -> None:
+def test_samples_begin_and_end_like_sentences(home: Home, toy_dataset: DatasetRecord) -> None:
     """Every toy sentence is nine words long, begins with `the` and ends in `.`, as do nearly all of a 5-gram's."""
     config = NgramConfig(order=5, samples=20, seed=1)
     samples = sample_texts(
@@ -36,12 +36,6 @@ def test_samples_begin_and_end_as_sentences_do(home: Home, toy_dataset: DatasetR
     typical = [text for text in (sample.text for sample in samples) if text.startswith("the ") and text.endswith(" .")]
     assert len(typical) >= 15
     assert not any(token in sample.text for sample in samples for token in ("<pad>", "<bos>", "<eos>"))
-
-
-def test_a_sample_stops_at_the_maximum(home: Home, toy_dataset: DatasetRecord) -> None:
-    config = NgramConfig(order=3, samples=4, maximum_tokens=3)
-    model = train_kneser_ney(home, toy_dataset, config)
-    assert all(s.tokens <= 3 for s in sample_texts(model, load_tokenizer(toy_dataset.tokenizer_folder), config))
 
 
 @pytest.mark.long

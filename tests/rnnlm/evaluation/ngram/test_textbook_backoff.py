@@ -13,10 +13,10 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
-from rnnlm.evaluation.ngram.ngram_perplexity import log_probabilities, score_ngram_split, unknown_rate
-from rnnlm.evaluation.ngram.ngram_sampling import next_distribution
+from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution, score_ngram_split, unknown_rate
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook, words_of
 from rnnlm.home import Home
+from tests.rnnlm.evaluation.ngram.conftest import log_probabilities
 
 
 def slow_scores(text: str, order: int) -> list[float]:
@@ -57,7 +57,7 @@ def trained(home: Home, path: Path, text: str, order: int) -> tuple[NgramRecord,
 def test_every_score_is_the_one_of_the_book(home: Home, tmp_path: Path, order: int) -> None:
     text = random_text(order, 60)
     model, config = trained(home, tmp_path / "text.txt", text, order)
-    got = [math.exp(x) for batch in log_probabilities(model, None, "test", config) for x in batch[2].to_pylist()]
+    got = list(map(math.exp, log_probabilities(model, None, config)))
     expected = slow_scores(text, order)
     assert got == pytest.approx(expected)
     score = score_ngram_split(model, None, "test", config)
@@ -65,7 +65,7 @@ def test_every_score_is_the_one_of_the_book(home: Home, tmp_path: Path, order: i
     assert score.perplexity == pytest.approx(math.exp(-sum(map(math.log, expected)) / len(expected)))
 
 
-def test_words_are_numbered_by_line_as_they_would_be_in_one_text(tmp_path: Path) -> None:
+def test_words_of_lines_equal_those_of_one_text(tmp_path: Path) -> None:
     text = random_text(0, 20) + "\n\nfoo_bar naïve x.y 3.14\r\nΣΑΣ end"
     path = tmp_path / "text.txt"
     path.write_bytes(text.encode())
@@ -75,7 +75,7 @@ def test_words_are_numbered_by_line_as_they_would_be_in_one_text(tmp_path: Path)
 def test_the_first_test_word_has_no_context(home: Home, tmp_path: Path) -> None:
     """`a b` nine times, then `b a`: N = 18, V = 2. p(b) = (9 + 1) / (18 + 2); p(a | b) = 8 / 8 within the test part."""
     model, config = trained(home, tmp_path / "text.txt", "a b " * 9 + "b a", 2)
-    got = [math.exp(x) for batch in log_probabilities(model, None, "test", config) for x in batch[2].to_pylist()]
+    got = list(map(math.exp, log_probabilities(model, None, config)))
     assert got == pytest.approx([0.5, 1.0])
 
 

@@ -1,5 +1,6 @@
-"""The corpus of texts.py as a dataset."""
+"""A corpus of few short documents as a dataset."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,17 @@ from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-from tests.rnnlm.evaluation.paired.texts import TRAIN, VALID, Ground
+
+TRAIN = ["the cat sees .\n\n", "the dog sees .\n\n", "the cat sees .\n\n"]
+VALID = ["a fox runs .\n\n", "the dog sees .\n\n", "a bird runs .\n\n", "a fox runs .\n\n", "the zebra runs .\n"]
+
+
+@dataclass(frozen=True)
+class Ground:
+    dataset: DatasetRecord
+    corpus_folder: Path
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from rnnlm.evaluation.paired.holdout_documents import (
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import RowSample, tuning_sample
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, load_tokenizer
-from tests.rnnlm.evaluation.paired.texts import TRAIN, VALID, Ground
+from tests.rnnlm.evaluation.paired.conftest import TRAIN, VALID, Ground
 
 
 def sha256(text: str) -> str:
@@ -44,7 +44,7 @@ def known(ground: Ground, folder: Path) -> tuple[Path, list[str]]:
     return path, [text for text in VALID if text_fingerprint(text.encode())[:16] in digests and text not in TRAIN]
 
 
-def test_what_chose_the_checkpoint_is_known_to_training(ground: Ground, tmp_path: Path) -> None:
+def test_documents_that_chose_the_checkpoint_count_as_seen(ground: Ground, tmp_path: Path) -> None:
     """A sample of one token is of the last row."""
     path, tuned = known(ground, tmp_path)
     assert tuned == [VALID[4]]
@@ -53,7 +53,7 @@ def test_what_chose_the_checkpoint_is_known_to_training(ground: Ground, tmp_path
     ]
 
 
-def test_no_token_of_the_sample_is_of_a_document_that_is_left(ground: Ground, tmp_path: Path) -> None:
+def test_no_remaining_document_has_a_token_of_the_tuning_sample(ground: Ground, tmp_path: Path) -> None:
     path = tmp_path / "known.parquet"
     for tokens in (None, 4, 9):
         write_known_digests(ground.dataset, tokens, path)
@@ -70,7 +70,7 @@ def rows_of_sample(sample: RowSample) -> list[list[int]]:
     return [rows.token_ids[rows.offsets[i] : rows.offsets[i + 1]].tolist() for i in range(len(rows))]
 
 
-def test_what_either_knows_and_repetitions_are_left_out(ground: Ground, tmp_path: Path) -> None:
+def test_documents_seen_by_either_model_and_repetitions_are_left_out(ground: Ground, tmp_path: Path) -> None:
     own, _ = known(ground, tmp_path)
     left = holdout_documents(ground.dataset, [own, others(tmp_path / "others.parquet", "a bird runs .\n\n", "else")])
     assert [document.sha256 for document in left] == [sha256(VALID[0])]  # digests of bytes still count
@@ -140,7 +140,9 @@ def digests_of(path: Path) -> list[str]:
     return digests
 
 
-def test_their_text_is_the_corpus_bytes(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_texts_are_the_bytes_of_the_corpus(
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     documents = holdout_documents(ground.dataset, [others(tmp_path / "none.parquet")])
     for at_once in (1, 30, 1 << 20):
         monkeypatch.setattr(grounds, "TEXT_BYTES_AT_ONCE", at_once)
@@ -149,7 +151,7 @@ def test_their_text_is_the_corpus_bytes(ground: Ground, tmp_path: Path, monkeypa
     assert len(parts) == 1
 
 
-def test_a_corpus_that_is_gone_or_another_one_is_told(ground: Ground, tmp_path: Path) -> None:
+def test_a_missing_or_changed_corpus_is_refused(ground: Ground, tmp_path: Path) -> None:
     documents = holdout_documents(ground.dataset, [others(tmp_path / "none.parquet")])
     text = ground.corpus_folder / "valid.txt"
     text.chmod(0o644)

@@ -9,7 +9,6 @@ import pytest
 
 from rnnlm.config import SequencesConfig
 from rnnlm.corpora.splits import text_fingerprint
-from rnnlm.errors import ModelError
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.evaluation.paired.holdout_documents import holdout_documents
 from rnnlm.evaluation.paired.paired_losses import load_contestant, write_paired_losses
@@ -18,7 +17,7 @@ from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.training.train import write_model
 from tests.configs import plain_model
-from tests.rnnlm.evaluation.paired.texts import TRAIN, VALID, Ground
+from tests.rnnlm.evaluation.paired.conftest import TRAIN, VALID, Ground
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def compare(ground: Ground, candidate: Path, champion: Path, folder: Path) -> Pa
     return losses
 
 
-def test_each_document_costs_what_scoring_it_alone_says(ground: Ground, folder: Path, tmp_path: Path) -> None:
+def test_each_document_has_the_loss_of_scoring_it_alone(ground: Ground, folder: Path, tmp_path: Path) -> None:
     champion = new_model(ground, tmp_path / "other", seed=1)
     facts = read_json(champion / "rnnlm.json")
     write_json(champion / "rnnlm.json", facts | {"mode": "stream"})  # reads the blank lines, too
@@ -65,9 +64,3 @@ def test_each_document_costs_what_scoring_it_alone_says(ground: Ground, folder: 
 def test_the_same_models_give_the_same_file(ground: Ground, folder: Path, tmp_path: Path) -> None:
     once = compare(ground, folder, folder, tmp_path).read_bytes()
     assert compare(ground, folder, folder, tmp_path).read_bytes() == once
-
-
-def test_a_model_without_its_facts_is_told(folder: Path) -> None:
-    (folder / "rnnlm.json").unlink()
-    with pytest.raises(ModelError, match=r"rnnlm\.json"):
-        load_contestant(folder)

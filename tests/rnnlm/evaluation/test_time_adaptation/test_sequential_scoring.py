@@ -7,32 +7,24 @@ import pytest
 import torch
 
 from rnnlm.config import ModelKind
+from rnnlm.evaluation.count_shares import mean_nll
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import DynamicModel, measure_gradient_rms
-from rnnlm.evaluation.test_time_adaptation.interpolation import mean_nll
-from rnnlm.evaluation.test_time_adaptation.segments import segments
-from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order
+from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order, segments
 from rnnlm.evaluation.token_losses import nll_of_split
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import mixed
 from rnnlm.sequences import batches
 from rnnlm.sequences.segmentation import Mode
 from tests.configs import KINDS, random_model
-from tests.rnnlm.evaluation.test_time_adaptation.texts import VOCABULARY, random_lines, text_of
+from tests.rnnlm.evaluation.test_time_adaptation.conftest import VOCABULARY, random_lines, text_of
 
 MODES = pytest.mark.parametrize("mode", ["sentence", "stream"])
 DYNAMIC = DynamicConfig(rate=0.2, decay=0.01, segment_length=4)
 CACHE = CacheConfig(size=9, theta=0.7, share=0.3)
 
 
-@MODES
-def test_segments_hold_every_predicted_token_in_order(mode: Mode) -> None:
-    lines = random_lines(0)
-    read = [token for segment in segments(text_of(lines, mode), mode, 5) for token in segment.target_ids[0].tolist()]
-    assert read == [token for line in lines for token in [*line, 3]]
-
-
-def test_a_stream_is_one_text_whatever_the_blocks_it_is_stored_in(
+def test_the_stored_blocks_of_a_stream_do_not_change_its_scores(
     model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = random_lines(0)
@@ -43,27 +35,17 @@ def test_a_stream_is_one_text_whatever_the_blocks_it_is_stored_in(
     assert lengths == [4] * (tokens // 4) + [tokens % 4] * (tokens % 4 > 0)
     blocks = score_in_order(model, text_of(lines, "stream"), "stream", DYNAMIC, CACHE)
     assert np.array_equal(blocks.model, one_block.model)
-    assert blocks.cache is not None
-    assert one_block.cache is not None
     assert np.array_equal(blocks.cache, one_block.cache)
 
 
 @MODES
-def test_a_walk_that_learns_nothing_has_the_static_perplexity(model: LanguageModel, mode: Mode) -> None:
+def test_scoring_without_learning_has_the_static_perplexity(model: LanguageModel, mode: Mode) -> None:
     text = text_of(random_lines(1), mode)
     plain, rate_0 = (score_in_order(model, text, mode, dynamic).model for dynamic in (None, DynamicConfig(rate=0.0)))
     assert np.array_equal(plain, rate_0)
     assert mean_nll(plain) == pytest.approx(
         np.concatenate(list(nll_of_split(model, text, mode, 3))).mean(dtype=np.float64), rel=1e-6
     )
-
-
-@MODES
-def test_how_the_text_is_cut_into_segments_changes_no_static_score(model: LanguageModel, mode: Mode) -> None:
-    """A rate so small that nothing is learnt in float32, so that segments are as short as asked for."""
-    text = text_of(random_lines(1), mode)
-    short = score_in_order(model, text, mode, DynamicConfig(rate=1e-30, decay=0.0, segment_length=2)).model
-    assert short == pytest.approx(score_in_order(model, text, mode).model, rel=1e-5)
 
 
 @MODES
@@ -75,8 +57,6 @@ def test_no_score_depends_on_later_text(model: LanguageModel, mode: Mode) -> Non
         score_in_order(model, text_of(version, mode), mode, DYNAMIC, CACHE) for version in (lines, changed)
     )
     assert first.model[:past] == pytest.approx(second.model[:past], rel=1e-5)
-    assert first.cache is not None
-    assert second.cache is not None
     assert first.cache[:past] == pytest.approx(second.cache[:past], rel=1e-5)
     assert not np.allclose(first.model[past : past + 5], second.model[past : past + 5])
 
@@ -88,8 +68,6 @@ def test_a_token_inside_a_segment_is_scored_without_those_after_it(model: Langua
     dynamic = DynamicConfig(rate=0.5, segment_length=len(line) + 1)
     texts = (text_of([version], "sentence") for version in (line, other))
     first, second = (score_in_order(model, text, "sentence", dynamic, CACHE) for text in texts)
-    assert first.cache is not None
-    assert second.cache is not None
     assert first.model[: place + 1] == pytest.approx(second.model[: place + 1], rel=1e-5)
     assert first.cache[: place + 1] == pytest.approx(second.cache[: place + 1], rel=1e-5)
 
@@ -101,13 +79,12 @@ def test_the_mixture_is_a_distribution(model: LanguageModel, place: int) -> None
     total = 0.0
     for token in range(VOCABULARY):
         walked = score_in_order(model, text_of([[*line[:place], token]], "sentence"), "sentence", DYNAMIC, CACHE)
-        assert walked.cache is not None
-        total += math.exp(mixed(walked.model, walked.cache, CACHE.share)[place])
+        total += math.exp(mixed(*walked, CACHE.share)[place])
     assert total == pytest.approx(1.0, rel=1e-5)
 
 
 @MODES
-def test_the_cache_is_what_its_definition_says(model: LanguageModel, mode: Mode) -> None:
+def test_cache_probabilities_equal_a_slow_loop(model: LanguageModel, mode: Mode) -> None:
     """Against loops: after state h, p(w) = sum of exp(theta h · h_i) where w followed h_i / sum of all."""
     lines = random_lines(5, 6)
     states: list[torch.Tensor] = []
@@ -125,21 +102,12 @@ def test_the_cache_is_what_its_definition_says(model: LanguageModel, mode: Mode)
         followed = sum(weight for i, weight in weights.items() if words[i] == words[now])
         expected.append(followed / sum(weights.values()))
     walked = score_in_order(model, text_of(lines, mode), mode, cache=CACHE)
-    assert walked.cache is not None
     assert np.exp(walked.cache[1:]) == pytest.approx(expected, rel=1e-4, abs=1e-9)
     assert walked.cache[0] == walked.model[0]  # nothing is remembered yet
 
 
-@MODES
-def test_a_cache_without_a_share_changes_nothing(model: LanguageModel, mode: Mode) -> None:
-    text = text_of(random_lines(6), mode)
-    walked = score_in_order(model, text, mode, cache=CACHE)
-    assert walked.cache is not None
-    assert np.array_equal(mixed(walked.model, walked.cache, 0.0), score_in_order(model, text, mode).model)
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_step_of_learning_is_the_papers(kind: ModelKind) -> None:
+def test_one_learning_step_of_every_kind_follows_the_paper(kind: ModelKind) -> None:
     """w ← w - rate * gradient, then w ← w + decay * (trained - w); the second segment is scored with that."""
     model = random_model(kind, VOCABULARY)
     lines = [[5, 6, 7], [8, 9, 10]]
@@ -158,7 +126,7 @@ def test_one_step_of_learning_is_the_papers(kind: ModelKind) -> None:
     assert np.abs(walked[4:] - static[4:]).max() > 0.05
 
 
-def test_a_scaled_step_is_the_papers(model: LanguageModel) -> None:
+def test_a_scaled_step_follows_the_paper(model: LanguageModel) -> None:
     """Each weight's rate is divided by r + 0.1, its decay multiplied by r, at most to 1; r from the training text.
 
     Segments of 4 tokens; one of 3 counts for three quarters, there and here.
@@ -172,7 +140,7 @@ def test_a_scaled_step_is_the_papers(model: LanguageModel) -> None:
         squares = [s + g**2 for s, g in zip(squares, torch.autograd.grad(loss, list(model.parameters())), strict=True)]
     roots = [(square / 2).sqrt() for square in squares]
     mean = torch.cat([root.flatten() for root in roots]).mean()
-    gradient_rms = measure_gradient_rms(model, train, "sentence", config)
+    gradient_rms = measure_gradient_rms(model, segments(train, "sentence", 4), 4)
     for found, root in zip(gradient_rms, roots, strict=True):
         assert torch.allclose(found, root / mean, rtol=1e-5)
 
@@ -186,7 +154,7 @@ def test_a_scaled_step_is_the_papers(model: LanguageModel) -> None:
         assert torch.allclose(now, trained + step * (1 - 0.75 * (0.5 * r).clamp(max=1.0)), rtol=1e-5, atol=1e-7)
 
 
-def test_the_model_is_left_as_it_was(model: LanguageModel) -> None:
+def test_sequential_scoring_leaves_the_model_unchanged(model: LanguageModel) -> None:
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     score_in_order(model, text_of(random_lines(7), "stream"), "stream", DYNAMIC, CACHE)
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
@@ -194,18 +162,16 @@ def test_the_model_is_left_as_it_was(model: LanguageModel) -> None:
 
 
 @MODES
-def test_text_that_repeats_itself_is_scored_better(model: LanguageModel, mode: Mode) -> None:
+def test_both_adaptations_score_repeating_text_better(model: LanguageModel, mode: Mode) -> None:
     text = text_of([[5, 9, 4, 7, 10]] * 40, mode)
     walked = score_in_order(model, text, mode, DYNAMIC, CACHE)
-    assert walked.cache is not None
     static, dynamic = mean_nll(score_in_order(model, text, mode).model), mean_nll(walked.model)
     cached = score_in_order(model, text, mode, cache=CACHE)
-    assert cached.cache is not None
     assert dynamic < 0.7 * static
-    assert mean_nll(mixed(cached.model, cached.cache, CACHE.share)) < 0.8 * static
+    assert mean_nll(mixed(*cached, CACHE.share)) < 0.8 * static
 
 
-def test_a_walk_ends_after_so_many_tokens(model: LanguageModel) -> None:
+def test_scoring_stops_after_the_maximum_number_of_tokens(model: LanguageModel) -> None:
     text = text_of(random_lines(8), "stream")
     whole, part = (score_in_order(model, text, "stream", DYNAMIC, maximum_tokens=limit).model for limit in (None, 10))
     assert 10 <= len(part) < 10 + DYNAMIC.segment_length

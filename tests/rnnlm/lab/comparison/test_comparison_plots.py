@@ -10,7 +10,7 @@ from tests.rnnlm.lab.comparison.test_model_result import result_of
 
 
 @pytest.mark.long
-def test_a_kind_without_a_colour_of_its_own_is_drawn(tmp_path: Path) -> None:
+def test_a_kind_without_its_own_colour_is_drawn(tmp_path: Path) -> None:
     comparison = ModelComparison(
         key="k",
         folder=tmp_path,

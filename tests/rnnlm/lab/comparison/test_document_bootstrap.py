@@ -49,7 +49,7 @@ def test_every_pair_is_compared_once() -> None:
     assert [(pair.first, pair.second) for pair in pair_differences(nats, BYTES)] == [("a", "b"), ("a", "c"), ("b", "c")]
 
 
-def test_one_document_tells_nothing() -> None:
+def test_one_document_gives_no_clear_difference() -> None:
     (pair,) = pair_differences({"one": np.array([5.0]), "two": np.array([1.0])}, np.array([10]))
     assert pair.difference == pytest.approx(0.4 / NATS_PER_BIT)
     assert not pair.is_clear

@@ -32,8 +32,6 @@ def run_of(perplexity: float) -> RunResult:
 def result_of(*perplexities: float, gradients: tuple[float, ...] = (1.0, 0.5, 0.02, 0.001)) -> ModelResult:
     return ModelResult(
         model="elman",
-        settings=None,
-        trials=(),
         hidden_size=8,
         parameters=100,
         embedding_parameters=50,
@@ -46,7 +44,7 @@ def result_of(*perplexities: float, gradients: tuple[float, ...] = (1.0, 0.5, 0.
     )
 
 
-def test_the_interval_over_three_seeds_is_students() -> None:
+def test_the_interval_over_seeds_is_student_s() -> None:
     """Standard deviation 2 of 3 runs, and t = 4.303 for 2 degrees of freedom."""
     result = result_of(98.0, 100.0, 102.0)
     assert result.test_perplexity == 100.0
@@ -66,7 +64,7 @@ def test_the_best_settings_are_those_that_are_best_after_all_tokens() -> None:
     assert best_settings((diverged,)) is None
 
 
-def test_gradients_reach_as_far_as_a_hundredth_is_left() -> None:
+def test_gradient_reach_is_the_last_step_above_one_percent() -> None:
     assert result_of(1.0).gradient_reach == 2
     assert result_of(1.0, gradients=()).gradient_reach is None
 
@@ -94,14 +92,11 @@ def test_training_flops_are_those_of_the_products() -> None:
     assert training_flops_per_token(config, 50, 20) == 6 * (2 * 64 + 21 * 8)
 
 
-def test_attention_adds_its_own_products() -> None:
+def test_state_products_are_added_to_those_of_weights() -> None:
+    """An mLSTM: 5 matrices of 8 x 8, two gates of 8 x 2, the feed-forward layer's 3 of 8 x 24; 2 heads of 4 x 4."""
     config = ModelConfig(kind="transformer", hidden_size=8, heads=2, attention_window=16)
     longer = config.model_copy(update={"attention_window": 17})
     assert training_flops_per_token(longer, 50, None) - training_flops_per_token(config, 50, None) == 3 * 4 * 8
-
-
-def test_an_mlstm_adds_the_products_of_its_memory() -> None:
-    """5 matrices of 8 x 8, two gates of 8 x 2, the feed-forward layer's 3 of 8 x 24; 2 heads of 4 x 4."""
     config = ModelConfig(kind="xlstm", hidden_size=8, heads=2)
     weights = 5 * 64 + 2 * 16 + 3 * 8 * 24 + 50 * 8
     assert training_flops_per_token(config, 50, None) == 6 * weights + 3 * 6 * 2 * 4 * 4

@@ -2,11 +2,14 @@
 
 import pytest
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import ModelConfig, ModelKind, PipelineConfig
+from rnnlm.errors import ConfigError
 from rnnlm.lab.comparison.comparison_config import CompareConfig
 from rnnlm.lab.comparison.run_plan import (
+    PARAMETER_TOLERANCE,
     RATE_FACTOR,
     configured_settings,
+    match_parameters,
     matched_configs,
     token_budget,
     trial_settings,
@@ -15,7 +18,7 @@ from rnnlm.lab.comparison.run_plan import (
 )
 from rnnlm.models.parameter_count import count_parameters
 from rnnlm.storage.records import DatasetRecord
-from tests.configs import changed, plain_config
+from tests.configs import KINDS, changed, plain_config
 
 PIPELINE = plain_config({"training.epochs": 2, "training.optimizer.learning_rate": 0.004})
 
@@ -39,7 +42,7 @@ def test_recurrent_dropout_is_for_kinds_with_a_recurrent_matrix(toy_dataset: Dat
         assert PipelineConfig.model_validate(config.model_dump()) == config  # as a run's folder is read back
 
 
-def test_the_token_budget_is_what_is_matched(toy_dataset: DatasetRecord) -> None:
+def test_the_token_budget_follows_the_matched_quantity(toy_dataset: DatasetRecord) -> None:
     one_epoch = toy_dataset.predicted_tokens["train"]
     assert token_budget(CompareConfig(pipeline=PIPELINE), toy_dataset, 500.0) == 2 * one_epoch
     assert token_budget(CompareConfig(pipeline=PIPELINE, match="tokens", budget=700), toy_dataset, 500.0) == 700
@@ -83,3 +86,45 @@ def test_settings_and_seed_reach_training() -> None:
 def test_a_budget_of_tokens_or_seconds_is_required() -> None:
     with pytest.raises(ValueError, match="match=seconds needs a budget"):
         CompareConfig(match="seconds")
+
+
+@pytest.mark.parametrize(
+    ("settings", "embedding"),
+    [({}, 50 * 8), ({"tie_embeddings": False}, 2 * 50 * 8), ({"input": "one-hot", "tie_embeddings": False}, 50 * 8)],
+)
+def test_parameters_are_counted_as_by_hand(settings: dict[str, object], embedding: int) -> None:
+    """8 · 8 each for W and U, 8 for b, and 50 for the bias of the head; one-hot inputs are not trained."""
+    counted = count_parameters(ModelConfig(hidden_size=8, **settings), 50)
+    assert counted.embedding == embedding
+    if "input" not in settings:
+        assert counted.total == embedding + 2 * 8 * 8 + 8 + 50
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layers", [1, 2])
+def test_every_kind_has_as_many_parameters_as_the_budget(kind: ModelKind, layers: int) -> None:
+    matched = match_parameters(ModelConfig(layers=layers), kind, 10_000, 5_000_000)
+    assert matched.kind == kind
+    assert abs(count_parameters(matched, 10_000).total - 5_000_000) <= PARAMETER_TOLERANCE * 5_000_000
+
+
+def test_elman_settings_are_dropped_for_other_kinds() -> None:
+    config = ModelConfig(residual=True, layers=2, nonlinearity="relu")
+    assert match_parameters(config, "lstm", 1_000, 500_000).nonlinearity == "tanh"
+    assert match_parameters(config, "elman", 1_000, 500_000).nonlinearity == "relu"
+
+
+@pytest.mark.parametrize("kind", ["transformer", "xlstm"])
+def test_fewer_heads_meet_a_small_budget(kind: ModelKind) -> None:
+    """With 4,000 untied tokens a step of 8 units is 6 % of a network of 60."""
+    config = ModelConfig(hidden_size=64, tie_embeddings=False)
+    budget = count_parameters(config, 4_000).total
+    matched = match_parameters(config, kind, 4_000, budget)
+    assert matched.heads < config.heads or kind == "xlstm"
+    assert abs(count_parameters(matched, 4_000).total - budget) <= PARAMETER_TOLERANCE * budget
+    ModelConfig.model_validate(matched.model_dump())  # the heads divide the units
+
+
+def test_a_budget_that_no_size_meets_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"no hidden_size gives 7,000 parameters within 2%"):
+        match_parameters(ModelConfig(), "elman", 2_000, 7_000)

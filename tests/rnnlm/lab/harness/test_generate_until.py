@@ -1,9 +1,6 @@
 """What a model writes after a context: in a batch as alone, up to a stop."""
 
-import pytest
-
-from rnnlm.generation.inference_weights import InferenceWeights
-from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.generation.sampling import Sampling
 from rnnlm.lab.harness.generate_until import write_answers
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
@@ -13,19 +10,7 @@ GREEDY = Sampling(maximum_tokens=12, temperature=0)
 CONTEXTS = ["the cat", "the dog sees the bird near the", "", "the fox likes the cat near the house .\n" * 40 + "the"]
 
 
-@pytest.mark.parametrize("sampling", [GREEDY, Sampling(maximum_tokens=12, temperature=1.0, top_k=20, seed=3)])
-def test_an_answer_is_the_same_in_company(
-    stream_model: LanguageModel, tokenizer: TextTokenizer, sampling: Sampling
-) -> None:
-    together = write_answers(stream_model, tokenizer, "stream", CONTEXTS, ["."], sampling)
-    alone = [write_answers(stream_model, tokenizer, "stream", [context], ["."], sampling)[0] for context in CONTEXTS]
-    assert together == alone
-    assert len(set(together)) > 1
-
-
-def test_batched_answers_equal_those_of_a_plain_loop(
-    model_of_any_kind: LanguageModel, tokenizer: TextTokenizer
-) -> None:
+def test_batched_answers_equal_those_of_a_slow_loop(model_of_any_kind: LanguageModel, tokenizer: TextTokenizer) -> None:
     together = write_answers(model_of_any_kind, tokenizer, "stream", CONTEXTS, [], GREEDY)
     for context, answer in zip(CONTEXTS, together, strict=True):
         assert write_answers(model_of_any_kind, tokenizer, "stream", [context], [], GREEDY) == [answer]
@@ -34,20 +19,6 @@ def test_batched_answers_equal_those_of_a_plain_loop(
     assert continued(model_of_any_kind, tokenizer, ids, 12) == together[3]
     assert continued(model_of_any_kind, tokenizer, [BOS, *tokenizer.encode("the cat")], 12) == together[0]
     assert len(set(together)) > 1
-
-
-def test_a_greedy_answer_is_that_of_our_own_loop(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    ids = continue_ids(InferenceWeights(sentence_model), [BOS, *tokenizer.encode("the cat")], GREEDY, EOS)
-    (answer,) = write_answers(sentence_model, tokenizer, "sentence", ["the cat"], [], GREEDY)
-    assert answer == " " + tokenizer.decode(ids)
-
-
-def test_a_running_text_goes_on_after_a_line_feed(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    (answer,) = write_answers(
-        stream_model, tokenizer, "stream", ["the cat"], [], Sampling(maximum_tokens=30, temperature=0)
-    )
-    assert "\n" in answer
-    assert answer == continued(stream_model, tokenizer, [BOS, *tokenizer.encode("the cat")], 30)
 
 
 def continued(model: LanguageModel, tokenizer: TextTokenizer, ids: list[int], tokens: int) -> str:
@@ -59,7 +30,7 @@ def continued(model: LanguageModel, tokenizer: TextTokenizer, ids: list[int], to
     return text.replace("\n ", "\n")
 
 
-def test_a_sentence_knows_its_own_line_alone(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+def test_a_sentence_reads_only_its_own_line(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     contexts = ["the cat", "the dog sees the bird .\nthe cat"]
     one, other = write_answers(sentence_model, tokenizer, "sentence", contexts, [], GREEDY)
     assert one == other

@@ -44,24 +44,20 @@ def score(
     return score_continuations(model, [continuation_rows(tokenizer, cut, *pair) for pair in pairs], size)
 
 
-def test_in_a_running_text_the_whole_context_counts(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    the_whole_context_counts(stream_model, tokenizer)
-
-
-def test_the_whole_context_counts_for_every_kind(model_of_any_kind: LanguageModel, tokenizer: TextTokenizer) -> None:
-    the_whole_context_counts(model_of_any_kind, tokenizer)
-
-
-def the_whole_context_counts(model: LanguageModel, tokenizer: TextTokenizer) -> None:
+def test_the_whole_context_counts_whatever_the_batch(
+    model_of_any_kind: LanguageModel, tokenizer: TextTokenizer
+) -> None:
     slow = [
-        read_slowly(model, [BOS, *running(tokenizer, context)], running(tokenizer, continuation))
+        read_slowly(model_of_any_kind, [BOS, *running(tokenizer, context)], running(tokenizer, continuation))
         for context, continuation in PAIRS
     ]
-    found = score(model, tokenizer, STREAM, *PAIRS, size=2)
-    assert [nats for nats, _ in found] == pytest.approx(slow, rel=1e-4)
+    one, many = (score(model_of_any_kind, tokenizer, STREAM, *PAIRS, size=size) for size in (1, 2))
+    assert [nats for nats, _ in one] == pytest.approx(slow, rel=1e-4)
+    assert [nats for nats, _ in many] == pytest.approx(slow, rel=1e-4)
+    assert [greedy for _, greedy in one] == [greedy for _, greedy in many]
 
 
-def test_a_sentence_knows_its_own_line_alone(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+def test_a_sentence_reads_only_its_own_line(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     encode = tokenizer.encode
     slow = [
         read_slowly(sentence_model, [BOS, *encode("the cat sees")], encode("the dog")),
@@ -83,19 +79,6 @@ def test_a_long_sentence_is_cut_as_in_training(sentence_model: LanguageModel, to
     assert nats == pytest.approx(slow, rel=1e-4)
 
 
-def test_the_size_of_a_batch_changes_nothing(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    one, many = (score(stream_model, tokenizer, STREAM, *PAIRS, size=size) for size in (1, 64))
-    assert [nats for nats, _ in one] == pytest.approx([nats for nats, _ in many], rel=1e-5)
-    assert [greedy for _, greedy in one] == [greedy for _, greedy in many]
-
-
-def test_two_parts_cost_what_the_whole_costs(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    context, continuation = PAIRS[3]
-    pairs = [("", context), (context, continuation), ("", context + continuation)]
-    (first, _), (second, _), (whole, _) = score(stream_model, tokenizer, STREAM, *pairs)
-    assert first + second == pytest.approx(whole, rel=1e-6)
-
-
 def test_unknown_words_cost_their_bytes_and_are_never_greedy(
     stream_model: LanguageModel, tokenizer: TextTokenizer
 ) -> None:
@@ -107,7 +90,7 @@ def test_unknown_words_cost_their_bytes_and_are_never_greedy(
     assert known == pytest.approx(read_slowly(stream_model, [BOS, *unknown], tokenizer.encode("cat")), rel=1e-4)
 
 
-def test_what_the_model_would_write_is_greedy(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+def test_the_model_s_own_continuation_is_greedy(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     ids = [BOS, *tokenizer.encode("the cat")]
     for _ in range(4):
         ids.append(int(log_probabilities_of(stream_model, ids)[-1].argmax()))
@@ -119,7 +102,7 @@ def test_what_the_model_would_write_is_greedy(stream_model: LanguageModel, token
     assert (greedy, other) == (True, False)
 
 
-def test_a_word_that_the_context_begins_belongs_to_the_continuation(
+def test_a_word_begun_in_the_context_belongs_to_the_continuation(
     stream_model: LanguageModel, tokenizer: TextTokenizer
 ) -> None:
     found = continuation_rows(tokenizer, STREAM, "the ca", "t sees")
@@ -130,7 +113,7 @@ def test_a_word_that_the_context_begins_belongs_to_the_continuation(
 
 
 @pytest.mark.parametrize("cut", [STREAM, SENTENCE], ids=["stream", "sentence"])
-def test_what_adds_no_token_is_certain(
+def test_a_continuation_without_tokens_has_probability_one(
     stream_model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig
 ) -> None:
     assert score(stream_model, tokenizer, cut, ("the cat", " "), ("", "")) == [(0.0, True), (0.0, True)]
@@ -153,10 +136,3 @@ def test_a_whole_file_costs_what_evaluate_says(
     (nats,) = text_log_likelihoods(load_model(folder), tokenizer, cut, [text], 64)
     assert evaluated.split == "all"
     assert -nats / math.log(2) / len(text.encode()) == pytest.approx(evaluated.bits_per_byte, rel=1e-6)
-
-
-def test_texts_are_scored_in_their_order(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    texts = [TEXT, "the cat", TEXT * 3, "the dog sees\n"]
-    together = text_log_likelihoods(stream_model, tokenizer, STREAM, texts, 2)
-    alone = [text_log_likelihoods(stream_model, tokenizer, STREAM, [text], 1)[0] for text in texts]
-    assert together == pytest.approx(alone, rel=1e-5)

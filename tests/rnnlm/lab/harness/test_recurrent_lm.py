@@ -91,15 +91,6 @@ def test_answers_come_in_the_order_of_the_requests(model: RecurrentLM) -> None:
     assert likelihoods[0][0] > likelihoods[1][0]
 
 
-def test_a_text_is_as_likely_in_one_piece_as_after_nothing(model: RecurrentLM) -> None:
-    """A text that ends with a line feed. The rolling likelihood also says that each gap is one space."""
-    text = "the cat sees the dog near the river .\n" * 40
-    (rolling,) = model.loglikelihood_rolling(requests("loglikelihood_rolling", (text,)))
-    ((plain, _),) = model.loglikelihood(requests("loglikelihood", ("", text)))
-    gaps_nats = 40 * (8 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS) * math.log(2)  # nine words a line
-    assert rolling == pytest.approx(plain - gaps_nats, rel=1e-6)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_answers_every_type_of_request(
     home: Home, stream_folder: Path, tmp_path: Path, kind: ModelKind
@@ -142,7 +133,7 @@ def test_a_task_of_choices_runs(home: Home, stream_folder: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("settings", [{}, {"add_bos_token": False}])
-def test_the_plain_way_into_the_harness_is_refused(
+def test_the_harness_s_own_transformers_model_is_refused(
     home: Home, stream_folder: Path, tmp_path: Path, settings: dict[str, object]
 ) -> None:
     """It used to give infinity, or a perplexity three times too good, without a word."""
@@ -158,7 +149,7 @@ def test_a_task_of_writing_runs(home: Home, stream_folder: Path, tmp_path: Path)
     assert (match.metric, match.filter, match.value) == ("exact_match", "last", 1.0)
 
 
-def test_a_task_without_data_is_told(tmp_path: Path) -> None:
+def test_a_task_without_data_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "nothing.jsonl"
     task = f"task: wrong\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {data}}}}}\n"
     (tmp_path / "wrong.yaml").write_text(task, encoding="utf-8")
@@ -167,11 +158,11 @@ def test_a_task_without_data_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # the harness reads 13,000 task files
-def test_a_task_that_nobody_knows_is_told() -> None:
+def test_an_unknown_task_is_refused() -> None:
     with pytest.raises(ConfigError, match="no-such-task"):
         load_tasks(["no-such-task"])
 
 
-def test_a_corpus_of_splits_is_no_text(home: Home, stream_folder: Path, toy_corpus: CorpusRecord) -> None:
+def test_a_corpus_with_splits_is_refused_as_a_file(home: Home, stream_folder: Path, toy_corpus: CorpusRecord) -> None:
     with pytest.raises(CorpusError, match=r"--file .*test\.txt"):
         run_harness(home, stream_folder, HarnessConfig(file=str(toy_corpus.folder)))

@@ -6,20 +6,16 @@ import pytest
 
 from rnnlm.lab.probes.probe_plots import (
     draw_abilities,
-    draw_accuracy,
-    draw_echo,
     draw_gradient_comparison,
     draw_gradient_flow,
     nonzero,
 )
 from rnnlm.lab.probes.probe_records import (
     AbilityComparison,
-    EchoComparison,
-    EchoScore,
     GradientComparison,
     GradientCurve,
 )
-from rnnlm.storage.records import GradientFlowRecord, PositionsRecord
+from rnnlm.storage.records import GradientFlowRecord
 from tests.ability_scores import ability_score
 
 
@@ -52,19 +48,6 @@ def test_a_comparison_is_drawn_even_where_a_network_is_dead(tmp_path: Path) -> N
     found = GradientComparison(key="k", settings={}, picture=tmp_path / "comparison.png", curves=curves)
     draw_gradient_comparison(found, found.picture)
     assert is_png(found.picture)
-
-
-def test_echo_and_positions_are_drawn(tmp_path: Path) -> None:
-    score = EchoScore(nonlinearity="tanh", initialization="xavier", distance=3, accuracy=0.5, final_loss=1.0)
-    scores = (score, score.model_copy(update={"distance": 1}))
-    echo = EchoComparison(key="k", settings={"symbols": 8}, picture=tmp_path / "echo.png", scores=scores)
-    draw_echo(echo, echo.picture)
-    assert is_png(echo.picture)
-    record = PositionsRecord(
-        rows=(2, 1), right=(0.5, 1.0), exact=(None, 1.0), given_tokens=1, longest_trained=1, picture=tmp_path / "p.png"
-    )
-    draw_accuracy(record, record.picture)
-    assert is_png(record.picture)
 
 
 def test_abilities_are_drawn_for_one_network_and_length_or_for_many(tmp_path: Path) -> None:

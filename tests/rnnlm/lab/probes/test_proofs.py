@@ -9,25 +9,21 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora import counting_corpus
-from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
 from rnnlm.lab.probes.run_probes import measure_positions
 from rnnlm.presets import build_config
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord, PositionsRecord, RunRecord
-from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.training.history import HISTORY, read_series
 from rnnlm.training.training_run import run_training
 from tests.conftest import untracked
 
 
 def trained(home: Home, config: PipelineConfig) -> tuple[DatasetRecord, RunRecord]:
-    corpus = obtain_corpus(home, config.corpus)
-    tokenizer = train_tokenizer(home, corpus, config.tokenizer)
-    dataset = store_sequences(home, corpus, tokenizer, config.sequences)
+    dataset = prepare_dataset(home, config)
     return dataset, run_training(home, config, dataset, untracked)
 
 
@@ -59,7 +55,7 @@ def test_the_least_loss_of_two_sentences_is_their_choice() -> None:
 
 
 @pytest.mark.long
-def test_one_batch_is_learnt_by_heart_to_a_loss_below_a_hundredth(home: Home) -> None:
+def test_a_model_overfits_one_batch(home: Home) -> None:
     config = build_config("overfit", ["training.validation.evaluations=1", "training.device=cpu"])
     dataset, run = trained(home, config)
     batch = one_batch(dataset, config)
@@ -78,7 +74,7 @@ def exact_at(record: PositionsRecord, position: int) -> float:
 
 
 @pytest.mark.long
-def test_counting_to_thirty_is_learnt_and_exact_beyond_the_lengths_of_training(home: Home, tmp_path: Path) -> None:
+def test_counting_is_learned_and_exact_beyond_the_training_lengths(home: Home, tmp_path: Path) -> None:
     lines = {"train": (800, 2, 5), "valid": (40, 2, 5), "test": (10, 20, 20)}
     counting_corpus.write_counting(tmp_path / "thirty", largest=29, splits=lines)
     settings = [

@@ -7,9 +7,8 @@ import pytest
 
 from rnnlm.config import ProbesConfig, SequencesConfig
 from rnnlm.home import Home
-from rnnlm.lab.probes.gradients import gradient_norms
+from rnnlm.lab.probes.gradients import gradient_norms, stored_windows
 from rnnlm.lab.probes.run_probes import measure_gradient_flow, measure_positions
-from rnnlm.lab.probes.windows import stored_windows
 from rnnlm.models.model_factory import load_model
 from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_reader import longest_row
@@ -17,7 +16,7 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord, RunRecord
 
 
-def test_the_flow_is_that_of_the_trained_model_on_validation_text(
+def test_gradient_flow_is_measured_on_validation_text(
     home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
     record = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
@@ -30,7 +29,7 @@ def test_the_flow_is_that_of_the_trained_model_on_validation_text(
 
 
 @pytest.mark.long
-def test_what_was_measured_is_kept_until_it_depends_on_something_else(
+def test_measurements_are_kept_until_their_inputs_change(
     home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
     first = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
@@ -59,7 +58,7 @@ def test_positions_are_those_of_the_test_split(home: Home, toy_dataset: DatasetR
 
 
 @pytest.mark.slow
-def test_the_longest_row_is_counted_without_the_end_it_may_have(home: Home, toy_folder: Path) -> None:
+def test_the_longest_row_is_counted_without_its_eos(home: Home, toy_folder: Path) -> None:
     config = build_config(overrides=["tokenizer.kind=word"], corpus=str(toy_folder))  # lines of nine words and <eos>
     for context_length, longest in ((10, 9), (9, 9), (5, 5), (64, 9)):
         cut = config.model_copy(update={"sequences": SequencesConfig(context_length=context_length)})

@@ -2,7 +2,7 @@
 
 import torch
 
-from rnnlm.lab.probes.windows import cut_windows, stored_windows
+from rnnlm.lab.probes.gradients import cut_windows, stored_windows
 from rnnlm.sequences.segmentation import StreamCutter, join_rows, rows_from_lists, sentences
 from rnnlm.storage.records import DatasetRecord
 

@@ -18,7 +18,7 @@ from flows.operations.run_locks import (
     may_still_be_locked,
 )
 from rnnlm.home import Home
-from rnnlm.registry.unfinished_models import delete_unfinished_models
+from rnnlm.registry.stored_versions import delete_unfinished_models
 from rnnlm.tracking.dead_mlflow_runs import end_dead_mlflow_runs
 
 if TYPE_CHECKING:

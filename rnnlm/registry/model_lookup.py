@@ -51,7 +51,7 @@ def list_models(home: Home) -> list[ListedVersion]:
 
 
 def of_dataset(versions: list[ListedVersion], dataset: str) -> list[ListedVersion]:
-    """Those of a dataset, given by its id, a prefix of it, or its folder."""
+    """The versions of a dataset, given by its id, a prefix of it, or its folder."""
     return [version for version in versions if version.dataset_id.startswith(Path(dataset).name)]
 
 
@@ -267,7 +267,7 @@ def fetched(home: Home, version: "ModelVersion") -> Path:
     """The version's artifacts, downloaded once from a remote artifact store."""
     name, uri = f"models:/{version.name}/{version.version}", tracking_uri(home)
     identity = [uri, version.name, version.version, version.creation_timestamp, BUNDLE]
-    final = home.root / "fetched" / digest_of(identity)[:16]
+    final = home.fetched / digest_of(identity)[:16]
 
     def download(partial: Path) -> None:
         import mlflow.artifacts
@@ -287,7 +287,7 @@ def fetched(home: Home, version: "ModelVersion") -> Path:
 
 
 def known_models(home: Home) -> str:
-    """One line for an error message: the registered names."""
+    """The registered names, in one line for an error message."""
     names = sorted({version.name for version in list_models(home)})
     if not names:
         return "no model is registered yet: `rnnlm run` makes one."

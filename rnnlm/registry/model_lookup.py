@@ -58,19 +58,13 @@ def of_dataset(versions: list[ListedVersion], dataset: str) -> list[ListedVersio
 def best_versions(versions: list[ListedVersion]) -> list[ListedVersion]:
     """The version with the lowest validation perplexity for each model and dataset, in the order given.
 
-    Perplexities of two datasets are not comparable. If two versions are equal, the one that was registered first wins.
+    Perplexities of two datasets are not comparable. The first registered version wins a tie.
     """
     best: dict[tuple[str, str], ListedVersion] = {}
-    for version in sorted(versions, key=lambda version: version.version):
-        key = (version.name, version.dataset_id)
-        if perplexity_of(version) < (perplexity_of(best[key]) if key in best else math.inf):
-            best[key] = version
+    for version in sorted(versions, key=lambda version: (version.validation_perplexity or math.inf, version.version)):
+        if version.validation_perplexity is not None and math.isfinite(version.validation_perplexity):
+            best.setdefault((version.name, version.dataset_id), version)
     return [version for version in versions if version in best.values()]
-
-
-def perplexity_of(version: ListedVersion) -> float:
-    """On the validation split; infinite if unknown."""
-    return math.inf if version.validation_perplexity is None else version.validation_perplexity
 
 
 def listed(version: "ModelVersion", aliases: dict[str, str]) -> ListedVersion:

@@ -56,17 +56,11 @@ def test_bounds_are_those_of_the_configuration() -> None:
             bound: configured[name].get(bound) for bound in bounds
         }
     assert LOWEST_TEMPERATURE == rnnlm.config.LOWEST_TEMPERATURE
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("temperature", 0.009), ("temperature", 100.1), ("top_p", 9e-7), ("top_k", 2**31), ("seed", 2**63)]
-    + [("maximum_tokens", 100_001), ("maximum_tokens", 0), ("temperature", math.inf)],
-)
-def test_every_way_in_refuses_the_same(field: str, value: object) -> None:
     for kind, rest in ((PredictionRequest, {"prompt": "a"}), (GenerationConfig, {}), (GenerateRequest, {})):
-        with pytest.raises(ValidationError, match=field):
-            kind.model_validate(rest | {field: value})
+        assert kind.model_validate(rest | {"temperature": 0.01}).temperature == 0.01
+        for wrong in (0.009, 100.1, math.inf):
+            with pytest.raises(ValidationError, match="temperature"):
+                kind.model_validate(rest | {"temperature": wrong})
 
 
 def test_defaults_are_those_of_the_configuration() -> None:

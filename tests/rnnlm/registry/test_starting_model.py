@@ -15,10 +15,8 @@ from rnnlm.home import Home
 from rnnlm.registry.bundle import TRAINING_DOCUMENTS, model_digest
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.registry.registration import register_model
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.registry.tag_names import facts_of
-from rnnlm.registry.version_tags import Candidate
 from rnnlm.reports.pipeline_page import training_report
 from rnnlm.reports.registry_page import lineage_report
 from rnnlm.sequences.dataset_reader import connect
@@ -52,9 +50,7 @@ def take_over(warm: Registrar, name: str = TOY) -> RegisteredVersion:
     """Another version becomes champion."""
     settings = {"training.seed": 7, "training.start_from": "nothing"}
     run = run_training(warm.home, changed(warm.config, settings), warm.dataset, untracked)
-    registered = register_model(
-        warm.home, Candidate(warm.config, warm.dataset, run, warm.evaluation, warm.samples), force=True
-    )
+    registered = warm(force=True, run=run)
     with reaching_mlflow(warm.home) as client:
         client.set_registered_model_alias(name, "champion", str(registered.version))
     return registered
@@ -195,12 +191,6 @@ def warm_run(contest: Contest, quality: str, ancestors: list[str] | None) -> Run
     return run.model_copy(update={"started_from": start})
 
 
-def register_warm(contest: Contest, run: RunRecord) -> RegisteredVersion:
-    return register_model(
-        contest.home, Candidate(contest.config, contest.dataset, run, contest.evaluation, contest.samples)
-    )
-
-
 def unseen_fingerprints(contest: Contest, folder: Path) -> list[str]:
     """Fingerprints of the validation documents that a run on the contest's dataset has not seen."""
     write_known_digests(contest.dataset, contest.config.training.validation.tokens, folder / "own.parquet")
@@ -214,7 +204,7 @@ def unseen_fingerprints(contest: Contest, folder: Path) -> list[str]:
 def test_documents_that_an_ancestor_has_seen_are_no_evidence(contest: Contest, tmp_path: Path) -> None:
     unseen = unseen_fingerprints(contest, tmp_path)
     contest.register("poor")
-    candidate = register_warm(contest, warm_run(contest, "good", unseen[:40]))
+    candidate = contest(run=warm_run(contest, "good", unseen[:40]))
     assert candidate.evidence is not None
     assert candidate.evidence.documents == len(unseen) - 40
     assert candidate.alias == "champion"
@@ -233,7 +223,7 @@ def test_documents_that_an_ancestor_has_seen_are_no_evidence(contest: Contest, t
 @pytest.mark.long
 def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> None:
     contest.register("poor")
-    candidate = register_warm(contest, warm_run(contest, "good", None))
+    candidate = contest(run=warm_run(contest, "good", None))
     assert (candidate.alias, candidate.evidence) == ("challenger", None)
     assert candidate.reason == (
         "not comparable with champion version 1: it is unknown what the model that the candidate started from was "
@@ -247,7 +237,7 @@ def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> N
 @pytest.mark.long
 def test_card_and_reports_name_the_version_that_training_started_from(contest: Contest) -> None:
     run = warm_run(contest, "good", [])
-    register_warm(contest, run)
+    contest(run=run)
     details = show_version(contest.home, NAME, "1")
     started = "rnnlm-contest version 1: 7,912 of 8,000 token rows kept"
     assert f"- training continued from {started}\n" in details.description

@@ -30,7 +30,6 @@ from flows.operations.flow_start import rnnlm_flow, start_flow_run, tag_run
 from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
-from rnnlm.home import find_home
 from rnnlm.models.model_factory import check_kind
 from rnnlm.presets import with_choices
 from rnnlm.registry.night_events import gate_events, night_ended, registration_events, unchanged_since
@@ -189,7 +188,7 @@ def publish_summary(
         description=f"What the run on {corpus_name} has done: scores, decision, stages, samples",
     )
     left_out = record.corpus.left_out if isinstance(record, PipelineRecord) else ()
-    changes = registration_events(find_home(), record.registered, record.evaluation, corpus_name)
+    changes = registration_events(record.registered, record.evaluation, corpus_name)
     raise_events((night_ended(corpus_name, record, left_out), *changes))
     results = {PROMOTED: record.is_promoted, UNCHANGED: record.is_unchanged}
     tag_run(corpus_name, config.preset, *(tag for tag, holds in results.items() if holds))

@@ -24,10 +24,16 @@ logger = logging.getLogger(__name__)
 
 
 class Below:
-    """A path of fixed name below the root of a Home."""
+    """A file or folder of fixed name below the root of a Home.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    kind: of each entry of the folder, for `rnnlm prune` and `rnnlm backup`; "" if the entries are not theirs.
+    lock: of an entry's writers, with {} for its name; "" if there is none. By default it begins with the folder's name.
+    stored: finished entries are copied to RNNLM_STORAGE.
+    """
+
+    def __init__(self, name: str, kind: str = "", *, lock: str | None = None, stored: bool = False) -> None:
+        self.name, self.kind, self.stored = name, kind, stored
+        self.lock = f"{name}-{{}}" if lock is None else lock
 
     def __get__(self, home: "Home", owner: type["Home"]) -> Path:
         return home.root / self.name
@@ -38,18 +44,24 @@ class Home:
     """The folder that holds everything the program keeps."""
 
     root: Path
-    corpora = Below("corpora")
-    tokenizers = Below("tokenizers")
-    datasets = Below("datasets")
-    shards = Below("shards")  # finished pieces of unfinished tokenizers and datasets: a killed run resumes from them
-    descriptions = Below("descriptions")
-    ngrams = Below("ngrams")
-    probes = Below("probes")
-    comparisons = Below("comparisons")  # of kinds of models; their runs are in `runs`
-    scores = Below("scores")  # shards of unfinished bulk scorings, and plots of finished ones
-    references = Below("references")  # scores of validation text, for models whose folder does not hold them
-    runs = Below("runs")
-    starts = Below("starts")  # which model each run continues from, and copies of those models
+    runs = Below("runs", "run", lock="run-{}", stored=True)
+    datasets = Below("datasets", "dataset", stored=True)
+    descriptions = Below("descriptions", "description")
+    starts = Below("starts", "start")  # which model each run continues from, and copies of those models
+    notes = Below("corpora/known", "note", lock="")  # about the state of a source
+    corpora = Below("corpora", "corpus", stored=True)
+    tokenizers = Below("tokenizers", "tokenizer", stored=True)
+    # Finished pieces of unfinished tokenizers and datasets: a killed run resumes from them.
+    shards = Below("shards", "shards", lock="datasets-{}")
+    scores = Below("scores", "scores")  # shards of unfinished bulk scorings, and plots of finished ones
+    ngrams = Below("ngrams", "ngram")
+    probes = Below("probes", "probe")
+    comparisons = Below("comparisons", "comparison", lock="")  # of kinds of models; their runs are in `runs`
+    # Scores of validation text, for models whose folder does not hold them.
+    references = Below("references", "reference", lock="reference-{}")
+    fetched = Below("fetched", "fetched")  # registered models, copied from a remote artifact store
+    downloads = Below("corpora/downloads", "download", lock="")
+    locks = Below("locks", "lock", lock="")
     verified = Below("verified")  # size and times of files when they were last hashed
     artifacts = Below("artifacts")
     prefect = Below("prefect")
@@ -57,9 +69,8 @@ class Home:
 
     def lock(self, name: str) -> FileLock:
         """A lock across processes, to hold for a `with` block; the kernel frees it when its holder dies."""
-        folder = self.root / "locks"
-        self.make(folder)
-        return FileLock(inside(folder, f"{name}.lock"))
+        self.make(self.locks)
+        return FileLock(inside(self.locks, f"{name}.lock"))
 
     @contextmanager
     def lock_if_free(self, name: str) -> Iterator[bool]:
@@ -96,6 +107,10 @@ class Home:
             ) from error
 
 
+# The table of a home: a row for each file and folder of fixed name.
+PLACES = tuple(place for place in vars(Home).values() if isinstance(place, Below))
+
+
 def find_home() -> Home:
     """RNNLM_HOME, else the nearest `.rnnlm/` upwards that only this user can write to, else `.rnnlm/` here."""
     named = os.environ.get("RNNLM_HOME")
@@ -129,7 +144,7 @@ def checked_home(root: Path) -> Home:
 
 
 def why_untrusted(folder: Path) -> str | None:
-    """Why another user could have written to the folder, or None."""
+    """The reason why another user could have written to the folder, or None."""
     found = folder.stat()
     if found.st_uid != os.getuid():
         return "another user owns it"

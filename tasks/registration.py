@@ -18,8 +18,7 @@ from rnnlm.generation.generate import sample_model
 from rnnlm.home import find_home
 from rnnlm.registry import registration
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.registry.model_names import registered_name
-from rnnlm.registry.version_tags import Candidate
+from rnnlm.registry.version_tags import Candidate, registered_name
 from rnnlm.scoring import reference_scores
 from rnnlm.storage.records import (
     DatasetRecord,

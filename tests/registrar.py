@@ -6,7 +6,7 @@ from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RegisteredVer
 
 
 class Registrar:
-    """Called, it registers its run."""
+    """Called, it registers its run, or another one or with another configuration."""
 
     def __init__(
         self,
@@ -20,10 +20,11 @@ class Registrar:
         self.home, self.config, self.dataset, self.run = home, config, dataset, run
         self.evaluation, self.samples = evaluation, samples
 
-    def __call__(self, force: bool = False) -> RegisteredVersion:
+    def __call__(
+        self, force: bool = False, run: RunRecord | None = None, config: PipelineConfig | None = None
+    ) -> RegisteredVersion:
         from rnnlm.registry.registration import register_model  # torch, which conftest.py imports this module before
         from rnnlm.registry.version_tags import Candidate
 
-        return register_model(
-            self.home, Candidate(self.config, self.dataset, self.run, self.evaluation, self.samples), force=force
-        )
+        candidate = Candidate(config or self.config, self.dataset, run or self.run, self.evaluation, self.samples)
+        return register_model(self.home, candidate, force=force)

@@ -33,7 +33,7 @@ def complete_runs() -> list[str]:
 
 
 def complete_models() -> list[str]:
-    from rnnlm.registry.model_names import local_model_names
+    from rnnlm.registry.mlflow_database import local_model_names
 
     return [*local_model_names(find_home()), *complete_runs()]
 

@@ -15,8 +15,9 @@ from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home, size_of
 from rnnlm.registry import data_gates
-from rnnlm.registry.champion_history import all_versions, champions_in_file, read_history
+from rnnlm.registry.champion_history import all_versions, read_history
 from rnnlm.registry.data_gates import CHAMPION_STAYS
+from rnnlm.registry.mlflow_database import champions_in_file
 from rnnlm.registry.model_lookup import list_models
 from rnnlm.registry.night_events import NIGHT_ENDED
 from rnnlm.registry.tag_names import facts_of

@@ -4,16 +4,14 @@ The tag is `promotion.0003`, numbered over all changes of the registered model; 
 """
 
 import json
-import sqlite3
-from collections import defaultdict
-from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from rnnlm.registry.tag_names import facts_of, set_facts
 from rnnlm.runtime.current_user import who
 from rnnlm.storage.records import Record
+from rnnlm.tracking.mlflow_store import all_pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +19,14 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
+    from rnnlm.registry.mlflow_database import TaggedVersion
+
 PROMOTION_TAG = "promotion."
 How = Literal["first", "evidence", "hand", "rollback"]  # hand: by a person, without evidence
 
 
 class Change(Record):
-    """One time that a version became champion."""
+    """The event that a version became champion."""
 
     number: int  # among all changes of the registered model, from 1
     version: int
@@ -37,35 +37,13 @@ class Change(Record):
     why: str
 
 
-class TaggedVersion(NamedTuple):
-    """The attributes of MLflow's ModelVersion that facts and a history are read from."""
-
-    version: int
-    tags: dict[str, str]
-    creation_timestamp: int
+def all_versions(client: "MlflowClient", name: str) -> "list[ModelVersion]":
+    return list(all_pages(partial(client.search_model_versions, f"name = '{name}'")))
 
 
-def champions_in_file(database: Path) -> dict[str, tuple[int, list[TaggedVersion]]]:
-    """Registered model → its champion's number and all its versions, read from MLflow's SQLite file.
-
-    It takes milliseconds, and importing MLflow's client 3 s.
-    """
-    tags: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
-    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
-        aliases = connection.execute(
-            "select name, version from registered_model_aliases where alias = 'champion' order by name"
-        ).fetchall()
-        for name, version, key, value in connection.execute("select name, version, key, value from model_version_tags"):
-            tags[name, version][key] = value
-        versions = connection.execute("select name, version, creation_time from model_versions").fetchall()
-    return {
-        model: (champion, [TaggedVersion(n, tags[name, n], when) for name, n, when in versions if name == model])
-        for model, champion in aliases
-    }
-
-
-def all_versions(client: "MlflowClient", name: str) -> list["ModelVersion"]:
-    return list(client.search_model_versions(f"name = '{name}'"))
+def champion_of(client: "MlflowClient", name: str) -> "ModelVersion | None":
+    number = client.get_registered_model(name).aliases.get("champion")
+    return client.get_model_version(name, number) if number else None
 
 
 def created(version: "ModelVersion | TaggedVersion") -> str:
@@ -83,21 +61,19 @@ def read_history(versions: "Sequence[ModelVersion | TaggedVersion]") -> list[Cha
         facts = facts_of(version)
         found = [Change(**json.loads(value)) for key, value in facts.items() if key.startswith(PROMOTION_TAG)]
         if not found and facts.get("alias") == "champion":
-            found = [undated(version)]
+            found = [
+                Change(
+                    number=0,
+                    version=int(version.version),
+                    before=None,
+                    how="evidence",
+                    who="unknown",
+                    when=created(version),
+                    why=facts.get("reason", ""),
+                )
+            ]
         changes += found
     return sorted(changes, key=lambda change: (change.number, change.version))
-
-
-def undated(version: "ModelVersion | TaggedVersion") -> Change:
-    return Change(
-        number=0,
-        version=int(version.version),
-        before=None,
-        how="evidence",
-        who="unknown",
-        when=created(version),
-        why=facts_of(version).get("reason", ""),
-    )
 
 
 def champion_before(history: list[Change], current: int | None, living: set[int]) -> int | None:

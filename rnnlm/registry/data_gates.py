@@ -25,9 +25,8 @@ from rnnlm.evaluation.training_overlap import CopiedShares, copied_shares, repea
 from rnnlm.home import Home, read_json
 from rnnlm.registry.bundle import CHARACTERS, evidence_folder
 from rnnlm.registry.model_lookup import find_version, registered_folder
-from rnnlm.registry.model_names import registered_name
 from rnnlm.registry.tag_names import facts_of
-from rnnlm.registry.version_tags import corpus_folder
+from rnnlm.registry.version_tags import corpus_folder, registered_name
 from rnnlm.sequences.dataset_report import Description, describe_dataset
 from rnnlm.storage.records import DatasetRecord, Record, Split
 
@@ -168,7 +167,7 @@ def repeated_texts(shares: dict[Split, CopiedShares]) -> list[tuple[float, str]]
 
 
 def score_warnings(config: GatesConfig, shares: dict[Split, CopiedShares]) -> Iterator[str]:
-    """One of text that training has too and one of text that repeats itself, if above the gates' thresholds."""
+    """Warnings about held-out text that training has too or that repeats itself, if above the gates' thresholds."""
     for texts, warn_at, advice in (
         (leaked_texts(shares), config.leakage_warn_at, LEAK_ADVICE),
         (repeated_texts(shares), config.duplicates_warn_at, REPEAT_ADVICE),

@@ -6,8 +6,7 @@ from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.registry.champion_history import Change, read_history
 from rnnlm.registry.model_lookup import known_models, listed, registered_versions
-from rnnlm.registry.registration import evidence_of
-from rnnlm.registry.tag_names import facts_of
+from rnnlm.registry.tag_names import evidence_of, facts_of
 from rnnlm.storage.records import Evidence, ListedVersion, Record
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 

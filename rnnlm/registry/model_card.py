@@ -4,7 +4,6 @@ import math
 import textwrap
 from pathlib import Path
 
-from rnnlm.config import PipelineConfig
 from rnnlm.display.text_layout import markdown_table
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.generation.sample_page import samples_page
@@ -19,19 +18,97 @@ LONGEST_DESCRIPTION = 5_000  # characters: the column of MLflow's database
 LONGEST_LINE = 76  # characters of code: MLflow's page cuts longer lines off
 
 
+CARD = """# {name}
+
+{summary}
+
+## What it was trained on
+
+- corpus `{dataset.corpus_name}`, {corpus_bytes:,} bytes, sha256 `{dataset.corpus_digest}`
+- source `{source}`; licence: {licence}
+- tokenizer `{tokenizer}`, read in `{dataset.mode}` mode, dataset `{dataset.dataset_id}`
+- {dataset.predicted_tokens[train]:,} tokens in the training split; {run.trained_tokens:,} were trained on, \
+repetitions counted
+
+## How it scores
+
+{scores}
+
+The model is the network. Counts: Kneser-Ney n-grams of its training text; mixed: both, with shares fitted on the \
+validation split. Unigram: every token predicted by its frequency in training; uniform: all tokens equally likely. Do \
+not compare these perplexities with those of other corpora or tokenizers; bits per byte of the same text compare.
+
+## Limits
+
+{limits}
+
+## How to load it
+
+With mlflow, torch, tokenizers and safetensors installed (this project is not needed):
+
+```python
+import mlflow
+
+mlflow.set_tracking_uri("…")  # of the store that holds this version
+# or models:/{name}/NUMBER
+model = mlflow.pyfunc.load_model("models:/{name}@champion")
+print(model.predict([{{"prompt": "…", "temperature": 0.8, "seed": 1}}]))
+```
+
+## Where it comes from
+
+{provenance}
+
+## Samples
+
+{samples}
+"""
+
+
 def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: int | None) -> str:
     """Markdown. tags: of the version; parent: the champion when it was registered."""
-    dataset, run, evaluation = candidate.dataset, candidate.run, candidate.evaluation
-    sections = [
-        f"# {name}\n\n{network_summary(run, dataset)}",
-        "## What it was trained on\n\n" + training_data(dataset, run, tags),
-        "## How it scores\n\n" + scores(evaluation),
-        "## Limits\n\n" + limits(candidate.config, dataset, evaluation),
-        "## How to load it\n\n" + loading(name),
-        "## Where it comes from\n\n" + provenance(run, tags, parent),
-        "## Samples\n\n" + samples_page(candidate.samples.samples).strip(),
+    dataset, run, config = candidate.dataset, candidate.run, candidate.config
+    test = candidate.evaluation.scores["test"]
+    limits = [
+        f"It continues text of the kind it was trained on (`{dataset.corpus_name}`), including what is wrong or unfair "
+        "in that text. It knows no facts, follows no instructions and answers no questions.",
+        "Its memory is a state of fixed size: it has mostly forgotten what was said some dozens of tokens ago.",
     ]
-    return "\n\n".join(sections) + "\n"
+    if dataset.mode == "sentence":
+        limits.append(
+            f"It was trained on single lines of at most {config.sequences.context_length} tokens: nothing carries over "
+            "from one line to the next."
+        )
+    if test.unknown_rate:
+        limits.append(
+            f"{test.unknown_rate:.2%} of the test split's tokens are words it cannot spell; it reads and writes them "
+            "as `<unk>`."
+        )
+    if config.corpus.lowercase or config.corpus.digits is not None:
+        limits.append("Its text was cleaned (lower case, digits): clean prompts in the same way.")
+    commit = f", commit `{tags['git_commit']}`" if "git_commit" in tags else ""
+    champion = "there was no champion when it was registered"
+    provenance = [
+        f"run `{run.run_id}`, weights sha256 `{tags['model_sha256']}`",
+        *([f"training continued from {run.started_from}"] if run.started_from else []),
+        f"rnnlm {tags['code_version']}{commit}; the whole configuration: evidence/configuration.json",
+        f"champion when it was registered: version {parent}" if parent else champion,
+        *(f"processes from step {change.step:,} on: {change.processes}" for change in run.process_changes),
+    ]
+    return CARD.format(
+        name=name,
+        summary=network_summary(run, dataset),
+        dataset=dataset,
+        run=run,
+        corpus_bytes=int(tags.get("corpus_bytes", "0")),
+        source=tags.get("corpus_source", "unknown"),
+        licence=tags.get("corpus_licence", "not stated"),
+        tokenizer=tags.get("tokenizer", "unknown"),
+        scores=markdown_table(score_rows(candidate.evaluation)),
+        limits="\n".join(f"- {limit}" for limit in limits),
+        provenance="\n".join(f"- {fact}" for fact in provenance),
+        samples=samples_page(candidate.samples.samples).strip(),
+    )
 
 
 def comparison_with(parent: ListedVersion, evaluation: EvaluationRecord, evidence: Evidence | None) -> str:
@@ -60,40 +137,22 @@ def comparison_with(parent: ListedVersion, evaluation: EvaluationRecord, evidenc
 def description_of(card: str, comparison: str = "") -> str:
     """The card as MLflow's page shows it: without a title, code wrapped, cut at a line to what the database can hold.
 
-    comparison: from comparison_with(), shown after the first paragraph.
+    Above the description the page has the name already. comparison: from comparison_with(), shown after the first
+    paragraph.
     """
-    first, _, rest = without_title(wrapped_code(card)).partition("\n\n")
-    card = "\n\n".join(filter(None, [first, comparison, rest]))
-    if len(card) <= LONGEST_DESCRIPTION:
-        return card
+    first, _, others = (card.partition("\n\n")[2] if card.startswith("# ") else card).partition("\n\n")
     rest = "\n\n… the rest: README.md in the bundle\n"
-    shown = card[: LONGEST_DESCRIPTION - len(rest) - 4].rpartition("\n")[0]
-    open_fence = ""
-    for line in shown.split("\n"):
-        if line == open_fence:
-            open_fence = ""
-        elif not open_fence and line.startswith("```"):
-            open_fence = "`" * (len(line) - len(line.lstrip("`")))
-    return f"{shown}\n{open_fence}{rest}" if open_fence else shown + rest
-
-
-def without_title(card: str) -> str:
-    """Above the description MLflow's page has the name already, and a title would overlap the table there."""
-    return card.partition("\n\n")[2] if card.startswith("# ") else card
-
-
-def wrapped_code(card: str) -> str:
-    """Markdown with the lines of its fenced blocks wrapped at LONGEST_LINE."""
-    lines: list[str] = []
-    fence = ""
-    for line in card.split("\n"):
+    shown, beginning, fence = "", "", ""
+    for line in "\n\n".join(filter(None, [first, comparison, others])).splitlines():
+        lines = [line]
         if fence and line != fence:
-            lines += textwrap.wrap(line, LONGEST_LINE, break_on_hyphens=False) or [line]
-            continue
-        lines.append(line)
-        if fence or line.startswith("```"):
+            lines = textwrap.wrap(line, LONGEST_LINE, break_on_hyphens=False) or lines
+        elif fence or line.startswith("```"):
             fence = "" if fence else "`" * (len(line) - len(line.lstrip("`")))
-    return "\n".join(lines)
+        shown += "\n".join([*lines, ""])
+        if len(f"{shown}{fence}{rest}") <= LONGEST_DESCRIPTION:
+            beginning = f"{shown}{fence}".rstrip("\n")
+    return shown if len(shown) <= LONGEST_DESCRIPTION else beginning + rest
 
 
 def network_summary(run: RunRecord, dataset: DatasetRecord) -> str:
@@ -131,77 +190,3 @@ def weight_count(folder: Path) -> int:
 
     with safe_open(folder / "model.safetensors", framework="numpy") as weights:
         return sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
-
-
-def training_data(dataset: DatasetRecord, run: RunRecord, tags: dict[str, str]) -> str:
-    corpus_bytes = int(tags.get("corpus_bytes", "0"))
-    rows = [
-        f"corpus `{dataset.corpus_name}`, {corpus_bytes:,} bytes, sha256 `{dataset.corpus_digest}`",
-        f"source `{tags.get('corpus_source', 'unknown')}`; licence: {tags.get('corpus_licence', 'not stated')}",
-        f"tokenizer `{tags.get('tokenizer', 'unknown')}`, read in `{dataset.mode}` mode, "
-        f"dataset `{dataset.dataset_id}`",
-        f"{dataset.predicted_tokens['train']:,} tokens in the training split; {run.trained_tokens:,} were trained on, "
-        "repetitions counted",
-    ]
-    return "\n".join(f"- {row}" for row in rows)
-
-
-def scores(evaluation: EvaluationRecord) -> str:
-    """The network beside counts, their mixture and its two baselines."""
-    note = (
-        "The model is the network. Counts: Kneser-Ney n-grams of its training text; mixed: both, with shares fitted "
-        "on the validation split. Unigram: every token predicted by its frequency in training; uniform: all tokens "
-        "equally likely. Do not compare these perplexities with those of other corpora or tokenizers; bits per byte "
-        "of the same text compare."
-    )
-    return f"{markdown_table(score_rows(evaluation))}\n\n{note}"
-
-
-def limits(config: PipelineConfig, dataset: DatasetRecord, evaluation: EvaluationRecord) -> str:
-    test = evaluation.scores["test"]
-    rows = [
-        f"It continues text of the kind it was trained on (`{dataset.corpus_name}`), including what is wrong or unfair "
-        "in that text. It knows no facts, follows no instructions and answers no questions.",
-        "Its memory is a state of fixed size: it has mostly forgotten what was said some dozens of tokens ago.",
-    ]
-    if dataset.mode == "sentence":
-        rows.append(
-            "It was trained on single lines of at most "
-            f"{config.sequences.context_length} tokens: nothing carries over from one line to the next."
-        )
-    if test.unknown_rate:
-        rows.append(
-            f"{test.unknown_rate:.2%} of the test split's tokens are words it cannot spell; it reads and writes them "
-            "as `<unk>`."
-        )
-    if config.corpus.lowercase or config.corpus.digits is not None:
-        rows.append("Its text was cleaned (lower case, digits): clean prompts in the same way.")
-    return "\n".join(f"- {row}" for row in rows)
-
-
-def loading(name: str) -> str:
-    return (
-        "With mlflow, torch, tokenizers and safetensors installed (this project is not needed):\n\n"
-        "```python\n"
-        "import mlflow\n\n"
-        'mlflow.set_tracking_uri("…")  # of the store that holds this version\n'
-        f"# or models:/{name}/NUMBER\n"
-        f'model = mlflow.pyfunc.load_model("models:/{name}@champion")\n'
-        'print(model.predict([{"prompt": "…", "temperature": 0.8, "seed": 1}]))\n'
-        "```"
-    )
-
-
-def provenance(run: RunRecord, tags: dict[str, str], parent: int | None) -> str:
-    commit = f", commit `{tags['git_commit']}`" if "git_commit" in tags else ""
-    rows = [
-        f"run `{run.run_id}`, weights sha256 `{tags['model_sha256']}`",
-        f"rnnlm {tags['code_version']}{commit}; the whole configuration: evidence/configuration.json",
-        f"champion when it was registered: version {parent}"
-        if parent
-        else "there was no champion when it was registered",
-    ]
-    if run.started_from is not None:
-        rows.insert(1, f"training went on from {run.started_from}")
-    rows += [f"processes from step {change.step:,} on: {change.processes}" for change in run.process_changes]
-    return "\n".join(f"- {row}" for row in rows)

@@ -51,26 +51,20 @@ def list_models(home: Home) -> list[ListedVersion]:
 
 
 def of_dataset(versions: list[ListedVersion], dataset: str) -> list[ListedVersion]:
-    """Those of a dataset, given by its id, a prefix of it, or its folder."""
+    """The versions of a dataset, given by its id, a prefix of it, or its folder."""
     return [version for version in versions if version.dataset_id.startswith(Path(dataset).name)]
 
 
 def best_versions(versions: list[ListedVersion]) -> list[ListedVersion]:
     """The version with the lowest validation perplexity for each model and dataset, in the order given.
 
-    Perplexities of two datasets are not comparable. If two versions are equal, the one that was registered first wins.
+    Perplexities of two datasets are not comparable. The first registered version wins a tie.
     """
     best: dict[tuple[str, str], ListedVersion] = {}
-    for version in sorted(versions, key=lambda version: version.version):
-        key = (version.name, version.dataset_id)
-        if perplexity_of(version) < (perplexity_of(best[key]) if key in best else math.inf):
-            best[key] = version
+    for version in sorted(versions, key=lambda version: (version.validation_perplexity or math.inf, version.version)):
+        if version.validation_perplexity is not None and math.isfinite(version.validation_perplexity):
+            best.setdefault((version.name, version.dataset_id), version)
     return [version for version in versions if version in best.values()]
-
-
-def perplexity_of(version: ListedVersion) -> float:
-    """On the validation split; infinite if unknown."""
-    return math.inf if version.validation_perplexity is None else version.validation_perplexity
 
 
 def listed(version: "ModelVersion", aliases: dict[str, str]) -> ListedVersion:
@@ -267,7 +261,7 @@ def fetched(home: Home, version: "ModelVersion") -> Path:
     """The version's artifacts, downloaded once from a remote artifact store."""
     name, uri = f"models:/{version.name}/{version.version}", tracking_uri(home)
     identity = [uri, version.name, version.version, version.creation_timestamp, BUNDLE]
-    final = home.root / "fetched" / digest_of(identity)[:16]
+    final = home.fetched / digest_of(identity)[:16]
 
     def download(partial: Path) -> None:
         import mlflow.artifacts
@@ -287,7 +281,7 @@ def fetched(home: Home, version: "ModelVersion") -> Path:
 
 
 def known_models(home: Home) -> str:
-    """One line for an error message: the registered names."""
+    """The registered names, in one line for an error message."""
     names = sorted({version.name for version in list_models(home)})
     if not names:
         return "no model is registered yet: `rnnlm run` makes one."

@@ -13,18 +13,12 @@ Bits per byte, the logarithm of perplexity per byte, can be compared although ev
 A night that registers nothing new is only "ended". rnnlm.scores.drifted is in rnnlm/scoring/drift.py.
 """
 
-import logging
 from datetime import datetime
 
-from rnnlm.errors import TrackingError
-from rnnlm.home import Home
 from rnnlm.registry.data_gates import CHAMPION_STAYS, GatesRecord
-from rnnlm.registry.model_lookup import registered_versions
-from rnnlm.registry.tag_names import facts_of
 from rnnlm.storage.records import EvaluationRecord, LeftOut, NightEvent, RegisteredVersion, TrainedRecord
 from rnnlm.tracking.run_names import short_date
 
-logger = logging.getLogger(__name__)
 NIGHT_ENDED = "rnnlm.night.ended"
 CHAMPION_REPLACED = "rnnlm.champion.replaced"
 CHAMPION_KEPT = "rnnlm.champion.kept"
@@ -38,70 +32,57 @@ REGRESSION = 0.03  # relative rise of bits per byte: several times what another 
 
 
 def gate_events(gates: GatesRecord) -> tuple[NightEvent, ...]:
-    events = [
-        NightEvent(
-            name=NIGHT_STOPPED,
-            **resource(gates.model_name),
-            message=f"{gates.corpus_name}: {CHAMPION_STAYS}: {result.text}.",
-            payload={"corpus": gates.corpus_name, **result.model_dump()},
-        )
-        for result in gates.with_outcome("stopped")
-    ]
-    events += [
-        NightEvent(
-            name=CORPUS_DRIFTED,
-            **resource(gates.model_name),
-            message=f"{gates.corpus_name}: {result.text}.",
-            payload={"corpus": gates.corpus_name, **result.model_dump()},
-        )
-        for result in gates.results
-        if result.gate == "drift" and result.outcome in ("warned", "stopped")
-    ]
+    events = []
+    for result in gates.with_outcome("stopped"):
+        message = f"{gates.corpus_name}: {CHAMPION_STAYS}: {result.text}."
+        events.append(event(NIGHT_STOPPED, gates.model_name, message, gates.corpus_name, **result.model_dump()))
+    for result in gates.results:
+        if result.gate == "drift" and result.outcome in ("warned", "stopped"):
+            message = f"{gates.corpus_name}: {result.text}."
+            events.append(event(CORPUS_DRIFTED, gates.model_name, message, gates.corpus_name, **result.model_dump()))
     return tuple(events)
 
 
+def event(
+    name: str, model_name: str, message: str, corpus_name: str, labels: dict[str, str] | None = None, **payload: object
+) -> NightEvent:
+    return NightEvent(
+        name=name,
+        resource_id=f"rnnlm.model.{model_name}",
+        resource_name=model_name,
+        message=message,
+        labels=labels or {},
+        payload={"corpus": corpus_name, **payload},
+    )
+
+
 def registration_events(
-    home: Home, registered: RegisteredVersion, evaluation: EvaluationRecord, corpus_name: str
+    registered: RegisteredVersion, evaluation: EvaluationRecord, corpus_name: str
 ) -> tuple[NightEvent, ...]:
     """The events of a new version; none if it was registered before."""
     if registered.skipped:
         return ()
-    version, evidence = f"{registered.name} version {registered.version}", registered.evidence
-    facts = {"corpus": corpus_name, "version": registered.version, "reason": registered.reason}
+    name, version = registered.name, f"{registered.name} version {registered.version}"
+    evidence, facts = registered.evidence, {"version": registered.version, "reason": registered.reason}
     events = []
     if registered.alias == "champion" and evidence is not None:
-        events.append(
-            NightEvent(
-                name=CHAMPION_REPLACED,
-                **resource(registered.name),
-                message=f"{corpus_name}: {version} is the new champion: {registered.reason}.",
-                payload=facts,
-            )
-        )
+        message = f"{corpus_name}: {version} is the new champion: {registered.reason}."
+        events.append(event(CHAMPION_REPLACED, name, message, corpus_name, **facts))
     if registered.alias == "challenger":
         candidates = evidence.comparison if evidence else 0
         in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
-        events.append(
-            NightEvent(
-                name=CHAMPION_KEPT,
-                **resource(registered.name),
-                message=f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}",
-                labels={CANDIDATES: str(candidates)},
-                payload=facts | {"candidates": candidates},
-            )
-        )
-    now, before = evaluation.scores["test"].bits_per_byte, bits_per_byte_before(home, registered)
+        message = f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}"
+        labels = {CANDIDATES: str(candidates)}
+        events.append(event(CHAMPION_KEPT, name, message, corpus_name, labels, **facts, candidates=candidates))
+    now = evaluation.scores["test"].bits_per_byte
+    before = registered.before.bits_per_byte if registered.before else None
     if before is not None and now > before * (1 + REGRESSION):
-        events.append(
-            NightEvent(
-                name=PERPLEXITY_REGRESSED,
-                **resource(registered.name),
-                message=f"{corpus_name}: {version} needs {now:.3f} bits per byte of the test split, "
-                f"{now / before - 1:.1%} more than the version before it ({before:.3f}). "
-                + ("It is the champion." if registered.alias == "champion" else "The champion stays."),
-                payload=facts | {"bits_per_byte": now, "bits_per_byte_before": before},
-            )
-        )
+        message = (
+            f"{corpus_name}: {version} needs {now:.3f} bits per byte of the test split, "
+            f"{now / before - 1:.1%} more than the version before it ({before:.3f}). "
+        ) + ("It is the champion." if registered.alias == "champion" else "The champion stays.")
+        figures = {"bits_per_byte": now, "bits_per_byte_before": before}
+        events.append(event(PERPLEXITY_REGRESSED, name, message, corpus_name, **facts, **figures))
     return tuple(events)
 
 
@@ -128,21 +109,19 @@ def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut
         shown = "; ".join(f"{one.name}: {one.reason}" for one in left_out[:LEFT_OUT_SHOWN])
         more = f"; and {len(left_out) - LEFT_OUT_SHOWN} more" if len(left_out) > LEFT_OUT_SHOWN else ""
         lines.append(f"{len(left_out)} files were not read: {shown}{more}.")
-    return NightEvent(
-        name=NIGHT_ENDED,
-        **resource(registered.name),
-        message="\n".join(lines),
-        payload={
-            "corpus": corpus_name,
-            "version": registered.version,
-            "alias": registered.alias,
-            "reason": registered.reason,
-            "promoted": record.is_promoted,
-            "unchanged": record.is_unchanged,
-            "bits_per_byte": test.bits_per_byte,
-            "champion_bits_per_byte": rival.bits_per_byte if rival else None,
-            "left_out": len(left_out),
-        },
+    return event(
+        NIGHT_ENDED,
+        registered.name,
+        "\n".join(lines),
+        corpus_name,
+        version=registered.version,
+        alias=registered.alias,
+        reason=registered.reason,
+        promoted=record.is_promoted,
+        unchanged=record.is_unchanged,
+        bits_per_byte=test.bits_per_byte,
+        champion_bits_per_byte=rival.bits_per_byte if rival else None,
+        left_out=len(left_out),
     )
 
 
@@ -158,19 +137,3 @@ def verdict(registered: RegisteredVersion) -> str:
     short = words.rpartition(": ")[0]
     is_plain = figures and "(" not in short.replace(MINIMUM, "")  # else an alias was moved since
     return short if registered.evidence and is_plain else registered.reason
-
-
-def resource(model_name: str) -> dict[str, str]:
-    return {"resource_id": f"rnnlm.model.{model_name}", "resource_name": model_name}
-
-
-def bits_per_byte_before(home: Home, registered: RegisteredVersion) -> float | None:
-    """The bits per byte of the version registered before this one; None if there is none, or MLflow is unavailable."""
-    try:
-        versions = registered_versions(home, registered.name)
-    except TrackingError as error:
-        logger.warning("the version before %s could not be read: %s", registered.version, error)
-        return None
-    earlier = [number for number in versions if number < registered.version]
-    tag = facts_of(versions[max(earlier)]).get("bits_per_byte") if earlier else None
-    return None if tag is None else float(tag)

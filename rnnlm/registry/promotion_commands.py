@@ -2,9 +2,15 @@
 
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
-from rnnlm.registry.champion_history import Change, all_versions, champion_before, read_history, set_champion
+from rnnlm.registry.champion_history import (
+    Change,
+    all_versions,
+    champion_before,
+    champion_of,
+    read_history,
+    set_champion,
+)
 from rnnlm.registry.model_lookup import find_version, known_models, registered_versions
-from rnnlm.registry.registration import champion_of
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 

@@ -18,16 +18,24 @@ from rnnlm.registry.bundle import (
     save_bundle,
 )
 from rnnlm.registry.bundle_check import check_bundle
-from rnnlm.registry.champion_history import all_versions, created, set_champion
+from rnnlm.registry.champion_comparison import compare_with_champion
+from rnnlm.registry.champion_history import all_versions, champion_of, created, set_champion
 from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
 from rnnlm.registry.model_lookup import listed
-from rnnlm.registry.model_names import Alias, registered_name
-from rnnlm.registry.promotion import BEST_VERSION, Decision, compare_with_champion, write_training_documents
+from rnnlm.registry.promotion import BEST_VERSION, Decision
 from rnnlm.registry.registry_lock import registry_lock
-from rnnlm.registry.tag_names import SHOWN_FACTS, as_tags, facts_of, set_facts
-from rnnlm.registry.unfinished_models import MODEL_TYPE, delete_unfinished
-from rnnlm.registry.version_tags import LONGEST_TAG, Candidate, corpus_folder, identity_tags, origin_tags
-from rnnlm.storage.records import Evidence, RegisteredVersion
+from rnnlm.registry.seen_documents import write_training_documents
+from rnnlm.registry.stored_versions import MODEL_TYPE, delete_unfinished
+from rnnlm.registry.tag_names import SHOWN_FACTS, as_tags, evidence_of, facts_of, set_facts
+from rnnlm.registry.version_tags import (
+    LONGEST_TAG,
+    Candidate,
+    corpus_folder,
+    identity_tags,
+    origin_tags,
+    registered_name,
+)
+from rnnlm.storage.records import Alias, RegisteredVersion
 from rnnlm.storage.stages import mark_complete, stage
 from rnnlm.tracking.mlflow_runs import ensure_mlflow_run, log_model_scores, shown_parameters, version_address
 from rnnlm.tracking.mlflow_store import ignoring, reaching_mlflow
@@ -52,21 +60,17 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
     with reaching_mlflow(home) as client:
         with ignoring("RESOURCE_ALREADY_EXISTS"):
             client.create_registered_model(name, description=described_model(candidate.dataset.corpus_name))
-        version = None if force else find_registered(client, name, identity)
-        damage = damage_of(version) if version else None
-        if version is None or damage is not None or not is_decided(version):
-            with registry_lock(home, name):
-                version = None if force else find_registered(client, name, identity)  # another may have made it
-                skipped = version is not None and damage is None and is_decided(version)
-                if version is None:
-                    version = add_version(client, home, candidate, name, identity)
-                elif damage is not None:
-                    logger.warning("%s version %s: %s; its files are written again", name, version.version, damage)
-                    repair_version(client, home, candidate, version)
-                if not is_decided(version):
-                    assign_alias(client, home, candidate, version)
-        else:
-            skipped = True
+        with registry_lock(home, name):
+            version = None if force else find_registered(client, name, identity)
+            damage = damage_of(version) if version else None
+            skipped = version is not None and damage is None and is_decided(version)
+            if version is None:
+                version = add_version(client, home, candidate, name, identity)
+            elif damage is not None:
+                logger.warning("%s version %s: %s; its files are written again", name, version.version, damage)
+                repair_version(client, home, candidate, version)
+            if not is_decided(version):
+                assign_alias(client, home, candidate, version)
         done = report(client, name, version.version)
         return done.model_copy(update={"skipped": skipped, "url": version_address(home, name, done.version)})
 
@@ -220,11 +224,6 @@ def decision_tags(decision: Decision, champion: "ModelVersion | None") -> dict[s
     return tags
 
 
-def champion_of(client: "MlflowClient", name: str) -> "ModelVersion | None":
-    number = client.get_registered_model(name).aliases.get("champion")
-    return client.get_model_version(name, number) if number else None
-
-
 def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVersion:
     """The version as it is in the registry now: its alias may have been moved since it was registered."""
     version = client.get_model_version(name, str(number))
@@ -251,9 +250,3 @@ def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVe
         before=None if before is None else listed(others[before], aliases),
         rival=listed(others[int(rival)], aliases) if rival and int(rival) in others else None,
     )
-
-
-def evidence_of(version: "ModelVersion") -> Evidence | None:
-    """The evidence that the version's alias was decided on."""
-    value = facts_of(version).get("evidence")
-    return Evidence(**json.loads(value)) if value else None

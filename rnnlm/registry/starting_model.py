@@ -10,8 +10,8 @@ from rnnlm.errors import ModelError, TrackingError
 from rnnlm.home import Home, digest_of
 from rnnlm.registry.bundle import model_digest
 from rnnlm.registry.model_lookup import find_version, full_reference, registered_folder, registered_version
-from rnnlm.registry.model_names import registered_name
-from rnnlm.registry.promotion import cleaning_hides_text, training_digests
+from rnnlm.registry.seen_documents import cleaning_hides_text, training_digests
+from rnnlm.registry.version_tags import registered_name
 from rnnlm.storage.records import DatasetRecord, StartedFrom
 from rnnlm.storage.stages import write_json_once, write_once
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
@@ -30,7 +30,7 @@ def choose_start(
     """The version that training.start_from names, copied into home.starts; None: training begins with random weights.
 
     The decision is kept for this dataset and these settings. So a resumed run starts from the same weights, and the
-    next run on the same text finds the finished one although there is a new champion. force: decide anew.
+    next run on the same text finds the finished one although there is a new champion. force: decide again.
     """
     wanted = config.training.start_from
     if wanted == "nothing":

@@ -1,73 +1,93 @@
-"""Read and remove what MLflow stores for this program: versions, their logged models and training runs.
+"""Read and remove what MLflow stores for this program: versions, their logged models, and runs.
 
-Versions and runs of other programs in the same store are not listed, so nobody removes them.
+Versions and runs of other programs in the same store are not listed, and so never removed.
 """
 
+import logging
 import shutil
-import sqlite3
+import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
-from rnnlm.home import Home
-from rnnlm.registry.champion_history import Change, read_history
-from rnnlm.registry.registration import evidence_of
+from rnnlm.home import Home, size_of
+from rnnlm.registry.champion_history import Change, all_versions, read_history
+from rnnlm.registry.mlflow_database import delete_for_good
 from rnnlm.registry.registry_lock import registry_lock
-from rnnlm.registry.tag_names import facts_of
+from rnnlm.registry.tag_names import evidence_of, facts_of
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
 from rnnlm.storage.records import Record
-from rnnlm.tracking.mlflow_store import all_pages, embedded_uri, ignoring, is_embedded, is_empty, reaching_mlflow
+from rnnlm.tracking.mlflow_store import all_pages, best_effort, ignoring, is_embedded, is_empty, reaching_mlflow
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import LoggedModel
     from mlflow.entities.model_registry import ModelVersion
 
+logger = logging.getLogger(__name__)
+Key = tuple[str, str]  # of an item: kind, name
+MODEL_TYPE = "language model"
 MISSING = "RESOURCE_DOES_NOT_EXIST"
 REMOVED = "rnnlm.removed_version"  # tag of a training's MLflow run: its version was registered, and removed since
 OURS = ("rnnlm.run_id", "rnnlm.probe_key")  # tags that only this program's MLflow runs have
-WASTED_SHARE = 0.25  # of the database's pages, from which on it is compacted
 
 
 class StoredVersion(Record):
     name: str
     number: int
-    aliases: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
     created: float  # seconds since 1970, like all times here
     mlflow_run_id: str
     logged_model_id: str
     run_id: str
     dataset_id: str
     corpus_digest: str
-    parent: int | None  # the champion that it was compared with
-    comparison: int | None  # the number of that comparison; None: there was no evidence
-    changes: tuple[Change, ...]  # each time that it became champion
+    parent: int | None = None  # the champion that it was compared with
+    comparison: int | None = None  # the number of that comparison; None: there was no evidence
+    changes: tuple[Change, ...] = ()  # each time that it became champion
+
+    @property
+    def key(self) -> Key:
+        return ("version", f"{self.name}/{self.number}")
+
+    @property
+    def needs(self) -> tuple[Key, ...]:
+        """The items that it needs to be loaded, shown, evaluated, explained, compared with, and rolled back to."""
+        named = (
+            ("model", self.logged_model_id),
+            ("mlflow-run", self.mlflow_run_id),
+            ("run", self.run_id),
+            ("dataset", self.dataset_id),
+            ("corpus", self.corpus_digest[:16]),
+        )
+        return tuple(key for key in named if key[1])
 
 
-class StoredModel(Record):
-    """A logged model: the files of a version."""
+class Item(Record):
+    """Something in a home that is kept or removed as a whole: see rnnlm/upkeep/inventory.py."""
 
-    model_id: str
-    folder: Path | None  # None: not on this machine
-    changed: float
+    kind: str  # one of ITEM_KINDS there
+    name: str
+    bytes: int
+    used: float  # when it was made, changed or last used
+    path: Path | None = None  # None: not on this disk
+    needs: tuple[Key, ...] = ()
+    finished: bool = True  # False for a training run that can be resumed
+    group: str = ""  # a dataset's corpus
 
-
-class StoredRun(Record):
-    mlflow_run_id: str
-    run_id: str  # the training's folder in home.runs; "" for a probe
-    folder: Path | None
-    changed: float
-    running: bool
-    removed_version: bool
+    @property
+    def key(self) -> Key:
+        return (self.kind, self.name)
 
 
 class StoredModels(Record):
     versions: tuple[StoredVersion, ...] = ()
-    models: tuple[StoredModel, ...] = ()
-    runs: tuple[StoredRun, ...] = ()
+    items: tuple[Item, ...] = ()  # the logged models, which are the files of versions, and the MLflow runs
+    pruned_runs: frozenset[str] = frozenset()  # in home.runs: trainings whose version was registered, and removed since
 
 
 def read_store(home: Home) -> StoredModels:
@@ -78,35 +98,36 @@ def read_store(home: Home) -> StoredModels:
         names = [model.name for model in all_pages(client.search_registered_models)]
         versions = [version for name in names for version in read_versions(client, name)]
         experiments = [found.experiment_id for found in client.search_experiments()]
-        models = [
-            StoredModel(
-                model_id=model.model_id,
-                folder=owned_folder(home, model.artifact_location),
-                changed=model.last_updated_timestamp / 1000,
-            )
+        items = [
+            stored_item(home, "model", model.model_id, model.artifact_location, model.last_updated_timestamp)
             for model in all_pages(partial(client.search_logged_models, experiments))
-            if model.model_type == "language model"
+            if model.model_type == MODEL_TYPE
         ]
         runs = {
-            run.info.run_id: StoredRun(
-                mlflow_run_id=run.info.run_id,
-                run_id=run.data.tags.get("rnnlm.run_id", ""),
-                folder=owned_folder(home, run.info.artifact_uri),
-                changed=(run.info.end_time or run.info.start_time) / 1000,
-                running=run.info.status == "RUNNING",
-                removed_version=REMOVED in run.data.tags,
-            )
+            run.info.run_id: run
             for tag in OURS
             for run in all_pages(partial(client.search_runs, experiments, f"tags.`{tag}` != ''"))
         }
-    return StoredModels(versions=tuple(versions), models=tuple(models), runs=tuple(runs.values()))
+    for name, run in runs.items():
+        changed = run.info.end_time or run.info.start_time
+        if run.info.status == "RUNNING":
+            changed = time.time() * 1000  # `settle` ends it if its process is gone
+        items.append(stored_item(home, "mlflow-run", name, run.info.artifact_uri, changed))
+    pruned = (run.data.tags.get("rnnlm.run_id", "") for run in runs.values() if REMOVED in run.data.tags)
+    return StoredModels(versions=tuple(versions), items=tuple(items), pruned_runs=frozenset(pruned))
+
+
+def stored_item(home: Home, kind: str, name: str, location: str, changed_ms: float) -> Item:
+    folder = owned_folder(home, location)
+    return Item(kind=kind, name=name, bytes=size_of(folder), used=changed_ms / 1000, path=folder)
 
 
 def read_versions(client: "MlflowClient", name: str) -> list[StoredVersion]:
     """This program's versions of one registered model."""
     held = client.get_registered_model(name).aliases
-    found = all_pages(partial(client.search_model_versions, f"name = '{name}'"))
-    return [stored_version(version, held) for version in found if "model_sha256" in facts_of(version)]
+    return [
+        stored_version(version, held) for version in all_versions(client, name) if "model_sha256" in facts_of(version)
+    ]
 
 
 def stored_version(version: "ModelVersion", held: dict[str, str]) -> StoredVersion:
@@ -152,7 +173,7 @@ def remove_versions(
         chosen = still_removable(versions)
         removed = [version for version in versions if version.number in chosen and not version.aliases]
         for version in removed:
-            # The tag first: after a kill it tells that this run was registered, so that it is not kept as unregistered.
+            # The tag first: after a kill it says that this run was registered, so `rnnlm prune` does not keep it.
             with ignoring(MISSING):
                 client.set_tag(version.mlflow_run_id, REMOVED, f"{name}/{version.number}")
             client.delete_model_version(name, str(version.number))
@@ -161,49 +182,53 @@ def remove_versions(
 
 def remove_model(home: Home, model_id: str, folder: Path | None) -> None:
     """Delete a logged model with its files. A server keeps what it deleted until its `mlflow gc`."""
-    remove(home, folder, lambda client: client.delete_logged_model(model_id), "_hard_delete_logged_model", model_id)
+    with reaching_mlflow(home) as client, ignoring(MISSING):
+        if is_embedded(home):
+            remove_files(folder)
+            delete_for_good(home, "logged_model", model_id)
+        else:
+            client.delete_logged_model(model_id)
 
 
 def remove_run(home: Home, mlflow_run_id: str, folder: Path | None) -> None:
     """Delete an MLflow run with its metrics and artifacts. A server keeps them until its `mlflow gc`."""
-    remove(home, folder, lambda client: client.delete_run(mlflow_run_id), "_hard_delete_run", mlflow_run_id)
-
-
-def remove(
-    home: Home, folder: Path | None, delete: Callable[["MlflowClient"], None], hard_delete: str, identity: str
-) -> None:
     with reaching_mlflow(home) as client, ignoring(MISSING):
-        if not is_embedded(home):
-            delete(client)
-            return
-        # Files before the row, as `mlflow gc` does: after a kill the row still leads to the rest of the files.
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-        getattr(store_of(home), hard_delete)(identity)
+        if is_embedded(home):
+            remove_files(folder)
+            delete_for_good(home, "run", mlflow_run_id)
+        else:
+            client.delete_run(mlflow_run_id)
 
 
-def store_of(home: Home):  # type: ignore[no-untyped-def]  # MLflow's class is untyped
-    """MLflow's own store: only it can delete for good."""
-    from mlflow.tracking._tracking_service.utils import _get_store
+def remove_files(folder: Path | None) -> None:
+    """Call it before the row is deleted, as `mlflow gc` does: after a kill the row still leads to the other files."""
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
-    return _get_store(embedded_uri(home), home.artifacts.as_uri())
+
+def delete_unfinished_models(home: Home) -> int:
+    """Delete the Pending models that no process is registering now. Returns how many."""
+    if is_empty(home):
+        return 0
+    deleted = 0
+    with best_effort("the end of killed registrations"), reaching_mlflow(home) as client:
+        experiments = [found.experiment_id for found in client.search_experiments()]
+        for name in sorted({str(model.name) for model in unfinished(client, experiments)}):
+            with registry_lock(home, name):  # a registration holds it while its model is Pending
+                deleted += delete_unfinished(client, experiments, name)
+    return deleted
 
 
-def compact_database(home: Home) -> None:
-    """Drop what MLflow leaves of deleted versions, and give free pages back to the disk if they are many."""
-    if not is_embedded(home) or is_empty(home):
-        return
-    with closing(sqlite3.connect(home.mlflow_database, timeout=30.0)) as connection:
-        # MLflow empties the row of a deleted version, which keeps its number from being given again, but not its tags.
-        with connection:
-            connection.execute(
-                "delete from model_version_tags where exists (select 1 from model_versions version "
-                "where version.name = model_version_tags.name and version.version = model_version_tags.version "
-                "and version.current_stage = 'Deleted_Internal')"
-            )
-        (pages,) = connection.execute("pragma page_count").fetchone()
-        (free,) = connection.execute("pragma freelist_count").fetchone()
-        if free > WASTED_SHARE * pages:
-            with suppress(sqlite3.OperationalError):  # busy: next time
-                connection.execute("vacuum")
-                connection.execute("pragma wal_checkpoint(truncate)")
+def delete_unfinished(client: "MlflowClient", experiments: list[str], name: str) -> int:
+    """Delete the Pending models of this name. Call it under the registered model's lock."""
+    found = [model for model in unfinished(client, experiments) if model.name == name]
+    for model in found:
+        client.delete_logged_model(str(model.model_id))
+        logger.warning("%s: a registration was killed; its unfinished model was removed", name)
+    return len(found)
+
+
+def unfinished(client: "MlflowClient", experiments: list[str]) -> "list[LoggedModel]":
+    """Models whose registration was killed, or is running: MLflow would show them as Pending for ever."""
+    models = all_pages(partial(client.search_logged_models, experiments))
+    return [model for model in models if model.model_type == MODEL_TYPE and str(model.status) == "PENDING"]

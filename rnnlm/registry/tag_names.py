@@ -1,4 +1,4 @@
-"""How facts of a version are kept as its tags in MLflow: five that people filter by, and one with all others as JSON.
+"""Facts of a version as its tags in MLflow: five that people filter by, and one with all others as JSON.
 
 MLflow's list of versions shows every tag of every version, whatever its name. Its search finds the others by LIKE:
 ``tags.facts LIKE '%"corpus_digest": "8c0ff25c%'``.
@@ -7,11 +7,13 @@ MLflow's list of versions shows every tag of every version, whatever its name. I
 import json
 from typing import TYPE_CHECKING
 
+from rnnlm.storage.records import Evidence
+
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-    from rnnlm.registry.champion_history import TaggedVersion
+    from rnnlm.registry.mlflow_database import TaggedVersion
 
 SHOWN_FACTS = ("alias", "corpus_name", "dataset_id", "run_id", "tokenizer")
 FACTS = "facts"  # tag: a JSON object of all other facts
@@ -25,10 +27,16 @@ def as_tags(facts: dict[str, str]) -> dict[str, str]:
 
 
 def facts_of(version: "ModelVersion | TaggedVersion") -> dict[str, str]:
-    """The version's facts by their names. Versions of before have a tag for each fact."""
+    """The version's facts by their names. Versions of rnnlm 0.3 and older have a tag for each fact."""
     plain = {name: value for name, value in version.tags.items() if name != FACTS}
     others: dict[str, str] = json.loads(version.tags.get(FACTS, "{}"))
     return plain | others
+
+
+def evidence_of(version: "ModelVersion | TaggedVersion") -> Evidence | None:
+    """The evidence that the version's alias was decided on."""
+    value = facts_of(version).get("evidence")
+    return Evidence(**json.loads(value)) if value else None
 
 
 def set_facts(client: "MlflowClient", name: str, version: str, facts: dict[str, str | None]) -> None:
@@ -39,5 +47,5 @@ def set_facts(client: "MlflowClient", name: str, version: str, facts: dict[str, 
     for tag, value in as_tags(given).items():
         if tags.get(tag) != value:
             client.set_model_version_tag(name, version, tag, value)
-    for tag in (tags.keys() & facts.keys()).difference(SHOWN_FACTS):  # of a version of before
+    for tag in (tags.keys() & facts.keys()).difference(SHOWN_FACTS):  # of rnnlm 0.3 and older
         client.delete_model_version_tag(name, version, tag)

@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import PipelineConfig, RegistryConfig
 from rnnlm.home import Home, read_json
 from rnnlm.registry.bundle import LIBRARY, model_digest
 from rnnlm.sequences.dataset_reader import connect
@@ -33,6 +33,11 @@ class Candidate:
     run: RunRecord
     evaluation: EvaluationRecord
     samples: SamplesRecord
+
+
+def registered_name(config: RegistryConfig, corpus_name: str) -> str:
+    """The configured name, else `rnnlm-<corpus name>`: one registered model per corpus."""
+    return config.model_name or f"rnnlm-{corpus_name}"
 
 
 def identity_tags(candidate: Candidate) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Where code runs: engines for independent calls, child processes, optional packages, the user."""
+"""The surroundings of running code: engines for independent calls, child processes, optional packages, the user."""

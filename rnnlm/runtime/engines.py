@@ -1,4 +1,4 @@
-"""Where independent calls run: in this process, unless the library's caller gives another engine.
+"""Engines for independent calls: this process, unless the library's caller gives another one.
 
 The flows give Prefect's task runners: tasks/operations/task_runners.py.
 """

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 Split = Literal["train", "valid", "test"]
+Alias = Literal["champion", "challenger"]  # of a registered version
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 LOSSES = "losses"  # folder within a run: the loss of every token of the test split
 
@@ -76,7 +77,7 @@ class TokenizerRecord(StageRecord):
 
 
 class DatasetRecord(StageRecord):
-    """One DuckDB file with its tokenizer beside it; if it is large, the sequences in Parquet parts beside it, too."""
+    """A DuckDB file with its tokenizer beside it; a large dataset also has its sequences in Parquet parts there."""
 
     dataset_id: str
     folder: Path
@@ -122,7 +123,7 @@ class StartedFrom(Record):
 
 
 class ProcessChange(Record):
-    """From here on a run went on with another number of processes: equal to rounding, not bit by bit."""
+    """A run continued with another number of processes. It is equal to rounding, not bit by bit."""
 
     step: int  # optimizer steps done before
     processes: int
@@ -148,7 +149,7 @@ class RunRecord(StageRecord):
 
 
 class PartScore(Record):
-    """How well a part of a model, alone, predicts a whole split."""
+    """The score of a part of a model, alone, on a whole split."""
 
     perplexity: float
     bits_per_byte: float
@@ -162,7 +163,7 @@ class CountsScore(PartScore):
 
 
 class SplitScore(Record):
-    """How well a model predicts a whole split, with two baselines on the same tokens.
+    """The score of a model on a whole split, with two baselines on the same tokens.
 
     Of a network mixed with counts, perplexity and bits per byte are those of the mixture, which is what is registered.
     """
@@ -270,7 +271,7 @@ class ListedVersion(Record):
 class RegisteredVersion(StageRecord):
     name: str
     version: int
-    alias: Literal["champion", "challenger"]
+    alias: Alias
     reason: str
     uri: str  # models:/NAME@ALIAS
     evidence: Evidence | None = None  # None: no champion, or no documents to compare on
@@ -301,7 +302,7 @@ class ArpaRecord(Record):
 
 
 class HarnessMetric(Record):
-    """One metric of EleutherAI's lm-evaluation-harness."""
+    """A metric of EleutherAI's lm-evaluation-harness."""
 
     task: str
     metric: str
@@ -317,7 +318,7 @@ class HarnessRecord(Record):
 
 
 class LoggedRecord(Record):
-    """Where the tracking server shows a run; None if it was unavailable."""
+    """The page of a run on the tracking server, None if the server was unavailable, and the plots of its loss."""
 
     run_url: str | None
     loss_curve: Path | None

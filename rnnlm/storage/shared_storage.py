@@ -21,13 +21,13 @@ from pyarrow import fs
 
 from rnnlm.display.redaction import redacted
 from rnnlm.errors import HomeError
-from rnnlm.home import file_digest
+from rnnlm.home import PLACES, file_digest
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
 from rnnlm.storage.disk_errors import read_with_retries
 
 logger = logging.getLogger(__name__)
 VARIABLE = "RNNLM_STORAGE"
-STORED_FOLDERS = ("corpora", "tokenizers", "datasets", "runs")  # folders of a home whose entries are stored
+STORED_FOLDERS = tuple(place.name for place in PLACES if place.stored)
 COMPLETE = "COMPLETE"  # marker of a finished folder: JSON, file name → sha256
 LOCAL = fs.LocalFileSystem()
 
@@ -55,7 +55,7 @@ class Storage:
         try:
             files = read_marker(folder)
         except ValueError:
-            return True  # the caller verifies the folder, finds what is wrong, and tells it
+            return True  # the caller verifies the folder and reports the damage
         for file in files:
             self.fetch_file(f"{files_of(name, folder)}/{file}", inside(folder, file))
         logger.info("%s: copied from %s", name, self.address)
@@ -127,7 +127,7 @@ def read_marker(folder: Path) -> dict[str, str]:
 
 
 def files_of(name: str, folder: Path) -> str:
-    """Where the files of the local folder are stored."""
+    """The place of the local folder's files in the storage."""
     return f"{name}/{file_digest(folder / COMPLETE)[:16]}"
 
 

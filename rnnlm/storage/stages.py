@@ -82,7 +82,7 @@ def write_once(
     Returns True if it was skipped. Processes that want the same folder wait for each other. A damaged or replaced
     folder stays in place until its replacement is complete.
 
-    pieces: a folder of finished pieces of the work, from which the next run goes on if this one fails. It is removed
+    pieces: a folder of finished pieces of the work, from which the next run resumes if this one fails. It is removed
     when `final` is complete, and with `force` before `build`.
     """
     home.make(final.parent)
@@ -309,5 +309,5 @@ def move_back(final: Path) -> None:
 
 
 def replaced_path(final: Path) -> Path:
-    """Where move_aside puts a folder; remove_partials removes it."""
+    """The place where move_aside puts a folder; remove_partials removes it."""
     return final.parent / f".{final.name}.replaced"

@@ -18,6 +18,7 @@ from pathlib import Path
 from rnnlm.display.redaction import redacted
 from rnnlm.errors import HomeError
 from rnnlm.home import Home, atomic_file
+from rnnlm.registry.stored_versions import Key
 from rnnlm.storage.contained_paths import problem_of
 from rnnlm.storage.disk_errors import ABSENT, full_disk_explained
 from rnnlm.storage.records import Record
@@ -25,7 +26,7 @@ from rnnlm.storage.shared_storage import read_marker
 from rnnlm.storage.stages import COMPLETE
 from rnnlm.tracking.mlflow_store import is_embedded, tracking_uri
 from rnnlm.upkeep.backup_archive import FORMAT, SUFFIX, ArchiveWriter, Manifest, find_archive_damage, read_manifest
-from rnnlm.upkeep.inventory import Inventory, Key, take_inventory
+from rnnlm.upkeep.inventory import Inventory, take_inventory
 from rnnlm.upkeep.prune import UPKEEP_LOCK
 from rnnlm.upkeep.retention import keep
 
@@ -177,29 +178,20 @@ def chosen_files(home: Home, inventory: Inventory) -> Iterator[tuple[Path, str |
             yield from files_below(path)
 
 
-def files_below(path: Path, digests: dict[str, str] | None = None) -> Iterator[tuple[Path, str | None]]:
-    """The file, or all files of the folder, with their digests; hidden ones are partial writes and are left out.
+def files_below(path: Path) -> Iterator[tuple[Path, str | None]]:
+    """The file, or all files of the folder, with their digests from the COMPLETE markers in it; also missing ones.
 
-    digests: relative to this path, from a COMPLETE marker above it.
+    Hidden files are partial writes and are left out.
     """
-    known = digests or {}
-    if path.is_file():
-        yield path, known.get("")
-        return
-    try:
-        known = read_marker(path)
-    except ABSENT:
-        pass
-    except ValueError as error:
-        known = {COMPLETE: str(error)}  # no file has this sha256: the marker is reported as damaged
-    else:
-        yield from ((path / name, digest) for name, digest in known.items() if not (path / name).exists())
-    for entry in sorted(path.iterdir()) if path.is_dir() else ():
-        if entry.name.startswith("."):
-            continue
-        below = {
-            name.removeprefix(entry.name).removeprefix("/"): digest
-            for name, digest in known.items()
-            if name == entry.name or name.startswith(f"{entry.name}/")
-        }
-        yield from files_below(entry, below)
+    found = [path] if path.is_file() else []
+    for folder, below, names in os.walk(path, followlinks=True):
+        below[:] = (name for name in below if not name.startswith("."))
+        found += (Path(folder, name) for name in names if not name.startswith("."))
+    digests: dict[Path, str] = {}
+    for marker in found:
+        if marker.name == COMPLETE:
+            try:
+                digests |= {marker.parent / name: digest for name, digest in read_marker(marker.parent).items()}
+            except ValueError as error:
+                digests[marker] = str(error)  # no file has this sha256: the marker is reported as damaged
+    yield from ((file, digests.get(file)) for file in sorted({*found, *digests}))

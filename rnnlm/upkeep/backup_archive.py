@@ -25,6 +25,10 @@ TRAILER_COPIES = 4
 READ_BYTES = 1 << 20
 
 
+class DamagedFileError(HomeError):
+    """A file of an archive differs from its sha256, or cannot be read."""
+
+
 class BackedUpFile(Record):
     sha256: str
     bytes: int
@@ -127,25 +131,28 @@ def listed(folder: Path) -> str:
 
 
 def pieces_of(archive: Path, file: BackedUpFile) -> Iterator[bytes]:
-    """The file's bytes as they are now, a piece at a time; fewer if the archive was cut off."""
-    with archive.open("rb") as stream:
-        stream.seek(file.offset)
-        left = file.bytes
-        while left and (data := stream.read(min(READ_BYTES, left))):
-            left -= len(data)
-            yield data
+    """The file's bytes, a piece at a time. DamagedFileError, after the last one, if they differ from its sha256."""
+    digest, left = hashlib.sha256(), file.bytes
+    try:
+        with archive.open("rb") as stream:
+            stream.seek(file.offset)
+            while left and (data := stream.read(min(READ_BYTES, left))):
+                left -= len(data)
+                digest.update(data)
+                yield data
+    except OSError as error:  # a bad block: the other files may be sound
+        raise DamagedFileError(f"{archive}: cannot be read ({error.strerror})") from error
+    if digest.hexdigest() != file.sha256:
+        raise DamagedFileError(f"{archive}: a file in it differs from its sha256")
 
 
 def find_archive_damage(archive: Path, manifest: Manifest) -> tuple[str, ...]:
     """Names of files that differ from their sha256."""
-    return tuple(name for name, file in manifest.files.items() if not is_sound(archive, file))
-
-
-def is_sound(archive: Path, file: BackedUpFile) -> bool:
-    digest = hashlib.sha256()
-    try:
-        for piece in pieces_of(archive, file):
-            digest.update(piece)
-    except OSError:  # a bad block: the other files may be sound
-        return False
-    return digest.hexdigest() == file.sha256
+    damaged = []
+    for name, file in manifest.files.items():
+        try:
+            for _ in pieces_of(archive, file):
+                pass
+        except DamagedFileError:
+            damaged.append(name)
+    return tuple(damaged)

@@ -12,34 +12,23 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from rnnlm.home import Home, partial_path, size_of
-from rnnlm.registry.stored_versions import StoredVersion, compact_database, remove_model, remove_run, remove_versions
+from rnnlm.home import PLACES, Home, partial_path, size_of
+from rnnlm.registry.mlflow_database import compact_database
+from rnnlm.registry.stored_versions import Item, Key, StoredVersion, remove_model, remove_run, remove_versions
 from rnnlm.storage.records import Record
 from rnnlm.storage.stages import COMPLETE, replaced_path
-from rnnlm.upkeep.inventory import ITEM_KINDS, Inventory, Item, Key, Kind, last_used, take_inventory
+from rnnlm.tracking.mlflow_store import is_embedded, is_empty
+from rnnlm.upkeep.inventory import ITEM_KINDS, Inventory, last_used, take_inventory
 from rnnlm.upkeep.retention import RetentionPlan, plan_retention, removable_versions
 from rnnlm.upkeep.retention_config import RetentionConfig
 
 logger = logging.getLogger(__name__)
 UPKEEP_LOCK = "upkeep"  # held by prune and backup: what a backup is about to copy is not removed
-LOCK_NAMES: dict[Kind, str] = {  # of an item's writers; {} is its name
-    "corpus": "corpora-{}",
-    "tokenizer": "tokenizers-{}",
-    "dataset": "datasets-{}",
-    "description": "descriptions-{}",
-    "start": "starts-{}",
-    "shards": "datasets-{}",
-    "ngram": "ngrams-{}",
-    "fetched": "fetched-{}",
-    "run": "run-{}",
-    "scores": "scores-{}",
-    "probe": "probes-{}",
-    "reference": "reference-{}",
-}
+LOCKS = {place.kind: place.lock for place in PLACES if place.kind and place.lock}  # of an item's writers
 
 
 class KindTotal(Record):
-    kind: Kind
+    kind: str
     removed_items: int
     removed_bytes: int
     kept_items: int
@@ -110,7 +99,8 @@ def remove_planned(home: Home, inventory: Inventory, plan: RetentionPlan, config
             removed.append(item)
         else:
             protect(item, inventory, protected)
-    compact_database(home)
+    if is_embedded(home) and not is_empty(home):
+        compact_database(home)
     return removed
 
 
@@ -124,14 +114,13 @@ def protect(item: Item, inventory: Inventory, protected: set[Key]) -> None:
 
 def remove_planned_versions(home: Home, inventory: Inventory, plan: RetentionPlan, config: RetentionConfig) -> set[Key]:
     """Remove versions from the registry; returns the keys of those removed."""
-    planned = {item.name for item in plan.removed if item.kind == "version"}
-    names = {version.name for version in inventory.versions if f"{version.name}/{version.number}" in planned}
+    planned = {item.key for item in plan.removed}
+    names = {version.name for version in inventory.versions if version.key in planned}
 
     def still_removable(versions: list[StoredVersion]) -> set[int]:
         return removable_versions(versions, plan.removed, config)
 
-    deleted = [version for name in sorted(names) for version in remove_versions(home, name, still_removable)]
-    return {("version", f"{version.name}/{version.number}") for version in deleted}
+    return {version.key for name in sorted(names) for version in remove_versions(home, name, still_removable)}
 
 
 def remove_item(home: Home, item: Item) -> bool:
@@ -152,9 +141,9 @@ def remove_item(home: Home, item: Item) -> bool:
         return remove_lock(home, item)
     if item.kind == "leftover":
         return remove_leftover(home, item.path)
-    if item.kind not in LOCK_NAMES:
+    if item.kind not in LOCKS:
         return remove_unused(item.path, item.used)
-    with home.lock_if_free(LOCK_NAMES[item.kind].format(item.name)) as free:
+    with home.lock_if_free(LOCKS[item.kind].format(item.name)) as free:
         return free and remove_unused(item.path, item.used)
 
 

@@ -1,4 +1,4 @@
-"""Which items of a home are kept, and why: pure functions from an inventory to a plan.
+"""The plan of a prune: which items of a home are kept, and why. Pure functions from an inventory.
 
 Everything starts from roots (aliases, rollback targets, the newest versions and datasets, what is in use) and follows
 what they need. What is not reached goes.
@@ -6,17 +6,16 @@ what they need. What is not reached goes.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import get_args
 
 from rnnlm.registry.champion_history import Change, champion_before
-from rnnlm.registry.stored_versions import StoredVersion
+from rnnlm.registry.stored_versions import Item, Key, StoredVersion
 from rnnlm.storage.records import Record
-from rnnlm.upkeep.inventory import ITEM_KINDS, Derived, Inventory, Item, Key, Kind, version_key
+from rnnlm.upkeep.inventory import DERIVED, ITEM_KINDS, Inventory
 from rnnlm.upkeep.retention_config import RetentionConfig
 
 DAY_SECONDS = 24 * 3600.0
 # Kept for RetentionConfig.days without being needed.
-AGED: tuple[Kind, ...] = ("mlflow-run", *get_args(Derived), "lock")
+AGED = ("mlflow-run", *DERIVED, "lock")
 
 
 class RetentionPlan(Record):
@@ -61,14 +60,13 @@ def roots(inventory: Inventory, config: RetentionConfig, now: float, recent: flo
             yield ("version", f"{name}/{number}"), reason
     corpora: dict[str, list[Item]] = defaultdict(list)
     registered = {version.run_id for version in inventory.versions}
-    pruned = {run.run_id for run in inventory.mlflow_runs if run.removed_version}
     oldest = now - config.days * DAY_SECONDS
     for key, item in items.items():
         if item.used >= recent:
             yield key, "used recently"
         elif item.kind in AGED and item.used >= oldest:
             yield key, f"younger than {config.days} days"
-        elif item.kind == "run" and item.used >= oldest and item.name not in registered | pruned:
+        elif item.kind == "run" and item.used >= oldest and item.name not in registered | inventory.pruned_runs:
             yield key, "not registered" if item.finished else "unfinished"
         if item.kind == "dataset":
             corpora[item.group].append(item)
@@ -129,5 +127,5 @@ def rollback_to(version: int) -> Change:
 def removable_versions(versions: Sequence[StoredVersion], planned: Iterable[Item], config: RetentionConfig) -> set[int]:
     """The planned versions that may still be removed: an alias may have moved since the plan was made."""
     still = set(kept_versions(versions, config))
-    names = {item.name for item in planned if item.kind == "version"}
-    return {version.number for version in versions if version_key(version)[1] in names and version.number not in still}
+    keys = {item.key for item in planned}
+    return {version.number for version in versions if version.key in keys and version.number not in still}

@@ -27,7 +27,7 @@ from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.presets import read_presets
 from rnnlm.registry.data_gates import GateResult, GatesRecord
-from rnnlm.registry.model_names import registered_name
+from rnnlm.registry.version_tags import registered_name
 from rnnlm.runtime.polling import poll_until
 from rnnlm.scoring.filter_config import FilterConfig
 from rnnlm.scoring.scoring_config import ScoringConfig

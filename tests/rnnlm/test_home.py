@@ -27,21 +27,16 @@ def test_named_home_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert find_home().root == tmp_path / "there"
 
 
-def test_unnamed_home_is_the_nearest_one_upwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("RNNLM_HOME", raising=False)
-    (tmp_path / ".rnnlm").mkdir()
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "a" / "b")
-    assert find_home().root == tmp_path / ".rnnlm"
-
-
-def test_unnamed_home_without_one_upwards_is_here_and_is_not_made(
+def test_unnamed_home_is_the_nearest_upwards_else_here_and_not_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("RNNLM_HOME", raising=False)
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    assert find_home().root == tmp_path / "a" / "b" / ".rnnlm"
+    assert not find_home().root.exists()
+    (tmp_path / ".rnnlm").mkdir()
     assert find_home().root == tmp_path / ".rnnlm"
-    assert not (tmp_path / ".rnnlm").exists()
 
 
 @pytest.mark.parametrize("strange", ["others may write", "another user's"])
@@ -92,36 +87,18 @@ def test_digest_does_not_depend_on_the_order_of_keys() -> None:
     assert digest_of({"a": 1}) != digest_of({"a": 2})
 
 
-def test_second_write_is_skipped(home: Home) -> None:
+def test_output_is_made_once_and_again_if_forced_or_damaged(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     final = home.corpora / "one"
-    assert write_once(home, final, greet) is False
-    assert write_once(home, final, lambda partial: pytest.fail("built twice")) is True
-    assert (final / "greeting.txt").read_text() == "hello"
-
-
-def test_force_builds_again(home: Home) -> None:
-    final = home.corpora / "one"
-    write_once(home, final, greet)
-    assert write_once(home, final, lambda p: (p / "greeting.txt").write_text("again") and None, force=True) is False
+    assert not write_once(home, final, greet)
+    assert write_once(home, final, lambda partial: pytest.fail("built twice"))
+    assert not write_once(home, final, lambda p: (p / "greeting.txt").write_text("again") and None, force=True)
     assert (final / "greeting.txt").read_text() == "again"
-    assert [path.name for path in home.corpora.iterdir()] == ["one"]
-
-
-def test_damaged_output_is_built_again(home: Home) -> None:
-    final = home.corpora / "one"
-    write_once(home, final, greet)
-    (final / "greeting.txt").write_text("hellO")
+    (final / "greeting.txt").write_text("damaged")
     assert not is_complete(final)
-    assert write_once(home, final, greet) is False
-    assert (final / "greeting.txt").read_text() == "hello"
-
-
-def test_a_damaged_file_is_named(home: Home, caplog: pytest.LogCaptureFixture) -> None:
-    final = home.corpora / "one"
-    write_once(home, final, greet)
-    (final / "greeting.txt").write_text("hellO")
-    write_once(home, final, greet)
+    assert not write_once(home, final, greet)
     assert "greeting.txt differs from its sha256" in caplog.text
+    assert (final / "greeting.txt").read_text() == "hello"
+    assert [path.name for path in home.corpora.iterdir()] == ["one"]
 
 
 def test_a_read_error_is_not_damage(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A contest: a corpus with enough validation documents to tell models apart, and models to be told apart."""
+"""A contest: a corpus with enough validation documents to distinguish models, and models that really differ."""
 
 import shutil
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ from typing import Any
 from safetensors.numpy import load_file, save_file
 
 from rnnlm.config import PipelineConfig
-from rnnlm.registry.registration import register_model
-from rnnlm.registry.version_tags import Candidate
 from rnnlm.storage.records import RegisteredVersion, RunRecord
 from rnnlm.storage.stages import mark_complete
 from rnnlm.training.training_run import UNMARKED
@@ -65,10 +63,7 @@ class Contest(Registrar):
         """settings: of RegistryConfig, in place of the contest's."""
         registry = self.config.registry.model_copy(update=settings)
         config = self.config.model_copy(update={"registry": registry})
-        run = self.run_of(quality)
-        return register_model(
-            self.home, Candidate(config, self.dataset, run, self.evaluation, self.samples), force=force
-        )
+        return self(force=force, run=self.run_of(quality), config=config)
 
     def run_of(self, quality: str) -> RunRecord:
         """A finished run of its own."""

@@ -1,4 +1,4 @@
-"""Who was champion when: the pile of promotions, and champions made by hand."""
+"""The history of champions: the stack of promotions, and champions made by hand."""
 
 import getpass
 import socket
@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rnnlm.errors import ModelError
-from rnnlm.registry.champion_history import Change, all_versions, champion_before, champions_in_file, read_history
+from rnnlm.registry.champion_history import Change, all_versions, champion_before, read_history
 from rnnlm.registry.lineage import show_version
+from rnnlm.registry.mlflow_database import champions_in_file
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
 from rnnlm.registry.tag_names import facts_of
@@ -39,12 +40,12 @@ def changes(*steps: int) -> list[Change]:
         ((1, 2, 3), 3, 2),
         ((1, 2, 3, -2), 2, 1),  # a second rollback goes further back, not forth
         ((1, 2, 3, -2, -1), 1, None),
-        ((1, 2, 3, -2, 4), 4, 2),  # 3 was taken back: it is no champion to return to
+        ((1, 2, 3, -2, 4), 4, 2),  # 3 was taken back: no rollback returns to it
         ((1, 2, 1), 1, 2),
         ((1, 2, 2), 2, 1),  # noted twice, because a kill fell between note and alias
         ((1,), 1, None),
         ((), None, None),
-        ((1, 2), 7, 2),  # somebody moved the alias in MLflow
+        ((1, 2), 7, 2),  # a person moved the alias in MLflow
         ((1, 2), None, 2),  # or took it away
     ],
 )
@@ -104,7 +105,7 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
 
 
 @pytest.mark.long
-def test_what_cannot_be_promoted_or_taken_back_is_told(contest: Contest) -> None:
+def test_an_impossible_promotion_or_rollback_is_an_error(contest: Contest) -> None:
     with pytest.raises(ModelError, match="no such version"):
         promote_by_hand(contest.home, NAME, "1")
     with pytest.raises(ModelError, match="no such model"):
@@ -130,7 +131,7 @@ def test_a_champion_by_hand_is_what_the_next_candidate_must_beat(contest: Contes
 
 
 @pytest.mark.long
-def test_champions_read_from_the_file_are_those_that_mlflow_tells(decided: Contest) -> None:
+def test_champions_read_from_the_file_are_those_of_mlflows_client(decided: Contest) -> None:
     with reaching_mlflow(decided.home) as client:
         told, champion = all_versions(client, NAME), client.get_model_version_by_alias(NAME, "champion")
     found = champions_in_file(decided.home.mlflow_database)

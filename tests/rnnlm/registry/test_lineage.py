@@ -38,7 +38,7 @@ def test_a_version_leads_back_to_the_bytes_of_the_corpus(decided: Contest) -> No
     assert details.parents[-1].corpus_digest == decided.dataset.corpus_digest
 
 
-def test_perplexities_configuration_and_code_stand_in_the_version(decided: Contest) -> None:
+def test_a_version_has_its_perplexities_configuration_and_code(decided: Contest) -> None:
     details = show_version(decided.home, NAME, "champion")
     for split, tag in (("valid", "validation_perplexity"), ("test", "test_perplexity")):
         assert float(details.tags[tag]) == decided.evaluation.scores[split].perplexity
@@ -79,12 +79,12 @@ def test_the_best_is_the_lowest_perplexity_of_each_dataset(decided: Contest) -> 
 
 
 @pytest.mark.parametrize(("name", "version"), [(NAME, "7"), (NAME, "winner"), ("nobody", "1")])
-def test_a_version_that_is_not_there_is_told(decided: Contest, name: str, version: str) -> None:
+def test_a_missing_version_is_an_error_with_the_right_names(decided: Contest, name: str, version: str) -> None:
     with pytest.raises(ModelError, match=f"registered: {NAME}"):
         show_version(decided.home, name, version)
 
 
-def test_a_version_of_another_program_is_shown_as_far_as_it_goes(tracked_home: Home) -> None:
+def test_a_version_of_another_program_is_shown_without_our_facts(tracked_home: Home) -> None:
     with reaching_mlflow(tracked_home) as client:
         client.create_registered_model("theirs")
         client.create_model_version("theirs", "file:///somewhere")
@@ -93,7 +93,7 @@ def test_a_version_of_another_program_is_shown_as_far_as_it_goes(tracked_home: H
     assert "theirs 1 (no alias)" in lineage_report(details)
 
 
-def test_what_people_read_holds_the_facts(decided: Contest) -> None:
+def test_the_report_holds_the_facts(decided: Contest) -> None:
     text = lineage_report(show_version(decided.home, NAME, "2"))
     for fact in (
         f"{NAME} 2 (champion)",
@@ -107,7 +107,7 @@ def test_what_people_read_holds_the_facts(decided: Contest) -> None:
         f"word, {decided.dataset.vocabulary_size:,} ids",
     ):
         assert fact in text, fact
-    registered = decided.register("good")  # once more: it is told what became of it
+    registered = decided.register("good")  # again: the report says what became of it
     page = registration_report(registered, decided.evaluation)
     assert registered.evidence is not None
     assert evidence_table(registered.evidence) in page

@@ -1,4 +1,4 @@
-"""Which events a night has, and what they say."""
+"""The events of a night, and their messages."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def events_of(contest: Contest, registered: RegisteredVersion, bits_per_byte: fl
     scores = contest.evaluation.scores
     if bits_per_byte is not None:
         scores = scores | {"test": scores["test"].model_copy(update={"bits_per_byte": bits_per_byte})}
-    return list(registration_events(contest.home, registered, EvaluationRecord(scores=scores), "contest"))
+    return list(registration_events(registered, EvaluationRecord(scores=scores), "contest"))
 
 
 @pytest.mark.long

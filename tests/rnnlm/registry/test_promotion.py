@@ -3,8 +3,8 @@
 import pytest
 
 from rnnlm.config import RegistryConfig
-from rnnlm.registry.model_names import registered_name
 from rnnlm.registry.promotion import decide, undecidable
+from rnnlm.registry.version_tags import registered_name
 from rnnlm.storage.records import Evidence
 
 NEWER, BETTER = RegistryConfig(policy="newer"), RegistryConfig(policy="better")
@@ -85,7 +85,7 @@ def test_the_reason_gives_figures_interval_and_units() -> None:
     )
 
 
-def test_without_evidence_nobody_takes_over() -> None:
+def test_without_evidence_the_champion_stays() -> None:
     decision = undecidable(3, "its model cannot be loaded")
     assert (decision.alias, decision.evidence) == ("challenger", None)
     assert decision.reason == "not comparable with champion version 3: its model cannot be loaded"

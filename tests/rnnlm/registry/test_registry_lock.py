@@ -1,11 +1,11 @@
-"""One at a time on one machine, also between processes; the lock ends with its holder."""
+"""One process or thread of a machine at a time holds the lock on a registered model; it ends with its holder."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,9 +28,9 @@ with registry_lock(find_home(), "contest"):
 
 
 @contextmanager
-def another_process(home: Home, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """One that holds the lock."""
-    variables = os.environ | {"RNNLM_HOME": str(home.root)} | environment
+def another_process(home: Home) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the lock."""
+    variables = os.environ | {"RNNLM_HOME": str(home.root)}
     with subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True, env=variables) as holder:
         try:
             assert holder.stdout is not None
@@ -44,43 +44,39 @@ def test_only_one_holds_it_at_a_time_and_all_get_their_turn(tracked_home: Home) 
     assert_one_at_a_time(lambda: registry_lock(tracked_home, "contest"))
 
 
-@pytest.mark.long
-def test_who_was_killed_has_lost_it_at_once(tracked_home: Home) -> None:
-    got = threading.Event()
+@contextmanager
+def a_waiter(home: Home) -> Iterator[threading.Event]:
+    """A thread that waits for the lock, and an event that says when it has had it."""
+    had = threading.Event()
 
     def wait() -> None:
-        with registry_lock(tracked_home, "contest"):
-            got.set()
+        with registry_lock(home, "contest"):
+            had.set()
 
-    with another_process(tracked_home) as holder:
-        waiter = threading.Thread(target=wait)
-        waiter.start()
-        assert not got.wait(1.0)
-        start = time.monotonic()
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    assert not had.wait(1.0)
+    yield had
+    waiter.join(timeout=60)
+
+
+@pytest.mark.long
+def test_the_lock_of_a_killed_process_is_free_at_once(tracked_home: Home) -> None:
+    with another_process(tracked_home) as holder, a_waiter(tracked_home) as had:
         holder.send_signal(signal.SIGKILL)
-        waiter.join(timeout=60)
-        assert got.is_set()
-        assert time.monotonic() - start < 30
+        assert had.wait(30)
 
 
 @pytest.mark.long
 def test_another_home_on_the_same_database_waits_too(
     tracked_home: Home, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = Home(tmp_path_factory.mktemp("other"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
-    got = threading.Event()
-
-    def wait() -> None:
-        with registry_lock(other, "contest"):
-            got.set()
-
-    with registry_lock(tracked_home, "contest"):
-        waiter = threading.Thread(target=wait)
-        waiter.start()
-        assert not got.wait(1.0)
-    waiter.join(timeout=60)
-    assert got.is_set()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(registry_lock(tracked_home, "contest"))
+        with a_waiter(Home(tmp_path_factory.mktemp("other"))) as had:
+            stack.close()
+            assert had.wait(60)
 
 
 def test_a_failure_inside_gives_it_back(tracked_home: Home) -> None:

@@ -88,16 +88,3 @@ def test_every_kind_of_tokenizer_is_served_alike(
     save_model(model, folder)
     recut(folder, SequencesConfig())
     agree(served(folder, tmp_path), folder, SequencesConfig())
-
-
-def test_prompts_and_texts_are_answered_in_their_order(toy_run: RunRecord, tmp_path: Path) -> None:
-    model = served(toy_run.model_folder, tmp_path)
-    context: Any = None
-    rows: Any = [{"text": "the cat"}, {"prompt": "the cat"}, {"text": ""}]
-    answers = model.predict(context, rows)
-    assert [sorted(answer) for answer in answers] == [
-        ["bits_per_byte", "log_probability_nats", "perplexity", "tokens"],
-        ["text"],
-        ["bits_per_byte", "log_probability_nats", "perplexity", "tokens"],
-    ]
-    json.dumps(answers, allow_nan=False)  # it can be sent

@@ -1,4 +1,4 @@
-"""Which model a run continues from, and what its ancestors have seen when it is judged."""
+"""The model that a run continues from, and the documents of its ancestors when it is judged."""
 
 import logging
 import shutil
@@ -15,10 +15,8 @@ from rnnlm.home import Home
 from rnnlm.registry.bundle import TRAINING_DOCUMENTS, model_digest
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.registry.registration import register_model
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.registry.tag_names import facts_of
-from rnnlm.registry.version_tags import Candidate
 from rnnlm.reports.pipeline_page import training_report
 from rnnlm.reports.registry_page import lineage_report
 from rnnlm.sequences.dataset_reader import connect
@@ -52,9 +50,7 @@ def take_over(warm: Registrar, name: str = TOY) -> RegisteredVersion:
     """Another version becomes champion."""
     settings = {"training.seed": 7, "training.start_from": "nothing"}
     run = run_training(warm.home, changed(warm.config, settings), warm.dataset, untracked)
-    registered = register_model(
-        warm.home, Candidate(warm.config, warm.dataset, run, warm.evaluation, warm.samples), force=True
-    )
+    registered = warm(force=True, run=run)
     with reaching_mlflow(warm.home) as client:
         client.set_registered_model_alias(name, "champion", str(registered.version))
     return registered
@@ -147,7 +143,7 @@ def test_a_version_that_does_not_exist_is_an_error(warm: Registrar, wanted: str,
         ({"corpus.digits": "N"}, "corpus.digits differs, so it is unknown which documents"),
     ],
 )
-def test_a_champion_that_does_not_fit_is_told_in_one_line(
+def test_a_champion_that_does_not_fit_is_reported_in_one_line(
     warm: Registrar, caplog: pytest.LogCaptureFixture, settings: dict[str, object], told: str
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -157,27 +153,22 @@ def test_a_champion_that_does_not_fit_is_told_in_one_line(
     assert line.startswith(f"training: starts from random weights: rnnlm-toy version 1 does not fit: {told}")
 
 
+@pytest.mark.parametrize("made_by", ["rnnlm", "another program"])
 def test_a_champion_that_cannot_be_loaded_does_not_stop_the_night(
-    warm: Registrar, caplog: pytest.LogCaptureFixture
+    warm: Registrar, caplog: pytest.LogCaptureFixture, made_by: str
 ) -> None:
     caplog.set_level(logging.INFO)
-    shutil.rmtree(model_folder(warm.home, f"models:/{TOY}/1"))
+    folder = model_folder(warm.home, f"models:/{TOY}/1")
+    if made_by == "rnnlm":
+        shutil.rmtree(folder)
+    else:
+        (folder / "rnnlm_tokenizer.json").unlink()
+        (folder.parents[1] / "COMPLETE").unlink()
     assert chosen(warm) is None
     assert "training: starts from random weights: the champion cannot be loaded (" in caplog.text
     warm.config = changed(warm.config, {"training.start_from": f"{TOY}/1"})
     with pytest.raises(ModelError):
         chosen(warm)
-
-
-def test_a_champion_of_another_program_does_not_stop_the_night(
-    warm: Registrar, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    folder = model_folder(warm.home, f"models:/{TOY}/1")
-    (folder / "rnnlm_tokenizer.json").unlink()
-    (folder.parents[1] / "COMPLETE").unlink()  # as of a version that this program did not register
-    assert chosen(warm) is None
-    assert "training: starts from random weights: the champion cannot be loaded (" in caplog.text
 
 
 def test_an_unavailable_server_does_not_stop_the_night(
@@ -200,14 +191,8 @@ def warm_run(contest: Contest, quality: str, ancestors: list[str] | None) -> Run
     return run.model_copy(update={"started_from": start})
 
 
-def register_warm(contest: Contest, run: RunRecord) -> RegisteredVersion:
-    return register_model(
-        contest.home, Candidate(contest.config, contest.dataset, run, contest.evaluation, contest.samples)
-    )
-
-
 def unseen_fingerprints(contest: Contest, folder: Path) -> list[str]:
-    """Of the validation documents that a run on the contest's dataset has not seen."""
+    """Fingerprints of the validation documents that a run on the contest's dataset has not seen."""
     write_known_digests(contest.dataset, contest.config.training.validation.tokens, folder / "own.parquet")
     seen = set(pq.read_table(folder / "own.parquet")["sha256"].to_pylist())
     with connect(contest.dataset) as connection:
@@ -216,10 +201,10 @@ def unseen_fingerprints(contest: Contest, folder: Path) -> list[str]:
 
 
 @pytest.mark.long
-def test_what_an_ancestor_has_seen_is_no_evidence(contest: Contest, tmp_path: Path) -> None:
+def test_documents_that_an_ancestor_has_seen_are_no_evidence(contest: Contest, tmp_path: Path) -> None:
     unseen = unseen_fingerprints(contest, tmp_path)
     contest.register("poor")
-    candidate = register_warm(contest, warm_run(contest, "good", unseen[:40]))
+    candidate = contest(run=warm_run(contest, "good", unseen[:40]))
     assert candidate.evidence is not None
     assert candidate.evidence.documents == len(unseen) - 40
     assert candidate.alias == "champion"
@@ -238,7 +223,7 @@ def test_what_an_ancestor_has_seen_is_no_evidence(contest: Contest, tmp_path: Pa
 @pytest.mark.long
 def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> None:
     contest.register("poor")
-    candidate = register_warm(contest, warm_run(contest, "good", None))
+    candidate = contest(run=warm_run(contest, "good", None))
     assert (candidate.alias, candidate.evidence) == ("challenger", None)
     assert candidate.reason == (
         "not comparable with champion version 1: it is unknown what the model that the candidate started from was "
@@ -250,12 +235,12 @@ def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> N
 
 
 @pytest.mark.long
-def test_people_are_told_what_a_version_started_from(contest: Contest) -> None:
+def test_card_and_reports_name_the_version_that_training_started_from(contest: Contest) -> None:
     run = warm_run(contest, "good", [])
-    register_warm(contest, run)
+    contest(run=run)
     details = show_version(contest.home, NAME, "1")
     started = "rnnlm-contest version 1: 7,912 of 8,000 token rows kept"
-    assert f"- training went on from {started}\n" in details.description
+    assert f"- training continued from {started}\n" in details.description
     assert "\nstarted    from rnnlm-contest/1\n" in lineage_report(details)
     training = changed(contest.config, {"training.warm_start.epochs": 9}).training
     report = training_report(run, ModelConfig(), training)

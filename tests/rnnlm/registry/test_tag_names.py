@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rnnlm.registry.champion_history import TaggedVersion
+from rnnlm.registry.mlflow_database import TaggedVersion
 from rnnlm.registry.tag_names import as_tags, facts_of, set_facts
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.registrar import Registrar

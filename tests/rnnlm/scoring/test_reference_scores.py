@@ -11,7 +11,7 @@ from rnnlm.errors import DatasetError
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.generation.generate import generate_samples
 from rnnlm.home import Home
-from rnnlm.registry.promotion import known_documents
+from rnnlm.registry.champion_comparison import known_documents
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.scoring import reference_scores
 from rnnlm.scoring.reference_scores import find_reference, keep_references, sampled_every, validation_texts

@@ -119,7 +119,7 @@ def test_two_machines_storing_a_folder_do_not_mix_files(
 
 
 @pytest.mark.parametrize("address", ["nonsense", "unknown://bucket/prefix"])
-def test_an_address_that_is_none_is_told(home: Home, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_a_wrong_address_is_named_in_the_error(home: Home, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv(VARIABLE, address)
     with pytest.raises(HomeError, match=rf"{VARIABLE}={address}(.|\n)*or unset {VARIABLE}"):
         write_once(home, home.corpora / "one", greet)

@@ -36,7 +36,7 @@ def make_older(path: Path, age_days: float) -> None:
 
 
 def register_night(home: Home, name: str, night: str, age_days: float) -> int:
-    """One night as the pipeline leaves it: corpus, dataset, run, MLflow run, logged model, version. Its number."""
+    """Make a night's corpus, dataset, run, MLflow run, logged model and version. Returns the version's number."""
     corpus = f"c{night:0>15}"
     write_folder(home.corpora / corpus, age_days, corpus={"bytes": "text " * 200})
     home.make(home.corpora / "known")

@@ -11,16 +11,16 @@ import pytest
 from rnnlm.home import Home, write_json
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.promotion_commands import roll_back
-from rnnlm.registry.stored_versions import read_store
+from rnnlm.registry.stored_versions import Item, Key, read_store
 from rnnlm.storage.stages import COMPLETE, is_complete, write_json_once, write_once
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from rnnlm.upkeep.inventory import Item, Key, take_inventory
+from rnnlm.upkeep.inventory import take_inventory
 from rnnlm.upkeep.prune import prune_home, remove_item
 from rnnlm.upkeep.retention import by_name, rollback_chain
 from rnnlm.upkeep.retention_config import RetentionConfig
-from tests.conftest import copy_store
 from tests.rnnlm.registry.contest import NAME, Contest
 from tests.rnnlm.upkeep.registered_home import (
+    age_versions,
     check_aliases,
     make_older,
     random_history,
@@ -58,7 +58,9 @@ def test_never_removes_what_a_registered_alias_needs(tracked_home: Home, seed: i
     assert chains(tracked_home) == before
     living = read_store(tracked_home)
     assert names_in(tracked_home.runs) == {version.run_id for version in living.versions}
-    assert {model.model_id for model in living.models} == {version.logged_model_id for version in living.versions}
+    assert {item.name for item in living.items if item.kind == "model"} == {
+        version.logged_model_id for version in living.versions
+    }
     assert len(names_in(tracked_home.artifacts / "experiments" / "models")) == len(living.versions)
     assert {item.kind for item in pruned.removed} >= {"version", "model", "run", "mlflow-run", "dataset", "corpus"}
     assert prune_home(tracked_home, STRICT).removed == ()
@@ -134,7 +136,7 @@ def test_a_real_champion_and_the_one_before_load_after_pruning(contest: Contest)
     home = contest.home
     for folder in (home.runs, home.datasets, home.corpora):
         make_older(folder, 50)
-    age_registry(home)
+    age_versions(home, 50)
     pruned = prune_home(home, STRICT)
     assert pruned.kept == {
         f"{NAME}/1": "champion before",
@@ -150,12 +152,6 @@ def test_a_real_champion_and_the_one_before_load_after_pruning(contest: Contest)
     assert roll_back(home, NAME).version == 1
 
 
-def age_registry(home: Home) -> None:
-    from tests.rnnlm.upkeep.registered_home import age_versions
-
-    age_versions(home, 50)
-
-
 @pytest.mark.slow
 def test_the_database_shrinks(tracked_home: Home) -> None:
     register_night(tracked_home, "rnnlm-a", "keep", 0)
@@ -166,7 +162,7 @@ def test_the_database_shrinks(tracked_home: Home) -> None:
             client.set_tag(run.info.run_id, "long", "x" * 5_000)
             for step in range(300):
                 client.log_param(run.info.run_id, f"p{step}", "y" * 4_000)
-    age_registry(tracked_home)
+    age_versions(tracked_home, 50)
     before = tracked_home.mlflow_database.stat().st_size
     prune_home(tracked_home, STRICT)
     assert tracked_home.mlflow_database.stat().st_size < before - 300 * 4_000 / 2
@@ -261,18 +257,3 @@ def test_the_next_run_finishes_what_a_killed_one_began(tracked_home: Home, chang
     assert check_aliases(tracked_home) == held
     assert names_in(tracked_home.runs) == {version.run_id for version in read_store(tracked_home).versions}
     assert not [path for folder in ("runs", "datasets", "corpora") for path in (tracked_home.root / folder).glob(".*")]
-
-
-@pytest.mark.slow
-def test_thirty_nights_are_bounded(home: Home, mlflow_template: Path) -> None:
-    """Every night another text; from some night on, a pruned home does not grow any more."""
-    copy_store(home, mlflow_template)
-    sizes = []
-    for night in range(30):
-        register_night(home, "rnnlm-a", f"n{night}", 0)
-        if night == 0:
-            with reaching_mlflow(home) as client:
-                client.set_registered_model_alias("rnnlm-a", "champion", "1")
-        prune_home(home, RetentionConfig(versions=3, champions=1, datasets=1, days=0, recent_hours=0))
-        sizes.append(sum(path.stat().st_size for path in home.root.rglob("*") if path.is_file()))
-    assert max(sizes[10:]) < 1.1 * sizes[9]

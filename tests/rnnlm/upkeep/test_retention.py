@@ -1,4 +1,4 @@
-"""Which items are kept, over many random histories of a registry: a pure function, so thousands can be tried."""
+"""The items that are kept, over many random histories of a registry: a pure function, so thousands can be tried."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rnnlm.registry.champion_history import Change, champion_before
-from rnnlm.registry.stored_versions import StoredRun, StoredVersion
-from rnnlm.upkeep.inventory import ITEM_KINDS, Inventory, Item, Key, lineage
+from rnnlm.registry.stored_versions import Item, Key, StoredVersion
+from rnnlm.upkeep.inventory import ITEM_KINDS, Inventory
 from rnnlm.upkeep.retention import (
     DAY_SECONDS,
     RetentionPlan,
@@ -26,16 +26,12 @@ OLD = NOW - 500 * DAY_SECONDS
 
 def version(number: int, name: str = "rnnlm-toy", **facts: Any) -> StoredVersion:
     defaults: dict[str, Any] = {
-        "aliases": (),
         "created": OLD,
         "mlflow_run_id": f"mlflow-{name}-{number}",
         "logged_model_id": f"model-{name}-{number}",
         "run_id": f"run-{name}-{number}",
         "dataset_id": f"dataset-{name}-{number}",
         "corpus_digest": f"{name}-{number:06d}"[-16:],
-        "parent": None,
-        "comparison": None,
-        "changes": (),
     }
     return StoredVersion(name=name, number=number, **(defaults | facts))
 
@@ -48,9 +44,8 @@ def inventory_of(versions: list[StoredVersion], *others: Item) -> Inventory:
     """The versions with all their files, and other items."""
     items: list[Item] = list(others)
     for one in versions:
-        needs = lineage(one)
-        items.append(Item(kind="version", name=f"{one.name}/{one.number}", bytes=0, used=one.created, needs=needs))
-        for kind, name in needs:
+        items.append(Item(kind="version", name=f"{one.name}/{one.number}", bytes=0, used=one.created, needs=one.needs))
+        for kind, name in one.needs:
             below: tuple[Key, ...] = ()
             if kind == "run":
                 below = (("dataset", one.dataset_id),)
@@ -84,7 +79,7 @@ def histories(draw: st.DrawFn) -> Inventory:
         numbers = draw(st.lists(st.integers(1, 30), min_size=1, max_size=12, unique=True).map(sorted))
         changes = draw(champions_of(numbers))
         last = [changes[-1].version] * 5 if changes else []
-        champion = draw(st.sampled_from([None, *numbers, *last]))  # somebody may have moved the alias in MLflow
+        champion = draw(st.sampled_from([None, *numbers, *last]))  # a person may have moved the alias in MLflow
         aliases = draw(st.dictionaries(st.sampled_from(["challenger", "production", "a"]), st.sampled_from(numbers)))
         aliases |= {"champion": champion} if champion else {}
         for number in numbers:
@@ -119,64 +114,42 @@ RETENTIONS = st.builds(
 @pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(histories(), RETENTIONS)
-def test_never_removes_what_a_registered_alias_needs(inventory: Inventory, config: RetentionConfig) -> None:
-    plan = plan_retention(inventory, config, NOW)
-    removed = {item.key for item in plan.removed}
-    for one in inventory.versions:
-        if one.aliases:
-            assert ("version", f"{one.name}/{one.number}") not in removed
-            assert not removed & set(lineage(one))
-    assert removed | set(plan.kept) == set(inventory.items)
-    assert not removed & set(plan.kept)
-
-
-@pytest.mark.long
-@settings(max_examples=100, deadline=None)
-@given(histories(), RETENTIONS)
-def test_what_is_kept_has_all_that_it_needs(inventory: Inventory, config: RetentionConfig) -> None:
-    plan = plan_retention(inventory, config, NOW)
-    removed = {item.key for item in plan.removed}
-    for key in plan.kept:
-        assert not removed & set(inventory.items[key].needs)
-
-
-@settings(max_examples=100, deadline=None)
-@given(histories(), RETENTIONS)
-@pytest.mark.long
-def test_rollbacks_go_to_the_same_champions_as_before(inventory: Inventory, config: RetentionConfig) -> None:
-    """Although the history of removed versions is gone with their tags."""
-    for versions in by_name(inventory.versions).values():
-        champion = next((one.number for one in versions if "champion" in one.aliases), None)
-        before = rollback_chain(versions, champion, config.champions)
-        living = [one for one in versions if one.number in kept_versions(versions, config)]
-        assert rollback_chain(living, champion, config.champions) == before
-
-
-@settings(max_examples=100, deadline=None)
-@given(histories(), RETENTIONS)
-@pytest.mark.long
-def test_the_number_of_comparisons_with_a_champion_is_not_forgotten(
+def test_a_plan_is_final_and_keeps_what_aliases_and_kept_items_need(
     inventory: Inventory, config: RetentionConfig
 ) -> None:
-    def highest(versions: list[StoredVersion], champion: int) -> int:
+    plan = plan_retention(inventory, config, NOW)
+    removed = {item.key for item in plan.removed}
+    assert removed | set(plan.kept) == set(inventory.items)
+    assert not removed & set(plan.kept)
+    for one in inventory.versions:
+        if one.aliases:
+            assert one.key in plan.kept
+            assert not removed & set(one.needs)
+    for key in plan.kept:
+        assert not removed & set(inventory.items[key].needs)
+    items = {key: item for key, item in inventory.items.items() if key in plan.kept}
+    versions = tuple(one for one in inventory.versions if one.key in plan.kept)
+    rest = Inventory(items=items, versions=versions)
+    assert plan_retention(rest, config, NOW).removed == ()
+
+
+@pytest.mark.long
+@settings(max_examples=100, deadline=None)
+@given(histories(), RETENTIONS)
+def test_kept_versions_keep_the_rollbacks_and_the_number_of_comparisons(
+    inventory: Inventory, config: RetentionConfig
+) -> None:
+    """Although the history of removed versions is gone with their tags."""
+
+    def highest(versions: list[StoredVersion], champion: int | None) -> int:
         return max((one.comparison or 0 for one in versions if one.parent == champion), default=0)
 
     for versions in by_name(inventory.versions).values():
+        champion = next((one.number for one in versions if "champion" in one.aliases), None)
         living = [one for one in versions if one.number in kept_versions(versions, config)]
-        for one in versions:
-            if "champion" in one.aliases:
-                assert highest(living, one.number) == highest(versions, one.number)
-
-
-@settings(max_examples=100, deadline=None)
-@given(histories(), RETENTIONS)
-@pytest.mark.long
-def test_a_second_plan_finds_nothing_more(inventory: Inventory, config: RetentionConfig) -> None:
-    plan = plan_retention(inventory, config, NOW)
-    items = {key: item for key, item in inventory.items.items() if key in plan.kept}
-    versions = tuple(one for one in inventory.versions if ("version", f"{one.name}/{one.number}") in plan.kept)
-    rest = Inventory(items=items, versions=versions, mlflow_runs=inventory.mlflow_runs)
-    assert plan_retention(rest, config, NOW).removed == ()
+        before = rollback_chain(versions, champion, config.champions)
+        assert rollback_chain(living, champion, config.champions) == before
+        assert champion is None or highest(living, champion) == highest(versions, champion)
 
 
 def test_versions_are_removed_before_what_they_need() -> None:
@@ -231,10 +204,7 @@ def test_a_thousand_nights_are_bounded() -> None:
     ),
 )
 def test_what_no_version_needs_is_kept_by_age(item: Item, kept: bool) -> None:
-    removed = StoredRun(
-        mlflow_run_id="m", run_id="pruned", folder=None, changed=OLD, running=False, removed_version=True
-    )
-    inventory = Inventory(items={item.key: item}, mlflow_runs=(removed,))
+    inventory = Inventory(items={item.key: item}, pruned_runs=frozenset({"pruned"}))
     assert (item.key in planned(inventory).kept) == kept
 
 

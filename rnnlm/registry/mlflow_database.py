@@ -1,0 +1,80 @@
+"""Direct access to MLflow's database in the home, for what MLflow's client cannot do or takes seconds to do.
+
+The tables and private functions are those of MLflow 3.17.2, with which this file was tested.
+rnnlm/tracking/stored_locations.py rewrites the paths in the same tables.
+"""
+
+import contextlib
+import sqlite3
+from collections import defaultdict
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from rnnlm.home import Home
+from rnnlm.tracking.mlflow_store import embedded_uri
+
+WASTED_SHARE = 0.25  # of the database's pages, from which on it is compacted
+
+
+class TaggedVersion(NamedTuple):
+    """The attributes of MLflow's ModelVersion that facts and a history are read from."""
+
+    version: int
+    tags: dict[str, str]
+    creation_timestamp: int
+
+
+def open_read_only(database: Path) -> contextlib.closing[sqlite3.Connection]:
+    return contextlib.closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True))
+
+
+def local_model_names(home: Home) -> list[str]:
+    """NAME and NAME@ALIAS of all models, for shell completion. Empty if the home has no registry."""
+    names: list[str] = []
+    with contextlib.suppress(sqlite3.Error), open_read_only(home.mlflow_database) as connection:
+        names += (name for (name,) in connection.execute("select name from registered_models order by name"))
+        rows = connection.execute("select name, alias from registered_model_aliases order by name, alias")
+        names += (f"{name}@{alias}" for name, alias in rows)
+    return names
+
+
+def champions_in_file(database: Path) -> dict[str, tuple[int, list[TaggedVersion]]]:
+    """Registered model → its champion's number and all its versions."""
+    tags: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+    with open_read_only(database) as connection:
+        aliases = connection.execute(
+            "select name, version from registered_model_aliases where alias = 'champion' order by name"
+        ).fetchall()
+        for name, version, key, value in connection.execute("select name, version, key, value from model_version_tags"):
+            tags[name, version][key] = value
+        versions = connection.execute("select name, version, creation_time from model_versions").fetchall()
+    return {
+        model: (champion, [TaggedVersion(n, tags[name, n], when) for name, n, when in versions if name == model])
+        for model, champion in aliases
+    }
+
+
+def delete_for_good(home: Home, kind: Literal["logged_model", "run"], identity: str) -> None:
+    """Delete a row with everything that belongs to it; MLflow's client only marks it as deleted."""
+    from mlflow.tracking._tracking_service.utils import _get_store
+
+    store = _get_store(embedded_uri(home), home.artifacts.as_uri())
+    getattr(store, f"_hard_delete_{kind}")(identity)
+
+
+def compact_database(home: Home) -> None:
+    """Drop what MLflow leaves of deleted versions, and give free pages back to the disk if they are many."""
+    with contextlib.closing(sqlite3.connect(home.mlflow_database, timeout=30.0)) as connection:
+        # MLflow empties the row of a deleted version, which keeps its number from being given again, but not its tags.
+        with connection:
+            connection.execute(
+                "delete from model_version_tags where exists (select 1 from model_versions version "
+                "where version.name = model_version_tags.name and version.version = model_version_tags.version "
+                "and version.current_stage = 'Deleted_Internal')"
+            )
+        (pages,) = connection.execute("pragma page_count").fetchone()
+        (free,) = connection.execute("pragma freelist_count").fetchone()
+        if free > WASTED_SHARE * pages:
+            with contextlib.suppress(sqlite3.OperationalError):  # busy: next time
+                connection.execute("vacuum")
+                connection.execute("pragma wal_checkpoint(truncate)")

@@ -12,8 +12,7 @@ import typer
 from flows.commands.command import Given, Session, add_command, fields
 from flows.commands.options import Model, show_warnings
 from rnnlm.config import GenerationConfig
-from rnnlm.serving.listening_socket import bound_socket
-from rnnlm.serving.serving_config import ServingConfig
+from rnnlm.serving.serving_config import ServingConfig, bound_socket
 
 if TYPE_CHECKING:
     from rnnlm.registry.champion_history import Change

@@ -23,7 +23,7 @@ from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer
 def read_model_facts(
     home: Home, label: str, folder: Path, model: LanguageModel, tokenizer: TextTokenizer
 ) -> ModelFacts:
-    """label: models:/NAME/3 or a folder; folder: where the model lies. What cannot be found is None or empty."""
+    """label: models:/NAME/3 or a folder; folder: the model's. Facts that cannot be found are None or empty."""
     tags: dict[str, str] = facts_of(registered_version(home, label)) if label.startswith("models:/") else {}
     run = inside(home.runs, tags["run_id"]) if "run_id" in tags else folder.parent
     provenance = read_json(folder / "rnnlm.json") or {}

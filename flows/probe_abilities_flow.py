@@ -8,7 +8,7 @@ from flows.operations.run_labels import flow_run_label
 from rnnlm.config import TrackingConfig
 from rnnlm.lab.probes.probe_config import AbilitiesConfig
 from rnnlm.lab.probes.probe_records import AbilityComparison
-from rnnlm.reports.probe_page import abilities_report
+from rnnlm.reports.probe_page import abilities_page
 from tasks.probes import log_probe, probe_abilities
 
 
@@ -19,7 +19,7 @@ def probe_abilities_flow(config: AbilitiesConfig, force: bool = False) -> Abilit
     config = start_flow_run(config)
     comparison = probe_abilities(config, force=force)
     create_markdown_artifact(
-        abilities_report(comparison), key="abilities", description="What networks of each kind learn"
+        abilities_page(comparison).markdown(), key="abilities", description="What networks of each kind learn"
     )
     run_url = log_probe(comparison, TrackingConfig())
     if run_url:

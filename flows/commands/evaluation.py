@@ -177,13 +177,13 @@ def surprise_command(
 
     folder = run_model_folder(session.home, model)
     from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_model
-    from rnnlm.reports.surprise_page import surprise_text
+    from rnnlm.reports.surprise_page import surprise_page
 
     found = surprise_of_model(session.home, folder)
     if pictures is not None:
         copies = tuple(copy_picture(picture, pictures) for picture in found.pictures)
         found = found.model_copy(update={"pictures": copies})
-    session.print_result(surprise_text(found), found.model_dump(mode="json"))
+    session.print_result(surprise_page(found).text(), found.model_dump(mode="json"))
 
 
 def copy_picture(picture: Path, folder: Path) -> Path:
@@ -219,10 +219,10 @@ def score_command(
     find_inputs(config)  # refuse what cannot be right before torch is imported or a Prefect server is started
     model_folder(session.home, config.model)
     from flows.score_flow import score_flow
-    from rnnlm.reports.scoring_page import scoring_text
+    from rnnlm.reports.scoring_page import scoring_page
 
     scored = session.run_flow(score_flow, config)
-    session.print_result(scoring_text(config, scored.scoring, scored.drift), scored.model_dump(mode="json"))
+    session.print_result(scoring_page(config, scored.scoring, scored.drift).text(), scored.model_dump(mode="json"))
 
 
 def lm_eval_command(

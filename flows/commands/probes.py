@@ -34,11 +34,11 @@ def probe_gradients_command(
     config = probe.section(GradientProbeConfig)
     pipeline = dataset_config(corpus, set, RUNNING_TEXT)
     from flows.probe_gradients_flow import probe_gradients_flow
-    from rnnlm.reports.probe_page import gradients_text
+    from rnnlm.reports.probe_page import gradients_page
 
     found = session.run_flow(probe_gradients_flow, config, pipeline, force)
     value = {"curves": [curve.model_dump() for curve in found.curves], "picture": str(found.picture)}
-    session.print_result(gradients_text(found), value)
+    session.print_result(gradients_page(found).text(), value)
 
 
 def probe_echo_command(
@@ -61,11 +61,11 @@ def probe_echo_command(
     """
     config = probe.section(EchoConfig)
     from flows.probe_echo_flow import probe_echo_flow
-    from rnnlm.reports.probe_page import echo_text
+    from rnnlm.reports.probe_page import echo_page
 
     found = session.run_flow(probe_echo_flow, config, force)
     value = {"scores": [score.model_dump() for score in found.scores], "picture": str(found.picture)}
-    session.print_result(echo_text(found), value)
+    session.print_result(echo_page(found).text(), value)
 
 
 def probe_abilities_command(
@@ -89,12 +89,12 @@ def probe_abilities_command(
     """
     config = probe.section(AbilitiesConfig)
     from flows.probe_abilities_flow import probe_abilities_flow
-    from rnnlm.reports.probe_page import abilities_text
+    from rnnlm.reports.probe_page import abilities_page
 
     found = session.run_flow(probe_abilities_flow, config, force)
     files = {"picture": str(found.picture), "table": str(found.table)}
     value = {"scores": [score.model_dump() for score in found.scores], **files}
-    session.print_result(abilities_text(found), value)
+    session.print_result(abilities_page(found).text(), value)
 
 
 PROBES = typer.Typer()

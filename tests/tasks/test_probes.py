@@ -16,7 +16,7 @@ from rnnlm.lab.probes.gradients import measure_gradients as measured
 from rnnlm.lab.probes.kind_probes import stored_ability
 from rnnlm.lab.probes.probe_config import AbilitiesConfig
 from rnnlm.lab.probes.probe_records import AbilityComparison
-from rnnlm.reports.probe_page import abilities_report, abilities_text, echo_report, gradient_comparison_report
+from rnnlm.reports.probe_page import abilities_page, echo_page, gradients_page
 from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
@@ -130,7 +130,7 @@ def comparison(picture: Path) -> AbilityComparison:
 
 
 def test_the_table_has_mean_accuracies_and_how_many_seeds_learned_it(tmp_path: Path) -> None:
-    text = abilities_text(comparison(tmp_path / "abilities.png"))
+    text = abilities_page(comparison(tmp_path / "abilities.png")).text()
     assert text.splitlines() == [
         "right answers in rows of 24 tokens; in training: up to 24",
         "  network     parity",
@@ -146,13 +146,13 @@ def test_the_table_has_mean_accuracies_and_how_many_seeds_learned_it(tmp_path: P
         "",
         "Means over seeds; 1/3: one of three seeds gets at least 99% right.",
         "",
-        f"picture  {tmp_path / 'abilities.png'}",
-        f"table    {tmp_path / 'abilities.parquet'}",
+        f"picture    {tmp_path / 'abilities.png'}",
+        f"table      {tmp_path / 'abilities.parquet'}",
     ]
 
 
 def test_the_report_shows_the_picture_and_both_tables(tmp_path: Path) -> None:
-    report = abilities_report(comparison(tmp_path / "abilities.png"))
+    report = abilities_page(comparison(tmp_path / "abilities.png")).markdown()
     assert "data:image/png;base64,iVBOR" in report
     assert "| gru | 60% 0/2 |" in report
     assert "| guessing | 50% |" in report
@@ -169,7 +169,7 @@ def test_the_whole_table_fits_a_terminal(tmp_path: Path) -> None:
     picture = tmp_path / "abilities.png"
     picture.write_bytes(PNG)
     found = AbilityComparison(key="k", settings={"trained_length": 24}, picture=picture, scores=scores)
-    lines = abilities_text(found).splitlines()
+    lines = abilities_page(found).text().splitlines()
     assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
 
 
@@ -194,7 +194,7 @@ def test_memories_are_compared_once_and_kept_beside_their_picture(home: Home) ->
 
 def test_the_report_shows_the_picture_and_a_row_a_network(home: Home) -> None:
     found = probe_echo.fn(ECHO)
-    report = echo_report(found)
+    report = echo_page(found).markdown()
     assert "data:image/png;base64,iVBOR" in report
     assert "| network | 1 back | 3 back |" in report
     assert f"| tanh, xavier | {found.scores[0].accuracy:.0%} | {found.scores[1].accuracy:.0%} |" in report
@@ -224,7 +224,7 @@ def test_gradients_are_compared_once_and_kept_beside_their_picture(home: Home, t
 @pytest.mark.long
 def test_the_report_shows_the_picture_and_what_is_left(home: Home, toy_dataset: DatasetRecord) -> None:
     found = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
-    report = gradient_comparison_report(found)
+    report = gradients_page(found).markdown()
     assert "data:image/png;base64,iVBOR" in report
     assert "| network | steps | norm | 1 back | 5 back |" in report
     norms = found.curves[0].norms[0]

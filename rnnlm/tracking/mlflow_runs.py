@@ -74,16 +74,16 @@ def open_tracker(
     """
     tracker = tracker_of(home, config, dataset, run_id, origin)
     tracker.flush()
+    status = "KILLED"  # by Ctrl-C, or by Prefect cancelling the flow run
     try:
         with system_metrics(home, tracker.mlflow_run_id if config.tracking.system_metrics else None):
             yield tracker
+        status = "FINISHED"
     except Exception:
-        tracker.close("FAILED")
+        status = "FAILED"
         raise
-    except BaseException:  # Ctrl-C, or Prefect cancelling the flow run
-        tracker.close("KILLED")
-        raise
-    tracker.close("FINISHED")
+    finally:
+        tracker.close(status)
 
 
 @contextmanager
@@ -105,68 +105,48 @@ def system_metrics(home: Home, mlflow_run_id: str | None) -> Iterator[None]:
 def tracker_of(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, origin: RunOrigin | None = None
 ) -> RunTracker:
-    """The tracker of a run that may have begun before."""
+    """The tracker of a run that may have begun before. What another, killed process has logged is kept."""
 
     def find_run(client: "MlflowClient", key: str) -> str:
-        return running_run(client, home, config, dataset, run_id, key, origin)
+        """The id of the RUNNING MLflow run with this key, with the configuration and the dataset's reference."""
+        from mlflow.entities import Param
+
+        experiment = experiment_id(client, home, config.tracking.experiment)
+        found = client.search_runs([experiment], f"tags.`{TRACKING_KEY}` = '{key}'", max_results=1)
+        tags = {
+            TRACKING_KEY: key,
+            "rnnlm.run_id": run_id,
+            "rnnlm.dataset_id": dataset.dataset_id,
+            "rnnlm.corpus_digest": dataset.corpus_digest,
+            **shown_tags(config, dataset, origin),
+        }
+        name = origin.name if origin else run_name(dataset.corpus_name, config.preset, datetime.now(UTC))
+        run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
+        mlflow_run_id = str(run.info.run_id)
+        # MLflow's parameters cannot be changed: of a setting without effect on results, the first value stays.
+        new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
+        client.log_batch(mlflow_run_id, params=new)  # the client splits them into batches
+        if run.inputs is None or not run.inputs.dataset_inputs:
+            client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset, split) for split in CONTEXTS])
+        if found:
+            client.update_run(mlflow_run_id, status="RUNNING")
+        return mlflow_run_id
 
     return RunTracker(home, home.runs / run_id, config.tracking.log_every_seconds, find_run)
 
 
-def running_run(
-    client: "MlflowClient",
-    home: Home,
-    config: PipelineConfig,
-    dataset: DatasetRecord,
-    run_id: str,
-    key: str,
-    origin: RunOrigin | None,
-) -> str:
-    """The id of the RUNNING MLflow run with this key, with the configuration and the dataset's reference.
-
-    What another, killed process has logged already is kept.
-    """
-    from mlflow.entities import Param
-
-    experiment = experiment_id(client, home, config.tracking.experiment)
-    found = client.search_runs([experiment], f"tags.`{TRACKING_KEY}` = '{key}'", max_results=1)
-    tags = {
-        TRACKING_KEY: key,
-        "rnnlm.run_id": run_id,
-        "rnnlm.dataset_id": dataset.dataset_id,
-        "rnnlm.corpus_digest": dataset.corpus_digest,
-        **shown_tags(config, dataset, origin),
-    }
-    name = origin.name if origin else run_name(dataset.corpus_name, config.preset, datetime.now(UTC))
-    run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
-    mlflow_run_id = str(run.info.run_id)
-    # MLflow's parameters cannot be changed; if a setting without effect on results has changed, the first value stays.
-    new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
-    client.log_batch(mlflow_run_id, params=new)  # the client splits them into batches
-    if run.inputs is None or not run.inputs.dataset_inputs:
-        client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset, split) for split in CONTEXTS])
-    if found:
-        client.update_run(mlflow_run_id, status="RUNNING")
-    return mlflow_run_id
-
-
 def shown_tags(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None) -> dict[str, str]:
-    """The tags that MLflow shows in columns of its own: user, source and description."""
-    by_schedule = origin is not None and origin.deployment
+    """The tags that MLflow shows in columns of its own: user, source, and the description, in Markdown."""
+    deployment = origin.deployment if origin else ""
+    data = f"{dataset.predicted_tokens['train']:,} tokens of `{dataset.corpus_name}`"
+    note = f"{model_shape(config.model)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
+    link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
     return {
         "mlflow.user": who().partition("@")[0],
-        "mlflow.source.type": "JOB" if by_schedule else "LOCAL",
-        "mlflow.source.name": f"deployment {origin.deployment}" if origin and by_schedule else "rnnlm",
-        NOTE: training_note(config, dataset, origin),
+        "mlflow.source.type": "JOB" if deployment else "LOCAL",
+        "mlflow.source.name": f"deployment {deployment}" if deployment else "rnnlm",
+        NOTE: f"{note}; preset `{config.preset}`.{link}",
     }
-
-
-def training_note(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None) -> str:
-    """The run's description in markdown, as long as it has no scores."""
-    tokens = dataset.predicted_tokens["train"]
-    data = f"{tokens:,} tokens of `{dataset.corpus_name}`, vocabulary {dataset.vocabulary_size:,}"
-    link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
-    return f"{model_shape(config.model)}, trained on {data}; preset `{config.preset}`.{link}"
 
 
 def model_shape(model: ModelConfig) -> str:

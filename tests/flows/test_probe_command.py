@@ -45,7 +45,7 @@ def test_gradients_are_published_in_prefect_and_mlflow(
     assert set(found) == {"curves", "picture"}
     assert [len(curve["norms"][0]) for curve in found["curves"]] == [13] * 8
     picture = Path(found["picture"])
-    assert f"picture  {picture}" in lines
+    assert f"picture    {picture}" in lines
     assert picture.parent == tracked_home.probes
     assert picture.read_bytes().startswith(PNG)
     assert len(tracked(tracked_home)) == 1
@@ -99,7 +99,7 @@ def test_abilities_are_published_in_prefect_and_mlflow(
         ("gru", "recall"),
         ("elman-diagonal", "recall"),
     ]
-    assert f"picture  {found['picture']}" in lines
+    assert f"picture    {found['picture']}" in lines
     link = shown("mlflow-run").partition("(")[2].rstrip(")")
     logged = artifacts(tracked_home, link, tmp_path)
     assert logged[Path(found["table"]).name] == Path(found["table"]).read_bytes()
